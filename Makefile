@@ -28,13 +28,27 @@ test-gpu: gpu-programs
 	$(GPU_BUILD) clippy --release --locked --all-targets -- -D warnings
 	$(GPU_BUILD) test --release --locked
 
-# The tests whose outcome follows from the code alone. Nothing is installed for them.
-test:
-	./scripts/test
+# Tests, by what their outcome depends on (docs/testing.md). FILTER="word" picks tests whose suite or name has it.
+RUNNER := $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/test-runner
+test-runner:
+	$(CARGO) build --release --locked --workspace --bin test-runner
 
-# All tests, those with other people's programs and of privileged parts of the kernel among them. What the machine lacks is counted and printed.
-test-systems: install-needs test-gpu
-	./scripts/test-systems
+# Those whose outcome follows from the code alone. Nothing is installed for them.
+test: test-runner
+	$(RUNNER) code $(FILTER)
+
+# Those with other people's programs and of privileged parts of the kernel. What the machine lacks is counted and printed. SUITE=kernel
+# picks one; RECORD=1 appends a row to the table in docs/testing.md.
+test-systems: $(if $(filter-out gpu,$(SUITE)),,test-gpu) test-runner
+	./scripts/install-needs $(SUITE)
+	$(if $(filter-out qemu servers kernel places,$(SUITE)),,./scripts/fetch-kernel || echo "no kernel for guests: their tests will be skipped, each with its reason")
+	$(if $(filter-out servers,$(SUITE)),,./scripts/install-schemathesis || echo "no schemathesis: its test will be skipped")
+	$(RUNNER) systems $(if $(SUITE),--suite $(SUITE)) $(if $(RECORD),--record) $(FILTER)
+
+# Those that judge live measurements, on a quiet machine: a table of rates. WHAT=ab picks by name, ROUNDS=N runs each N times (3 without).
+test-measured: test-runner
+	./scripts/install-needs measured
+	$(RUNNER) measured $(if $(ROUNDS),--rounds $(ROUNDS)) $(WHAT)
 
 # Before every commit: format, lints, and the tests that need no system but this one: crates of pure functions, the shape of the source's
 # crates, argument parsing, statistics without their long simulations.
@@ -53,16 +67,18 @@ PREFIX ?= /usr/local
 install:
 	./scripts/install $(TARGET_DIR)/dist $(DESTDIR)$(PREFIX)
 
+# The second run has the test targets that are not run by default.
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --release --locked --workspace --test '*' -- -D warnings
 
 # What takes too long for every change: ten million fuzz cases of each kind, a thousand kills, a hundred failovers, machines under signals, images
 # of every tier, a database in an emulated guest, control groups of version 2, device-mapper, NBD and netem in such guests, a hundred A/A runs, of
 # which ten may say that something differs, `ab` of real programs with themselves and with injected losses, forecasts of `plan --pilot` against real runs,
 # injected causes that must be named, predictions of protection against what is measured, and standard runs whose answers must be narrow and
 # agree (all of these want a quiet machine).
-soak: install-needs stream-source build
+soak: stream-source build
 	./scripts/soak-aa $(BAREMARK) $(TARGET_DIR)/soak-aa
 	./scripts/soak-ab $(BAREMARK) $(TARGET_DIR)/soak-ab
 	./scripts/soak-phases $(BAREMARK) $(TARGET_DIR)/soak-phases
@@ -75,26 +91,25 @@ soak: install-needs stream-source build
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- trace 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- machine 1000000
 	for what in http1 http2 scenario; do (cd fuzz && $(CARGO) run --release --locked --bin soak -- $$what 10000000) || exit 1; done
-	BAREMARK_INTERFACE_EXAMPLES=200 $(CARGO) test --release --locked -p baremark-auction --test auction -- --nocapture every_operation
-	BAREMARK_POWER_LOSSES=100 $(CARGO) test --release --locked -p baremark-databases --test databases -- --nocapture when_power_is_lost
-	BAREMARK_SERVER_KILLS=100 $(CARGO) test --release --locked -p baremark-databases --test databases -- --nocapture a_kill_
-	BAREMARK_FAILOVERS=100 $(CARGO) test --release --locked -p baremark --test end_to_end -- --nocapture failover
-	BAREMARK_KILLS=1000 $(CARGO) test --release --locked -p baremark --test end_to_end -- --nocapture random_moments
-	BAREMARK_CONTAINER_KILLS=200 $(CARGO) test --release --locked -p baremark --test end_to_end -- --nocapture container_kills
+	BAREMARK_INTERFACE_EXAMPLES=200 $(SOAK) --test programs -- --nocapture every_operation
+	BAREMARK_POWER_LOSSES=100 $(SOAK) --test kernel -- --nocapture when_power_is_lost
+	BAREMARK_SERVER_KILLS=100 $(SOAK) --test servers --test databases -- --nocapture a_kill_
+	BAREMARK_FAILOVERS=100 $(SOAK) --test runs --test servers --test programs -- --nocapture failover
+	BAREMARK_KILLS=1000 $(SOAK) --test runs -- --ignored --nocapture random_moments
+	BAREMARK_CONTAINER_KILLS=200 $(SOAK) --test podman -- --nocapture kills::
 	./scripts/install-needs soak
 	./scripts/fetch-sources
-	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture programs
-	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture studies_of_kernels
-	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture schemas_of
-	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture tiers_in_guests
+	$(SOAK) --test stats --test guest -- --ignored --nocapture soak
+	$(SOAK) --test commands -- --ignored --nocapture schemas_of
+	$(SOAK) --test measured -- --ignored --nocapture --test-threads=1 soak studies_of_kernels
 	./scripts/make-base
-	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture tiers
-	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture emulated::
-	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture databases::soak
-	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture protection::soak
-	$(CARGO) test --release --locked -p baremark-host --test features -- --ignored --nocapture soak
-	$(STREAM) $(CARGO) test --release --locked -p baremark-guest-program --test guest -- --ignored --nocapture --test-threads=1 soak
-	BAREMARK_SOAK_SECONDS=300 $(CARGO) test --release --locked -p baremark-microvm --test microvm -- --ignored --nocapture soak
+	$(SOAK) --test podman --test places --test programs -- --ignored --nocapture --test-threads=1 every_tier_runs tiers_in_guests gromacs apache under_mpi
+	$(STREAM) $(SOAK) --test kernel --test qemu -- --ignored --nocapture --test-threads=1 soak java_and_a_compiler
+	$(STREAM) $(SOAK) --test programs -- --ignored --nocapture --test-threads=1 soak_threads
+	BAREMARK_SOAK_SECONDS=300 $(SOAK) --test microvm -- --ignored --nocapture soak
+
+# Test targets of all crates by name, with new random cases in each run.
+SOAK = PROPTEST_RNG_SEED=$$(date +%s) $(CARGO) test --release --locked --workspace
 
 # Are causes of small losses named? ROUNDS=N rounds of each kind, 100 without; those of earlier starts with the same program count. KINDS="disk cpu"
 # picks kinds.
@@ -107,7 +122,7 @@ soak-causes: build
 # author's stream.c.
 soak-programs: stream-source
 	./scripts/install-needs soak
-	BAREMARK_ONLY="$(ONLY)" $(STREAM) $(CARGO) test --release --locked -p baremark-guest-program --test guest -- --ignored --nocapture soak_programs
+	BAREMARK_ONLY="$(ONLY)" $(STREAM) $(CARGO) test --release --locked --workspace --test programs -- --ignored --nocapture soak_programs
 
 # STREAM by its author for these programs: the file that STREAM_C names, else Debian's copy.
 stream-source:
@@ -121,9 +136,9 @@ soak-ab: build
 
 # Figures of the microVM on this machine: first instruction, exits, leaves, random access by leaf.
 figures:
-	$(CARGO) test --release --locked -p baremark-microvm --test microvm -- --ignored --nocapture --test-threads=1 figures
+	$(CARGO) test --release --locked -p baremark-microvm --test measured -- --ignored --nocapture --test-threads=1 figures
 
-# The programs of other people that the tests use; installed by name where they are missing.
+# The programs of other people that the tests of all systems use; installed by name where they are missing.
 install-needs:
 	./scripts/install-needs
 	./scripts/install-schemathesis || echo "no schemathesis: its test will be skipped"
@@ -131,7 +146,7 @@ install-needs:
 
 # The auction's app server on PostgreSQL: processor time of each operation and of the mix, loading, drawing, memory when idle.
 bench-auction:
-	$(CARGO) test --release --locked -p baremark-auction --test auction -- --ignored --nocapture figures
+	$(CARGO) test --release --locked -p baremark-auction --test measured -- --ignored --nocapture figures
 
 # The load engine beside wrk and h2load on an nginx of its own, plain and through TLS, its send lag, and 50,000 users (needs
 # nginx, wrk, nghttp2-client and two quiet CPUs). One line a pairing: ours, the peer's, the ratio with its interval, the goal,

@@ -115,7 +115,11 @@ impl Meter {
 
     /// Phases up to `until` are over.
     fn lap(&mut self, until: usize) {
-        let now = Reading::now(self.own);
+        self.over_at(until, Reading::now(self.own));
+    }
+
+    /// Phases up to `until` were over when `now` was read.
+    fn over_at(&mut self, until: usize, now: Reading) {
         self.phases.resize(until, self.last.until(&now));
         self.last = now;
     }
@@ -251,10 +255,72 @@ mod tests {
         assert_eq!(with([0.08; 4], 0.0), []);
     }
 
-    /// How long the phases below are at least.
-    const LEAST: Duration = Duration::from_millis(200);
+    /// A machine of two CPUs, so many milliseconds after the first reading: ticks in which its CPUs were busy, idle and stolen (which are
+    /// among the busy ones), and the milliseconds of CPU time that are this process's own.
+    fn read(begun: Instant, after_ms: u64, [busy, idle, stolen]: [u64; 3], own_ms: u64) -> Reading {
+        let machine = CpuTime { busy, all: busy + idle, stolen, cpus: 2 };
+        let at = begun + Duration::from_millis(after_ms);
+        Reading { machine: Some(machine), own_ns: own_ms * 1_000_000, at }
+    }
 
-    /// Another program that computes.
+    fn close(found: Option<f64>, expected: f64) -> bool {
+        found.is_some_and(|found| (found - expected).abs() < 1e-9)
+    }
+
+    #[test]
+    fn others_have_what_is_neither_idle_nor_stolen_nor_this_processs() {
+        let begun = Instant::now();
+        let before = read(begun, 0, [1000, 5000, 10], 300);
+        // Of 200 ticks in a second of two CPUs 80 were idle, 20 stolen and 50 this process's.
+        let seen = before.until(&read(begun, 1000, [1120, 5080, 30], 800));
+        assert!(close(seen.others, 0.25) && close(seen.stolen, 0.1) && seen.queued.is_none(), "{seen:?}");
+        assert!((seen.resolution - 0.005).abs() < 1e-12, "a tick of two hundred: {seen:?}");
+        // Work of descendants is not the others': they have that much less.
+        let seen = before.until(&read(begun, 1000, [1120, 5080, 30], 1200));
+        assert!(close(seen.others, 0.05), "{seen:?}");
+        // Ticks may make more of this process's time than there is.
+        let seen = before.until(&read(begun, 1000, [1120, 5080, 30], 1400));
+        assert_eq!(seen.others, Some(0.0));
+    }
+
+    #[test]
+    fn where_the_kernel_counts_nothing_nothing_is_known_of_others() {
+        let begun = Instant::now();
+        let before = read(begun, 0, [1000, 5000, 10], 300);
+        let silent = |reading: Reading| (before.until(&reading).others, before.until(&reading).stolen);
+        assert_eq!(silent(Reading { machine: None, ..read(begun, 1000, [0; 3], 800) }), (None, None));
+        assert_eq!(silent(read(begun, 1000, [1000, 5000, 10], 800)), (None, None), "its counts stand still");
+        assert!(silent(read(begun, 9, [1000, 5000, 10], 300)).0.is_some(), "a tick has not passed yet");
+    }
+
+    #[test]
+    fn what_others_took_is_known_by_phase_or_by_quad_where_phases_are_short() {
+        let begun = Instant::now();
+        // A quiet second, one in which others had a CPU, and a quiet one.
+        let readings = [
+            read(begun, 1000, [0, 200, 0], 0),
+            read(begun, 2000, [100, 300, 0], 0),
+            read(begun, 3000, [100, 500, 0], 0),
+        ];
+        let meter = |phase: Duration| {
+            let mut meter = Meter::begin(Own::Process, phase);
+            (meter.first, meter.last) = (read(begun, 0, [0; 3], 0), read(begun, 0, [0; 3], 0));
+            meter
+        };
+        let mut by_phase = meter(FINE);
+        (1..).zip(readings).for_each(|(until, reading)| by_phase.over_at(until, reading));
+        let others: Vec<Option<f64>> = by_phase.phases.iter().map(|phase| phase.others).collect();
+        assert_eq!(others, [Some(0.0), Some(0.5), Some(0.0)]);
+        assert!(close(by_phase.first.until(&by_phase.last).others, 1.0 / 6.0));
+
+        let mut by_quad = meter(Duration::from_millis(5));
+        (0..QUAD - 1).for_each(|position| by_quad.phase_done(position));
+        assert_eq!(by_quad.phases, [], "nothing is read within a quad");
+        by_quad.over_at(QUAD, readings[1]);
+        assert_eq!(by_quad.phases.iter().map(|phase| phase.others).collect::<Vec<_>>(), [Some(0.25); QUAD]);
+    }
+
+    /// Another program that computes, until it has used so much CPU time.
     struct Hog(std::process::Child);
 
     impl Hog {
@@ -263,18 +329,16 @@ mod tests {
             Hog(shell.args(["-c", "while :; do :; done"]).spawn().expect("a shell starts"))
         }
 
-        fn cpu_s(&self) -> f64 {
-            Duration::from_nanos(process_tree::usage(self.0.id()).expect("/proc").cpu_ns).as_secs_f64()
-        }
-
-        /// Waits until it has used as much CPU time in all, which takes longer where others compute as well.
-        fn uses(&self, least_s: f64) -> f64 {
+        fn uses(&self, least_ns: u64) -> u64 {
             let deadline = Instant::now() + Duration::from_secs(60);
-            while self.cpu_s() < least_s {
-                assert!(Instant::now() < deadline, "a program that computes has had {} s", self.cpu_s());
+            loop {
+                let used = process_tree::usage(self.0.id()).expect("/proc").cpu_ns;
+                if used >= least_ns {
+                    return used;
+                }
+                assert!(Instant::now() < deadline, "a program that computes has had {used} ns");
                 std::thread::sleep(Duration::from_millis(5));
             }
-            self.cpu_s()
         }
     }
 
@@ -284,71 +348,19 @@ mod tests {
         }
     }
 
-    fn cpus() -> f64 {
-        f64::from(u32::try_from(CpuTime::now().expect("/proc/stat").cpus).expect("a number of CPUs"))
-    }
-
-    /// CPU time of a program that shows among all CPUs, whatever ticks make of it.
-    fn enough_s() -> f64 {
-        0.2 * cpus().max(2.0)
-    }
-
-    /// The most that ticks can make of nothing: one for idle and one for stolen time of each CPU, at both ends.
-    fn ticks_s() -> f64 {
-        4.0 * TICK_S * cpus()
-    }
-
-    /// Real phases: by phase, the one has what another program uses and the other has not. What else runs on the machine comes
-    /// and goes: a phase has at least what this program is known to have used, and at most what the CPUs were not idle.
+    /// A descendant that computes is no other program to work that is done by descendants, while it runs as after its end.
     #[test]
-    fn what_another_program_uses_is_known_by_phase() {
-        let begun = Instant::now();
-        let mut meter = Meter::begin(Own::Process, LEAST);
-        let before = CpuTime::now().expect("/proc/stat");
-        std::thread::sleep(LEAST);
-        let after = CpuTime::now().expect("/proc/stat");
-        let next_begun = Instant::now();
-        meter.phase_done(0);
-        let all_s = cpus() * begun.elapsed().as_secs_f64();
-        let idle = (after.all - after.busy).saturating_sub(before.all - before.busy);
-        let idle_s = f64::from(u32::try_from(idle).expect("ticks of a phase")) * TICK_S;
-        let quiet = meter.phases[0].others.expect("/proc/stat");
-        let most = 1.0 - (idle_s - ticks_s()) / all_s;
-        assert!(quiet <= most, "{quiet} of the CPUs, which were not idle for {most}");
-
+    fn cpu_time_of_descendants_is_counted_while_they_run_and_after_their_end() {
+        // Of this process's own, which ticks round down.
+        const ROUNDED_NS: u64 = 50_000_000;
         let hog = Hog::start();
-        let used_s = hog.uses(enough_s());
-        meter.phase_done(1);
-        let all_s = cpus() * next_begun.elapsed().as_secs_f64();
+        let used = hog.uses(200_000_000);
+        let own = Own::Process.cpu_ns();
+        let all = Own::Descendants.cpu_ns();
+        assert!(all + ROUNDED_NS >= own + used, "{all} ns of all, {own} of this process, {used} of its child");
         drop(hog);
-        // Some kernels count what was stolen while a program had a CPU as the program's.
-        let busy = meter.phases[1].others.expect("/proc/stat") + meter.phases[1].stolen.expect("/proc/stat");
-        let least = (used_s - ticks_s()) / all_s;
-        assert!(least > 0.0 && busy >= least, "{busy} of the CPUs, of which a program had {least} at least");
-    }
-
-    /// A descendant that computes is no other program to work that is done by descendants, while it runs as after its end: in
-    /// the same phases there is that much less for others.
-    #[test]
-    fn what_a_descendant_uses_is_not_the_others() {
-        let mut meters = [Own::Process, Own::Descendants].map(|own| Meter::begin(own, LEAST));
-        let mut begun = Instant::now();
-        let hog = Hog::start();
-        let mut phase_done = |position: usize, used_s: f64| {
-            let next_begun = Instant::now();
-            meters.iter_mut().for_each(|meter| meter.phase_done(position));
-            let all_s = cpus() * begun.elapsed().as_secs_f64();
-            begun = next_begun;
-            let [all, rest] = meters.each_ref().map(|meter| meter.phases[position].others.expect("/proc/stat"));
-            // The two are not read at quite the same moments: half must be seen.
-            let half = (used_s - ticks_s()) / all_s / 2.0;
-            assert!(half > 0.0 && all - rest >= half, "{all} of the CPUs, {rest} without what had twice {half}");
-        };
-        let first_s = hog.uses(enough_s());
-        phase_done(0, first_s);
-        let second_s = hog.uses(first_s + enough_s()) - first_s;
-        drop(hog);
-        phase_done(1, second_s);
+        let ended = Own::Descendants.cpu_ns();
+        assert!(ended + ROUNDED_NS >= all, "{ended} ns after its end, {all} before");
     }
 
     fn quads(queued: &[[u64; 4]]) -> Vec<Series> {

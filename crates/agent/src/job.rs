@@ -13,6 +13,7 @@ use baremark_model::placement::Placed;
 use baremark_model::seam::{ExecutorFacts, Verification};
 use baremark_model::wire::{ArmRecord, LostTime, PagesSeen, Series, Stretch, TrialResult, TrialSpec};
 use baremark_sys::clock::{self, Calibration, ClockError};
+use baremark_sys::point;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -93,6 +94,7 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
         flags.extend(run.flags);
         void.extend(run.void);
         progress.phase_done(position, arm);
+        point::reached("phase-done");
     }
     let lost_after = look_for_lost_time(rate);
     let disturbance = meter.map(|meter| meter.end(&series, arms.len(), rate));

@@ -1,6 +1,6 @@
 //! The exit codes of every command, with their documentation.
 //!
-//! `--help`, `baremark list exit-codes` and the table of the README are made from [`Exit::DOCUMENTED`]; `end_to_end/pages.rs`
+//! `--help`, `baremark list exit-codes` and the table of the README are made from [`Exit::DOCUMENTED`]; `tests/documents/pages.rs`
 //! compares them.
 
 use std::fmt::Write as _;

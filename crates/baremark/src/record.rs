@@ -17,7 +17,7 @@ use baremark_model::wire::TrialResult;
 use baremark_store::{
     LockError, RunId, RunLock, RunRecord, RunState, RunSummary, Store, StoreError, StoredRun, TrialEntry, Turn,
 };
-use baremark_sys::{clock, machine};
+use baremark_sys::{clock, machine, point};
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::Ordering;
@@ -103,6 +103,7 @@ impl<'s> Record<'s> {
         let (id, lock) = begin(store, source, plan)?;
         let others = Others::of(store, &id);
         let (cells, trials, progress) = (plan.cells.len(), Vec::new(), Vec::new());
+        point::reached("run-created");
         Ok(Record { store, id, next_seq: 0, cells, trials, progress, others, _lock: lock })
     }
 
@@ -142,6 +143,7 @@ impl<'s> Record<'s> {
     /// Writes down how the run ended; one that was interrupted or failed can be resumed.
     pub fn close(&self, ending: &Ending) -> Result<(), Refusal> {
         let (id, words) = (&self.id, ending.words());
+        point::reached("run-ends");
         let written = match ending {
             Ending::Complete(_) => self.store.finish(id, now(), &words),
             Ending::Interrupted => self.store.interrupt(id, &words),
@@ -153,6 +155,7 @@ impl<'s> Record<'s> {
 
 impl Journal for Record<'_> {
     fn trial(&mut self, trial: &Finished) -> Result<(), String> {
+        point::reached("trial-ended");
         self.trials.push((trial.block, trial.cell, trial.status == TrialStatus::Ok));
         let flagged = trial.result.as_ref().and_then(|result| self.others.flagged(self.store, &self.id, result));
         let entry = TrialEntry {
@@ -168,16 +171,21 @@ impl Journal for Record<'_> {
         };
         self.store.add_trial(&self.id, &entry).map_err(|why| why.to_string())?;
         self.next_seq += 1;
+        point::reached("trial-stored");
         Ok(())
     }
 
     fn progress(&mut self, progress: &Progress) -> Result<(), String> {
         let row = serde_json::to_value(progress).map_err(|why| why.to_string())?;
-        self.store.add_progress(&self.id, &row).map_err(|why| why.to_string())
+        self.store.add_progress(&self.id, &row).map_err(|why| why.to_string())?;
+        point::reached("progress-stored");
+        Ok(())
     }
 
     fn look(&mut self, look: &LookRow) -> Result<(), String> {
-        self.store.add_look(&self.id, look).map_err(|why| why.to_string())
+        self.store.add_look(&self.id, look).map_err(|why| why.to_string())?;
+        point::reached("analysis-stored");
+        Ok(())
     }
 }
 

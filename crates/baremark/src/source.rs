@@ -6,6 +6,7 @@ use baremark_model::problem::nearest;
 use baremark_model::published;
 use baremark_model::study::LONGEST_STUDY;
 use baremark_model::units::Bytes;
+use baremark_workloads::stream;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -141,6 +142,8 @@ fn no_study(named: &str) -> Refusal {
 struct Here {
     memory: Bytes,
     cpus: usize,
+    /// All last-level caches together; `None` where the machine does not tell.
+    caches: Option<Bytes>,
 }
 
 impl Here {
@@ -149,22 +152,43 @@ impl Here {
             .map_err(|why| Refusal::failure(format!("asking how much memory is available: {why}")))?;
         let cpus = baremark_sys::affinity::allowed_cpus()
             .map_err(|why| Refusal::failure(format!("asking which CPUs may be used: {why}")))?;
-        Ok(Here { memory: Bytes(memory), cpus: cpus.len() })
+        Ok(Here { memory: Bytes(memory), cpus: cpus.len(), caches: stream::caches().map(Bytes) })
     }
 
-    /// Whether `memory >= 8 GiB` or `cpus >= 4` holds; `None` where it is neither.
+    /// Whether `memory >= 8 GiB`, `cpus >= 4`, `cpus <= 256` and `caches <= 190 MiB` hold, as many as `and` joins; `None` where one is
+    /// none of them.
     fn holds(&self, condition: &str) -> Option<bool> {
-        let (what, least) = condition.split_once(" >= ")?;
-        match what {
-            "memory" => Some(self.memory >= least.parse::<Bytes>().ok()?),
-            "cpus" => Some(self.cpus >= least.parse().ok()?),
+        condition.split(" and ").map(|one| self.holds_alone(one)).try_fold(true, |all, one| Some(all & one?))
+    }
+
+    fn holds_alone(&self, condition: &str) -> Option<bool> {
+        let mut words = condition.splitn(3, ' ');
+        match (words.next()?, words.next()?, words.next()?) {
+            ("memory", ">=", least) => Some(self.memory >= least.parse::<Bytes>().ok()?),
+            ("cpus", ">=", least) => Some(self.cpus >= least.parse().ok()?),
+            ("cpus", "<=", most) => Some(self.cpus <= most.parse().ok()?),
+            // Of unknown caches a workload says itself that it cannot follow them.
+            ("caches", "<=", most) => {
+                let most = most.parse::<Bytes>().ok()?;
+                Some(self.caches.is_none_or(|caches| caches <= most))
+            }
             _ => None,
+        }
+    }
+
+    /// A size in place of a published one: `cpus` for their number, `4 caches` for four times all last-level caches together, else as it
+    /// is written. `None` where the caches are unknown.
+    fn scaled(&self, smaller: &str) -> Option<String> {
+        match smaller {
+            "cpus" => Some(self.cpus.to_string()),
+            "4 caches" => self.caches.map(|caches| format!("\"{}\"", Bytes(4 * caches.0))),
+            size => Some(size.to_owned()),
         }
     }
 }
 
-/// The text of a shipped study with the sizes that this machine can have, and what was scaled. A published size that a machine may
-/// lack is written `key = PUBLISHED # scaled = SMALLER unless memory >= SIZE` (or `cpus >= N`); a smaller `cpus` is their number here.
+/// The text of a shipped study with the sizes that this machine can have, and what was scaled. A published size that does not fit every
+/// machine is written `key = PUBLISHED # scaled = OTHER unless CONDITION`; for conditions and other sizes see [`Here`].
 fn sized(text: &str, here: &Here) -> (String, Vec<String>) {
     let mut scaled = Vec::new();
     let lines: Vec<String> = text.lines().map(|line| sized_line(line, here, &mut scaled)).collect();
@@ -176,10 +200,12 @@ fn sized_line(line: &str, here: &Here, scaled: &mut Vec<String>) -> String {
         let (setting, rule) = line.split_once("# scaled = ")?;
         let (smaller, condition) = rule.split_once(" unless ")?;
         let (key, published) = setting.split_once(" = ")?;
-        (!here.holds(condition)?).then_some((key, published.trim(), smaller, condition))
+        if here.holds(condition)? {
+            return None;
+        }
+        Some((key, published.trim(), here.scaled(smaller)?, condition))
     };
     let Some((key, published, smaller, condition)) = parts() else { return line.to_owned() };
-    let smaller = if smaller == "cpus" { here.cpus.to_string() } else { smaller.to_owned() };
     scaled.push(format!("{key} = {smaller} in place of the published {published}, which takes {condition}"));
     format!("{key} = {smaller}")
 }
@@ -214,29 +240,94 @@ pub fn toml(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::context::descriptors;
+    use baremark_model::plan::{Limits, Mode, resolve};
+    use baremark_model::study;
+    use std::collections::BTreeMap;
+
+    const MIB: u64 = 1 << 20;
+    const GIB: u64 = 1 << 30;
 
     /// The expected text of a small machine, and of one that has all.
     #[test]
     fn published_sizes_are_kept_where_the_machine_has_them() {
         const TEXT: &str = "table = \"8 GiB\"   # scaled = \"256 MiB\" unless memory >= 24 GiB\nranks = 4 # scaled = cpus unless cpus >= 4\nn = 3\n";
-        let small = Here { memory: Bytes((24 << 30) - 1), cpus: 2 };
+        let small = Here { memory: Bytes(24 * GIB - 1), cpus: 2, caches: None };
         let (text, scaled) = sized(TEXT, &small);
         assert_eq!(text, "table = \"256 MiB\"\nranks = 2\nn = 3\n");
         assert_eq!(scaled[0], "table = \"256 MiB\" in place of the published \"8 GiB\", which takes memory >= 24 GiB");
         assert_eq!(scaled.len(), 2);
-        let large = Here { memory: Bytes(24 << 30), cpus: 4 };
+        let large = Here { memory: Bytes(24 * GIB), cpus: 4, caches: None };
         assert_eq!(sized(TEXT, &large), (TEXT.to_owned(), Vec::new()));
+    }
+
+    #[test]
+    fn an_array_follows_the_last_level_caches_where_the_published_one_is_too_small() {
+        const TEXT: &str = "array = \"800000000 B\" # scaled = 4 caches unless memory >= 8 GiB and caches <= 190 MiB\n";
+        let array = |memory, caches: Option<u64>| {
+            sized(TEXT, &Here { memory: Bytes(memory), cpus: 2, caches: caches.map(Bytes) }).0
+        };
+        assert_eq!(array(8 * GIB, Some(190 * MIB)), TEXT);
+        assert_eq!(array(8 * GIB, Some(191 * MIB)), "array = \"764 MiB\"\n");
+        assert_eq!(array(64 * GIB, Some(1152 * MIB)), "array = \"4608 MiB\"\n");
+        assert_eq!(array(GIB, Some(16 * MIB)), "array = \"64 MiB\"\n");
+        assert_eq!(array(GIB, Some(1000)), "array = \"4000 B\"\n");
+        assert_eq!(array(GIB, None), TEXT, "no size follows what is not known");
     }
 
     /// A rule that is not understood would leave the published size on a machine that has not the memory for it.
     #[test]
     fn every_rule_of_a_shipped_study_is_understood() {
-        let nothing = Here { memory: Bytes(0), cpus: 1 };
+        let nothing = Here { memory: Bytes(0), cpus: 1, caches: Some(Bytes(1 << 40)) };
+        let everything = Here { memory: Bytes(0), cpus: 1 << 20, caches: Some(Bytes(1 << 40)) };
         for study in SHIPPED {
             let (text, scaled) = sized(study.text, &nothing);
-            assert_eq!(scaled.len(), study.text.matches("# scaled = ").count(), "{}", study.name);
-            assert!(!text.contains("# scaled = "), "{}", study.name);
+            let (more, also) = sized(&text, &everything);
+            assert_eq!(scaled.len() + also.len(), study.text.matches("# scaled = ").count(), "{}", study.name);
+            assert!(!more.contains("# scaled = "), "{}", study.name);
         }
+    }
+
+    /// What is wrong with a study on a machine of so many CPUs and so much memory, with and without a virtual machine; nothing where it
+    /// can be planned.
+    fn problems(study: &Shipped, cpus: usize, memory: u64) -> Vec<String> {
+        // STREAM looks at the caches of the machine that this runs on.
+        let here = Here { memory: Bytes(memory), cpus, caches: stream::caches().map(Bytes) };
+        let (text, _) = sized(study.text, &here);
+        let parsed = study::parse(study.name, text.as_bytes(), &descriptors()).expect(study.name);
+        let all = Limits { cpus: (0..cpus).collect(), memory_available: here.memory, ..Limits::default() };
+        let absent = BTreeMap::from([("microvm".to_owned(), "there is no /dev/kvm".to_owned())]);
+        let without = Limits { absent, ..all.clone() };
+        let of = |limits: &Limits| resolve(study.name, &parsed, limits, Mode::default()).err();
+        let found = [of(&all), of(&without)].into_iter().flatten();
+        found
+            .flat_map(|problems| problems.list)
+            .map(|problem| format!("{}; {}", problem.what, problem.remedy))
+            .collect()
+    }
+
+    /// What a machine may lack, in the words of a refusal.
+    const LACKS: &[&str] = &[
+        " of memory in one trial, and ",
+        " of memory, and ",
+        " ranks need a CPU each, and this process may use ",
+        "cache sizes are unknown on this machine",
+        "there is no /dev/kvm",
+    ];
+
+    #[test]
+    fn every_shipped_study_is_planned_on_any_number_of_cpus_or_says_what_is_lacking() {
+        let mut odd = Vec::new();
+        for cpus in [1, 3, 6, 12, 48, 96, 256, 960] {
+            for memory in [GIB, 4096 * GIB] {
+                for study in SHIPPED {
+                    let found = problems(study, cpus, memory).into_iter();
+                    let found = found.filter(|problem| !LACKS.iter().any(|lacks| problem.contains(lacks)));
+                    odd.extend(found.map(|problem| format!("{} on {cpus} CPUs: {problem}", study.name)));
+                }
+            }
+        }
+        assert!(odd.is_empty(), "{odd:#?}");
     }
 
     #[test]

@@ -144,6 +144,8 @@ fn what_is_too_large_is_not_packed() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
         let _ = unpack(&bytes);

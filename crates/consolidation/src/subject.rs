@@ -14,6 +14,7 @@ use baremark_model::qos::{Qos, Reading};
 use baremark_model::units::Nanos;
 use baremark_sys::clock::monotonic_ns;
 use baremark_sys::cpu_time::CpuTime;
+use baremark_sys::point;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -196,6 +197,7 @@ impl UnderLoad for Subject {
 
     fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, String> {
         let asked = self.dial()?.ask(lasting, patience(qos)).map_err(words)?;
+        point::reached("farm-loaded");
         self.wait_until(asked.begin_ns);
         let before = CpuTime::of(&self.layout.cpus);
         self.wait_until(asked.end_ns);

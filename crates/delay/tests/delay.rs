@@ -1,13 +1,8 @@
 //! The proxy between two ends: every byte, in order, after the delay.
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    clippy::cast_possible_truncation,
-    clippy::allow_attributes,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::allow_attributes, reason = "tests")]
 
-use baremark_delay::{Delay, Overhead, Proxy, Wait, probe};
+use baremark_delay::{Delay, Proxy, Wait, probe};
+use baremark_sys::network::HeldPort;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
@@ -18,38 +13,14 @@ fn delay(one_way: Duration) -> Delay {
     Delay { one_way, ..Delay::default() }
 }
 
+/// Each way takes its delay at least, whatever else the CPUs do; that it takes little more is in tests/measured.
 #[test]
-fn the_median_is_within_a_tenth_of_the_request_from_500_us_up() {
-    // On an idle machine the first attempt does; where others take the CPUs, one of several.
-    let mut seen = Vec::new();
-    for micros in [500, 1000, 3000] {
-        let one_way = Duration::from_micros(micros);
-        let near = (0..12).any(|_| {
-            let overhead = Overhead::measure().unwrap();
-            let measured = probe::measure(Delay { overhead, ..delay(one_way) }, 100).unwrap();
-            println!("requested {one_way:?}, path {:?}: {measured:?}", overhead.0);
-            seen.push((micros, measured.median));
-            let error = measured.median.as_secs_f64() / one_way.as_secs_f64() - 1.0;
-            error.abs() <= 0.1
-        });
-        assert!(near, "{seen:?}");
+fn a_round_trip_takes_both_delays_at_least() {
+    for wait in [Wait::default(), Wait::Sleeping] {
+        let one_way = Duration::from_millis(3);
+        let measured = probe::round_trip(Delay { wait, ..delay(one_way) }, 10).unwrap();
+        assert!(measured.median >= 2 * one_way && measured.largest >= measured.median, "{wait:?}: {measured:?}");
     }
-}
-
-/// A proxy that sleeps alone delays as requested in the median, and leaves the CPU to others while it waits.
-#[test]
-fn a_round_trip_takes_both_ways_and_a_sleeping_proxy_leaves_the_cpu_to_others() {
-    let one_way = Duration::from_millis(3);
-    let mut seen = Vec::new();
-    let near = (0..12).any(|_| {
-        let overhead = Overhead::measure_with(Wait::Sleeping, 50).unwrap();
-        let measured = probe::round_trip(Delay { overhead, wait: Wait::Sleeping, ..delay(one_way) }, 30).unwrap();
-        assert!(measured.largest >= 2 * one_way.saturating_sub(overhead.0), "{measured:?}");
-        seen.push(measured.median);
-        let error = measured.median.as_secs_f64() / (2.0 * one_way.as_secs_f64()) - 1.0;
-        error.abs() <= 0.1
-    });
-    assert!(near, "{seen:?}");
 }
 
 #[test]
@@ -106,7 +77,9 @@ fn datagrams_go_to_and_fro_and_take_at_least_both_delays() {
 
 #[test]
 fn a_server_that_is_not_there_ends_the_connection_and_not_the_proxy() {
-    let gone: SocketAddr = TcpListener::bind(ANY).unwrap().local_addr().unwrap();
+    // Nobody listens on it as long as it is held.
+    let held = HeldPort::any().unwrap();
+    let gone = SocketAddr::from((Ipv4Addr::LOCALHOST, held.number()));
     let proxy = Proxy::tcp(ANY.into(), gone, Delay::default()).unwrap();
     for _ in 0..2 {
         let mut client = TcpStream::connect(proxy.address()).unwrap();

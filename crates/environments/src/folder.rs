@@ -64,12 +64,14 @@ mod tests {
 
     #[test]
     fn a_folder_is_private_and_goes_and_only_the_dead_leave_orphans() {
-        let folder = Folder::create("test").expect("a folder");
+        // Of this process alone: another run of the test may have left some.
+        let kind = format!("test{}", std::process::id());
+        let folder = Folder::create(&kind).expect("a folder");
         let mode = fs::metadata(folder.path()).expect("it is there").permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
         fs::write(folder.inner().join("file"), "x").expect("it can be written");
         let dead = [true, false].map(|lock| {
-            let name = format!("baremark-test-{}-99999{}", std::process::id(), u8::from(lock));
+            let name = format!("{}{}-99999{}", prefix(&kind), std::process::id(), u8::from(lock));
             let dead = std::env::temp_dir().join(name);
             fs::create_dir(&dead).expect("a folder of an owner that is gone");
             fs::write(dead.join("file"), "").expect("with a file");
@@ -78,7 +80,7 @@ mod tests {
             }
             dead
         });
-        let orphans = Folder::orphans("test");
+        let orphans = Folder::orphans(&kind);
         let mut found: Vec<&Path> = orphans.iter().map(Folder::path).collect();
         found.sort_unstable();
         assert_eq!(found, [dead[1].as_path(), dead[0].as_path()]);

@@ -36,31 +36,34 @@ pub fn run(count: u64) {
     println!("{:?}", floats.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<f64>>());
 }
 
-/// Threads that all sleep in the host before any of them continues.
+/// Threads that all sleep in the host before any of them continues; each that does wakes the next.
 pub fn sleepers(count: u64) {
-    let state = Arc::new((Mutex::new((0u64, false)), Condvar::new()));
+    let state = Arc::new((Mutex::new((0u64, false)), Condvar::new(), Condvar::new()));
     let threads: Vec<_> = (0..count)
         .map(|number| {
             let state = state.clone();
             spawn(move || {
-                let (lock, changed) = &*state;
+                let (lock, came, over) = &*state;
                 let mut now = lock.lock().unwrap();
                 now.0 += 1;
-                changed.notify_all();
-                while !now.1 {
-                    now = changed.wait(now).unwrap();
+                if now.0 == count {
+                    came.notify_one();
                 }
+                while !now.1 {
+                    now = over.wait(now).unwrap();
+                }
+                over.notify_one();
                 number
             })
         })
         .collect();
-    let (lock, changed) = &*state;
+    let (lock, came, over) = &*state;
     let mut now = lock.lock().unwrap();
     while now.0 < count {
-        now = changed.wait(now).unwrap();
+        now = came.wait(now).unwrap();
     }
     now.1 = true;
-    changed.notify_all();
+    over.notify_one();
     drop(now);
     println!("{count} slept, {}", threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>());
 }

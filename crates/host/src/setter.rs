@@ -4,6 +4,7 @@ use crate::feature::{Absent, FEATURES, Feature, Host, Levels, Source, probe, wri
 use crate::{module, vms};
 use baremark_journal::value::Setting;
 use baremark_journal::{Held, Journal, MakeError};
+use baremark_sys::point;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
@@ -101,7 +102,9 @@ impl Setter {
         free(feature)?;
         self.loadable(feature.key, source, &wanted)?;
         // What the level before changed is undone first: each file has one owner, and what was there before the study is what is recorded.
-        self.set.remove(feature.key);
+        if self.set.remove(feature.key).is_some() {
+            point::reached("host-undone");
+        }
         let (mut values, mut held, mut refused) = (Vec::new(), Vec::new(), None);
         for (setting, value) in wanted {
             match self.change(source, &setting, &value) {
@@ -120,6 +123,7 @@ impl Setter {
             return Err(HostError::Set { key: feature.key, path, source });
         }
         self.set.insert(feature.key, Set { level: level.to_owned(), values, _held: held });
+        point::reached("host-set");
         Ok(())
     }
 

@@ -279,13 +279,13 @@ impl Search<'_> {
     ) -> Result<Said, Cut> {
         let begin = windows.len();
         let from_above = windows.last().is_some_and(|before| before.level > level);
-        self.has_time(self.plan.settle_s + window_s)?;
+        self.has_time(subject, self.plan.settle_s + window_s)?;
         subject.set(level, nanos(self.plan.settle_s)).map_err(Cut::Broken)?;
         for _ in 0..most {
             if self.interrupt.load(Ordering::Relaxed) {
                 return Err(Cut::Interrupted);
             }
-            self.has_time(window_s)?;
+            self.has_time(subject, window_s)?;
             let (reading, stored) = subject.read(self.qos, nanos(window_s)).map_err(Cut::Broken)?;
             if self.interrupt.load(Ordering::Relaxed) {
                 return Err(Cut::Interrupted);
@@ -302,8 +302,8 @@ impl Search<'_> {
         Ok(Said::Insufficient)
     }
 
-    fn has_time(&self, seconds: f64) -> Result<(), Cut> {
-        let end = Instant::now() + Duration::from_secs_f64(seconds.clamp(0.0, 1e9));
+    fn has_time(&self, subject: &Resumed<'_>, seconds: f64) -> Result<(), Cut> {
+        let end = subject.now() + Duration::from_secs_f64(seconds.clamp(0.0, 1e9));
         if self.deadline.is_some_and(|deadline| end > deadline) { Err(Cut::TimeOver) } else { Ok(()) }
     }
 }

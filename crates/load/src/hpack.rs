@@ -482,6 +482,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn what_is_encoded_is_decoded(
             fields in proptest::collection::vec(("[a-z-]{0,20}", proptest::collection::vec(any::<u8>(), 0..60)), 0..20),

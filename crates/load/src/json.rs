@@ -299,6 +299,8 @@ mod tests {
     }
 
     proptest::proptest! {
+        #![proptest_config(proptest::test_runner::Config { failure_persistence: None, ..proptest::test_runner::Config::default() })]
+
         /// Whatever the document: the values are those that a tree of it has.
         #[test]
         fn a_document_is_written_down_as_its_tree_is(

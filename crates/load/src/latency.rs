@@ -366,6 +366,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn written_and_read_is_the_same_and_parts_merge_to_the_whole(
             values in proptest::collection::vec((1..4_000_000_000_000_u64, 1..5_u8), 0..200), split in 0..200_usize, coarse: bool,

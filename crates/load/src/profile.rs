@@ -436,6 +436,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn the_time_of_a_total_is_where_the_total_is_reached(
             levels in proptest::collection::vec((0.0..1000.0_f64, 0.0..1000.0_f64, 1..5000_u64), 1..8),

@@ -83,6 +83,8 @@ pub struct Interrupts {
     sender: VcpuFd,
     reports: Receiver<Report>,
     receiver: Option<JoinHandle<()>>,
+    /// How long an interrupt may take.
+    limit: Duration,
     stop: Arc<AtomicBool>,
     signal: libc::c_int,
     /// The machine and its memory, which the virtual CPUs use.
@@ -96,10 +98,10 @@ impl Interrupts {
     /// # Errors
     /// Why there is no such machine here.
     pub fn start(seat: Seat) -> Result<Interrupts, Error> {
-        Interrupts::start_with(Path::new(DEVICE), seat, &SEND)
+        Interrupts::start_with(Path::new(DEVICE), seat, &SEND, LIMIT)
     }
 
-    fn start_with(device: &Path, seat: Seat, send: &[u8]) -> Result<Interrupts, Error> {
+    fn start_with(device: &Path, seat: Seat, send: &[u8], limit: Duration) -> Result<Interrupts, Error> {
         let signal = kick::signal()?;
         let kvm = machine::open(device)?;
         machine::check_needs(&kvm)?;
@@ -125,7 +127,7 @@ impl Interrupts {
             .spawn(move || receive(waits, seat, &stamps, &stopped, &tell))
             .map_err(|source| Error::Thread { rank: 1, source })?;
         let receiver = Some(receiver);
-        let mut made = Interrupts { sender, reports, receiver, stop, signal, _vm: vm, _memory: memory };
+        let mut made = Interrupts { sender, reports, receiver, limit, stop, signal, _vm: vm, _memory: memory };
         match made.report()? {
             Report::Ready => made.round().map(|_| made),
             other => Err(broken(format!("the receiver began with {other:?}"))),
@@ -149,10 +151,10 @@ impl Interrupts {
     }
 
     fn report(&self) -> Result<Report, Error> {
-        match self.reports.recv_timeout(LIMIT) {
+        match self.reports.recv_timeout(self.limit) {
             Ok(Report::Stopped(why)) => Err(broken(why)),
             Ok(report) => Ok(report),
-            Err(_) => Err(broken(format!("nothing arrived within {} s", LIMIT.as_secs()))),
+            Err(_) => Err(broken(format!("nothing arrived within {} s", self.limit.as_secs()))),
         }
     }
 }
@@ -251,8 +253,8 @@ mod tests {
     }
 
     /// `None`, said, where there is no KVM or none for us.
-    fn started(send: &[u8]) -> Option<Result<Interrupts, Error>> {
-        match Interrupts::start_with(Path::new(DEVICE), Seat::Anywhere, send) {
+    fn started(send: &[u8], limit: Duration) -> Option<Result<Interrupts, Error>> {
+        match Interrupts::start_with(Path::new(DEVICE), Seat::Anywhere, send, limit) {
             Err(why @ (Error::Missing { .. } | Error::Denied { .. })) => {
                 assert!(std::env::var_os("BAREMARK_REQUIRE_KVM").is_none(), "{why}");
                 skipped(&why);
@@ -264,7 +266,7 @@ mod tests {
 
     #[test]
     fn each_interrupt_arrives_after_it_was_sent() {
-        let Some(made) = started(&SEND) else { return };
+        let Some(made) = started(&SEND, Duration::from_secs(60)) else { return };
         let mut interrupts = match made {
             Ok(interrupts) => interrupts,
             // A back end that has none says so.
@@ -282,7 +284,7 @@ mod tests {
     #[test]
     fn an_interrupt_that_does_not_come_is_reported() {
         // rdtsc, out PORT_SENT, al, and back.
-        let Some(made) = started(&[0x0f, 0x31, 0xe6, 0x10, 0xeb, 0xfa]) else { return };
+        let Some(made) = started(&[0x0f, 0x31, 0xe6, 0x10, 0xeb, 0xfa], LIMIT) else { return };
         let why = made.expect_err("nothing is sent").to_string();
         assert!(why.contains("no interrupt of one virtual CPU to another can be had here"), "{why}");
         let names = std::fs::read_dir("/proc/self/task").expect("/proc").flatten();
@@ -293,7 +295,8 @@ mod tests {
 
     #[test]
     fn a_device_that_is_not_there_is_said_with_the_remedy() {
-        let why = Interrupts::start_with(Path::new("/dev/no-such-kvm"), Seat::Anywhere, &SEND).expect_err("none");
+        let why =
+            Interrupts::start_with(Path::new("/dev/no-such-kvm"), Seat::Anywhere, &SEND, LIMIT).expect_err("none");
         assert!(why.to_string().starts_with("/dev/no-such-kvm does not exist: load kvm_intel or kvm_amd"), "{why}");
     }
 }

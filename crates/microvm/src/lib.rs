@@ -56,8 +56,8 @@
 //! not get); more than two ranks; more than one NUMA node; guest-physical widths below 40 bits.
 //!
 //! # Figures
-//! `cargo test --release -p baremark-microvm --test microvm -- --ignored --nocapture --test-threads=1 figures` prints
-//! start-up, empty run, cost of exits, leaves by page size, and random access by leaf. `... soak` runs everything at once.
+//! `cargo test --release -p baremark-microvm --test measured -- --ignored --nocapture --test-threads=1 figures` prints
+//! start-up, empty run, cost of exits, leaves by page size, and random access by leaf. `soak` in `--test microvm` runs everything at once.
 #![expect(unsafe_code, reason = "a virtual machine monitor: system calls, shared memory, machine code")]
 
 mod clean;

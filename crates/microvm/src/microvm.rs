@@ -142,6 +142,11 @@ impl Microvm {
         Ok(sum.unwrap_or_else(|| RunRecord { times: Vec::new(), audit: Audit::default() }))
     }
 
+    /// Sets the longest that each later run may take, instead of [`Config::watchdog`].
+    pub fn set_watchdog(&mut self, limit: Duration) {
+        self.config.watchdog = limit;
+    }
+
     /// Fills the guest's tables over `memory` from outside, so that the guest need not ask.
     fn populate<T: ?Sized>(&self, memory: &T) -> Result<(), Fault> {
         let start = std::ptr::from_ref(memory).addr() as u64;

@@ -406,6 +406,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn a_part_of_a_store_behaves_as_it_does_within_the_whole(
             (eighths, ways) in (1_u32..12, prop::sample::select(vec![2_u32, 4, 5, 8, 11, 16])),

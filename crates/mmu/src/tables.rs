@@ -108,16 +108,18 @@ fn touched(address: u64, bits: u32, sharers: u32, span: u64, piece: u32) -> u64 
     let page = address >> bits;
     // Every 512 small pages need a table; it is taken just before the first of them.
     let page = if bits == 12 { page + (page >> 9) + 1 } else { page };
-    let taken = taken(page, if bits == 12 { BATCH } else { 1 }, sharers) << bits;
+    let taken = if bits == 12 { taken::<BATCH>(page, sharers) } else { taken::<1>(page, sharers) } << bits;
     let ordered = if span == 0 { taken } else { scatter(taken >> piece, piece, span) | (taken & ((1 << piece) - 1)) };
     ordered | (address & ((1 << bits) - 1))
 }
 
 /// The place of a process's page among those that `sharers` take in batches, in turn but not in step.
 #[inline]
-fn taken(page: u64, batch: u64, sharers: u32) -> u64 {
-    let (turn, sharers) = (page / batch, u64::from(sharers));
-    (turn * sharers + mix(turn) % sharers) * batch + page % batch
+fn taken<const PAGES: u64>(page: u64, sharers: u32) -> u64 {
+    let (turn, sharers) = (page / PAGES, u64::from(sharers));
+    // Without a division where it need not be one: this runs for every reference.
+    let own = if sharers.is_power_of_two() { mix(turn) & (sharers - 1) } else { mix(turn) % sharers };
+    (turn * sharers + own) * PAGES + page % PAGES
 }
 
 /// Where a page lies among those of the span: no two pages of a program that fits into it share a place.
@@ -127,7 +129,7 @@ fn scatter(page: u64, bits: u32, span: u64) -> u64 {
     let mask = places.next_power_of_two() - 1;
     // Each step permutes the numbers below a power of two; until it falls below `places` the permutation is applied again.
     let half = ((mask + 1).trailing_zeros() / 2).max(1);
-    let mut place = page % places;
+    let mut place = if page < places { page } else { page % places };
     loop {
         place = place.wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask;
         place ^= place >> half;

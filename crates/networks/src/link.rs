@@ -5,6 +5,7 @@ use crate::netlink::{Mac, Netlink};
 use baremark_journal::change::details_of;
 use baremark_journal::file::random_word;
 use baremark_journal::{Change, Held, Journal, Kind, Undone};
+use baremark_sys::point;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs;
@@ -103,6 +104,8 @@ impl Identity {
             .and_then(|details| Ok(serde_json::to_value(details)?))
             .map_err(NetworkError::kernel(what.clone()))?;
         let change = Change { kind: KIND.to_owned(), target: format!("link {}", self.name), details };
-        journal.make(change, || make(&mut Netlink::open()?)).map_err(NetworkError::made(what))
+        let made = journal.make(change, || make(&mut Netlink::open()?)).map_err(NetworkError::made(what))?;
+        point::reached("link-made");
+        Ok(made)
     }
 }

@@ -3,8 +3,8 @@
 //! Where phases are shorter than the interval the thread never reads: the phases' own readings make the points, and no
 //! reading falls into what is timed.
 
-use crate::Root;
 use crate::recorder::Recorder;
+use crate::{LIST, Root, Row};
 use baremark_model::observation::Observation;
 use baremark_model::observer::{Absence, ObserveSpec};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -41,7 +41,13 @@ impl Watch {
     /// Starts observing this machine.
     #[must_use]
     pub fn start(spec: &ObserveSpec) -> Self {
-        let recorder = Some(Recorder::start(spec, &Root::default()));
+        Watch::start_of(LIST, spec)
+    }
+
+    /// The same with the observers of another list.
+    #[must_use]
+    pub fn start_of(list: &[Row], spec: &ObserveSpec) -> Self {
+        let recorder = Some(Recorder::start_of(list, spec, &Root::default()));
         let state = Mutex::new(State { recorder, phase_ended: None, over: false });
         let shared = Arc::new(Shared { state, changed: Condvar::new() });
         let beside = Arc::clone(&shared);

@@ -28,6 +28,8 @@ pub struct Gate {
     running: AtomicU64,
     released: Mutex<u64>,
     changed: Condvar,
+    /// Bytes that were marked with the epoch that ran.
+    marked: AtomicU64,
     /// Bytes that have left.
     passed: AtomicU64,
 }
@@ -204,7 +206,9 @@ fn connect(client: &TcpStream, server: SocketAddr, gate: &Arc<Gate>, leaving: &A
     let mut server = server;
     let mut buffer = vec![0; CHUNK];
     while let Ok(length @ 1..) = server.read(&mut buffer) {
-        if held.send((gate.running(), buffer[..length].to_vec())).is_err() {
+        let sent = held.send((gate.running(), buffer[..length].to_vec()));
+        gate.marked.fetch_add(length as u64, Ordering::Release);
+        if sent.is_err() {
             break;
         }
     }
@@ -226,6 +230,8 @@ mod tests {
     use super::*;
     use std::net::Ipv4Addr;
 
+    /// Whatever takes longer than this hangs.
+    const LIMIT: Duration = Duration::from_secs(90);
     const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
     /// A server that repeats what it gets, behind a gate, and a client of it.
@@ -240,27 +246,38 @@ mod tests {
         TcpStream::connect(proxy.address()).expect("a client")
     }
 
+    /// Waits until so many bytes of the server have the number of the epoch in which they came.
+    fn marked(gate: &Gate, bytes: u64) {
+        let deadline = Instant::now() + LIMIT;
+        while gate.marked.load(Ordering::Acquire) < bytes {
+            assert!(Instant::now() < deadline, "{bytes} bytes have not come");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     #[test]
     fn output_waits_for_the_acknowledgement_of_its_epoch() {
         let gate = Arc::new(Gate::closed());
         let mut client = echo_behind(&gate);
         client.write_all(b"1").expect("written");
+        marked(&gate, 1);
         let mut byte = [0];
         client.set_read_timeout(Some(Duration::from_millis(100))).expect("a limit");
         client.read_exact(&mut byte).expect_err("epoch 1 is not acknowledged");
         gate.next();
         client.read_exact(&mut byte).expect_err("a new epoch acknowledges nothing");
-        client.set_read_timeout(Some(PATIENCE)).expect("a limit");
+        client.set_read_timeout(Some(LIMIT)).expect("a limit");
         gate.release(1);
         client.read_exact(&mut byte).expect("epoch 1 is acknowledged");
         assert_eq!((byte, gate.passed()), (*b"1", 1));
         // What is sent in epoch 2 does not leave with the acknowledgement of epoch 1.
         client.write_all(b"2").expect("written");
+        marked(&gate, 2);
         client.set_read_timeout(Some(Duration::from_millis(100))).expect("a limit");
         gate.release(1);
         client.read_exact(&mut byte).expect_err("epoch 2 is not acknowledged");
         gate.release_all();
-        client.set_read_timeout(Some(PATIENCE)).expect("a limit");
+        client.set_read_timeout(Some(LIMIT)).expect("a limit");
         client.read_exact(&mut byte).expect("the program has ended");
         assert_eq!(byte, *b"2");
     }
@@ -297,7 +314,7 @@ mod tests {
             thread::sleep(Duration::from_millis(200));
             client.read_to_end(&mut Vec::new())
         });
-        proxy.settle(PATIENCE);
+        proxy.settle(LIMIT);
         assert_eq!(gate.passed(), bytes as u64);
         assert_eq!(reading.join().expect("a thread").expect("all of it"), bytes);
     }

@@ -13,8 +13,8 @@ pub(crate) fn at(sorted: &[f64], position: f64) -> f64 {
     let position = position.clamp(0.0, last as f64);
     let rank = position.floor() as usize;
     let share = position - rank as f64;
-    let below = select(sorted, rank);
-    if share > 0.0 && rank < last { below + share * (select(sorted, rank + 1) - below) } else { below }
+    let (below, above) = select(sorted, rank);
+    if share > 0.0 && rank < last { below + share * (above - below) } else { below }
 }
 
 /// Number of Walsh averages of `n` values: n(n+1)/2.
@@ -22,8 +22,15 @@ pub(crate) fn count(n: usize) -> usize {
     n * (n + 1) / 2
 }
 
-/// The Walsh average of 0-based `rank`, in ascending order.
-fn select(sorted: &[f64], rank: usize) -> f64 {
+/// The Walsh average of 0-based `rank`, in ascending order, and the following one; after the last comes the last.
+fn select(sorted: &[f64], rank: usize) -> (f64, f64) {
+    let (found, following) = found(sorted, rank);
+    let last = count(sorted.len()) - 1;
+    (found, following.unwrap_or_else(|| if rank < last { self::found(sorted, rank + 1).0 } else { found }))
+}
+
+/// The average of `rank`, and the following one where it was met on the way.
+fn found(sorted: &[f64], rank: usize) -> (f64, Option<f64>) {
     let n = sorted.len();
     let mut pivots = Rng::new(0);
     // row i still holds the averages of i with lo[i] <= j < hi[i]; `dropped` smaller ones lie before them
@@ -41,7 +48,7 @@ fn select(sorted: &[f64], rank: usize) -> f64 {
         if rank < total(&below) {
             hi.copy_from_slice(&below);
         } else if rank < total(&upto) {
-            return 0.5 * pivot;
+            return (0.5 * pivot, (rank + 1 < total(&upto)).then_some(0.5 * pivot));
         } else {
             lo.copy_from_slice(&upto);
             dropped = total(&upto);
@@ -74,10 +81,11 @@ fn pick(sorted: &[f64], lo: &[usize], hi: &[usize], mut place: usize) -> f64 {
     2.0 * sorted[sorted.len() - 1]
 }
 
-fn smallest_of_rest(sorted: &[f64], lo: &[usize], hi: &[usize], rank: usize) -> f64 {
+fn smallest_of_rest(sorted: &[f64], lo: &[usize], hi: &[usize], rank: usize) -> (f64, Option<f64>) {
     let row = |i: usize| sorted[lo[i]..hi[i]].iter().map(move |high| sorted[i] + high);
     let mut sums: Vec<f64> = (0..sorted.len()).flat_map(row).collect();
-    0.5 * *sums.select_nth_unstable_by(rank, f64::total_cmp).1
+    let (_, found, larger) = sums.select_nth_unstable_by(rank, f64::total_cmp);
+    (0.5 * *found, larger.iter().copied().min_by(f64::total_cmp).map(|sum| 0.5 * sum))
 }
 
 #[cfg(test)]
@@ -107,7 +115,8 @@ mod tests {
                 sorted.sort_by(f64::total_cmp);
                 let expected = all(&sorted);
                 for (rank, value) in expected.iter().enumerate() {
-                    assert_eq!(select(&sorted, rank), *value, "n {n} kind {kind} rank {rank}");
+                    let following = expected.get(rank + 1).unwrap_or(value);
+                    assert_eq!(select(&sorted, rank), (*value, *following), "n {n} kind {kind} rank {rank}");
                 }
                 assert_eq!(at(&sorted, -3.0), expected[0]);
                 assert_eq!(at(&sorted, 1e9), expected[count(n) - 1]);

@@ -231,13 +231,17 @@ const DECLARED_PPM: f64 = 500.0;
 mod tests {
     use super::*;
 
+    /// However long either was interrupted: each says how far off it may be.
     #[test]
-    fn the_rate_is_plausible_and_two_calibrations_agree() {
+    fn the_rate_is_plausible_and_two_calibrations_agree_within_their_errors() {
         let (first, facts) = tick_rate(Duration::from_millis(50)).expect("a clock");
-        let (second, _) = tick_rate(Duration::from_millis(50)).expect("a clock");
+        let (second, later) = tick_rate(Duration::from_millis(50)).expect("a clock");
         assert!((5e8..1e10).contains(&first.0), "{first:?}");
-        assert!((first.0 / second.0 - 1.0).abs() < 1e-3, "{first:?} {second:?}");
-        assert!(facts.tsc_error_ppm >= 0.0, "{facts:?}");
+        assert!(facts.tsc_error_ppm >= 0.0 && later.tsc_error_ppm >= 0.0, "{facts:?} {later:?}");
+        // A declared rate is taken where it agrees with the calibration, which only one of the two may do.
+        let bound_ppm = 2.0 * (facts.tsc_error_ppm + later.tsc_error_ppm + DECLARED_PPM);
+        let apart_ppm = (first.0 / second.0 - 1.0).abs() * 1e6;
+        assert!(apart_ppm <= bound_ppm, "{first:?} {second:?}: {apart_ppm} of {bound_ppm} ppm");
     }
 
     #[test]

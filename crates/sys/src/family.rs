@@ -120,32 +120,47 @@ fn kill(pid: i32) {
 mod tests {
     use super::*;
     use std::os::unix::process::CommandExt;
-    use std::process::{Child, Command};
+    use std::process::{Child, Command, Stdio};
 
     /// Starts a shell in `folder`, in a group of its own.
     fn shell(folder: &Path, script: &str) -> Child {
         Command::new("/bin/sh").args(["-c", script]).current_dir(folder).process_group(0).spawn().expect("it starts")
     }
 
+    /// The file that the server of the next test maps.
+    const MAPPED: &str = "BAREMARK_TEST_SHARED_MEMORY";
+
+    /// Not a test: what the next test starts and kills, a server with shared memory.
+    #[test]
+    fn maps_shared_memory() {
+        let Some(path) = std::env::var_os(MAPPED) else { return };
+        let file = fs::File::options().read(true).write(true).create_new(true).open(path).expect("it is new");
+        file.set_len(4096).expect("room");
+        let (rights, fd) = (libc::PROT_READ | libc::PROT_WRITE, std::os::fd::AsRawFd::as_raw_fd(&file));
+        // SAFETY: a new mapping at an address of the kernel's choice, which nobody uses.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), 4096, rights, libc::MAP_SHARED, fd, 0) };
+        assert_ne!(at, libc::MAP_FAILED);
+        fs::write("mapped", "").expect("its working folder is ours");
+        loop {
+            thread::park();
+        }
+    }
+
     #[test]
     fn shared_memory_of_a_killed_server_is_removed() {
+        if !Path::new("/dev/shm").is_dir() {
+            let skipped = "skipped: shared memory of a killed server: there is no /dev/shm\n";
+            return std::io::Write::write_all(&mut io::stderr(), skipped.as_bytes()).expect("standard error");
+        }
         let folder = tempfile::tempdir().expect("a folder");
         let name = format!("/dev/shm/PostgreSQL.test-{}", std::process::id());
-        let script = format!(
-            "import mmap, time; f = open('{name}', 'w+b'); f.truncate(4096); m = mmap.mmap(f.fileno(), 4096); \
-             open('mapped', 'w'); time.sleep(600)"
-        );
-        let mut command = Command::new("python3");
-        let Ok(mut child) = command.args(["-c", &script]).current_dir(folder.path()).process_group(0).spawn() else {
-            let skipped = "skipped: shared memory of a killed server: python3 is not installed\n";
-            return std::io::Write::write_all(&mut io::stderr(), skipped.as_bytes()).expect("standard error");
-        };
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while !folder.path().join("mapped").exists() && Instant::now() < deadline {
-            thread::sleep(GLANCE);
-        }
-        assert!(Path::new(&name).exists(), "python made it");
-        Family::of(child.id(), Path::new("python3"), folder.path()).kill(Duration::from_secs(60)).expect("it ends");
+        let program = std::env::current_exe().expect("a test");
+        let mut command = Command::new(&program);
+        command.args(["--exact", "family::tests::maps_shared_memory"]).env(MAPPED, &name).stdout(Stdio::null());
+        let mut child = command.current_dir(folder.path()).process_group(0).spawn().expect("it starts");
+        wait_for("it maps its memory", || folder.path().join("mapped").exists());
+        assert!(Path::new(&name).exists());
+        Family::of(child.id(), &program, folder.path()).kill(Duration::from_secs(60)).expect("it ends");
         drop(child.wait());
         assert!(!Path::new(&name).exists());
     }
@@ -170,17 +185,15 @@ mod tests {
     fn nothing_is_left_of_a_program_that_forks_while_it_is_killed() {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = folder.path().canonicalize().expect("it is there");
-        // As a server that a supervisor has started: in a group of its own, with workers that come and go all the time.
+        // As a server that a supervisor has started: in a group of its own, with workers that come and go all the time. Ten such kills, at
+        // ten moments, are in tests/kernel.
         let forks = "for i in $(seq 2000); do (sleep 5; :) & (exec sleep 0.001); done";
-        for round in 0..10 {
-            let script = format!("setsid sh -c '{forks}' & wait");
-            let mut root = shell(&folder, &script);
-            wait_for("it forks", || standing(&folder).len() > 4);
-            let killed = Family::of(root.id(), Path::new("/bin/sh"), &folder).kill(Duration::from_secs(60));
-            root.wait().expect("a child");
-            assert!(killed.is_ok(), "{killed:?}");
-            assert_eq!(standing(&folder), Vec::<u32>::new(), "round {round}");
-        }
+        let mut root = shell(&folder, &format!("setsid sh -c '{forks}' & wait"));
+        wait_for("it forks", || standing(&folder).len() > 4);
+        let killed = Family::of(root.id(), Path::new("/bin/sh"), &folder).kill(Duration::from_secs(60));
+        root.wait().expect("a child");
+        assert!(killed.is_ok(), "{killed:?}");
+        assert_eq!(standing(&folder), Vec::<u32>::new());
     }
 
     #[test]

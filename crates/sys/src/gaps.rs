@@ -30,7 +30,7 @@ pub const THRESHOLD: Duration = Duration::from_micros(2);
 #[expect(clippy::cast_precision_loss, reason = "counts of ticks far below 2^53")]
 pub fn measure(duration: Duration, threshold: Duration, rate: TickRate) -> Gaps {
     let in_ticks = |time: Duration| (time.as_secs_f64() * rate.0) as u64;
-    let found = spin(in_ticks(duration), in_ticks(threshold));
+    let found = spin(in_ticks(duration), in_ticks(threshold), ticks_unordered);
     let share = if found.elapsed == 0 { 0.0 } else { found.lost as f64 / found.elapsed as f64 };
     Gaps {
         seconds: rate.seconds(found.elapsed),
@@ -49,22 +49,23 @@ struct Found {
     longest: u64,
 }
 
+/// `now` reads the clock.
 #[inline(never)]
-fn spin(duration: u64, threshold: u64) -> Found {
-    let start = ticks_unordered();
+fn spin(duration: u64, threshold: u64, mut now: impl FnMut() -> u64) -> Found {
+    let start = now();
     let mut last = start;
     let mut found = Found::default();
     while found.elapsed < duration {
-        let now = ticks_unordered();
+        let reading = now();
         // Saturating: unordered readings may swap by a few ticks.
-        let gap = now.saturating_sub(last);
+        let gap = reading.saturating_sub(last);
         if gap > threshold {
             found.count += 1;
             found.lost += gap;
             found.longest = found.longest.max(gap);
         }
-        last = now;
-        found.elapsed = now.saturating_sub(start);
+        last = reading;
+        found.elapsed = reading.saturating_sub(start);
     }
     found
 }
@@ -83,10 +84,27 @@ mod tests {
         assert_eq!(gaps.count == 0, gaps.longest_ns <= 0.0, "{gaps:?}");
     }
 
+    /// What is found in these readings of a clock.
+    fn found(duration: u64, threshold: u64, readings: &[u64]) -> (u64, u64, u64, u64) {
+        let mut left = readings.iter();
+        let found = spin(duration, threshold, || *left.next().expect("it reads no further than it has to"));
+        assert_eq!(left.next(), None, "all are read");
+        (found.elapsed, found.count, found.lost, found.longest)
+    }
+
     #[test]
-    fn every_reading_is_a_gap_over_no_threshold() {
+    fn gaps_over_the_threshold_are_counted_and_added_up() {
+        assert_eq!(found(100, 20, &[1000, 1010, 1040, 1060, 1081, 1100]), (100, 2, 51, 30));
+        assert_eq!(found(100, 20, &[1000, 1500]), (500, 1, 500, 500));
+        // Every reading is one where there is no threshold, but for two at the same tick; readings may swap by a tick.
+        assert_eq!(found(20, 0, &[1000, 1005, 1005, 1004, 1010, 1020]), (20, 3, 21, 10));
+    }
+
+    #[test]
+    fn over_no_threshold_all_of_the_time_is_lost() {
         let (rate, _) = tick_rate(Duration::from_millis(50)).expect("a clock");
         let gaps = measure(Duration::from_millis(5), Duration::ZERO, rate);
-        assert!(gaps.count > 1000 && gaps.lost_share > 0.99, "{gaps:?}");
+        assert!(gaps.count >= 1 && gaps.lost_share >= 1.0 && gaps.seconds >= 0.0049, "{gaps:?}");
+        assert!(gaps.longest_ns <= gaps.seconds * 1e9 * 1.001, "{gaps:?}");
     }
 }

@@ -77,12 +77,16 @@ impl Launch<'_> {
     /// # Errors
     /// What starting it gives.
     pub fn start(&self) -> io::Result<Launched> {
+        self.start_within(BUSY_LIMIT)
+    }
+
+    fn start_within(&self, limit: Duration) -> io::Result<Launched> {
         let first = Instant::now();
         let mut stack = vec![MaybeUninit::<u128>::uninit(); STACK / size_of::<u128>()];
         let mut child = self.child()?;
         loop {
             match attempt(&mut child, &mut stack) {
-                Err(why) if why.kind() == io::ErrorKind::ExecutableFileBusy && first.elapsed() < BUSY_LIMIT => {
+                Err(why) if why.kind() == io::ErrorKind::ExecutableFileBusy && first.elapsed() < limit => {
                     thread::sleep(GLANCE);
                 }
                 started => return started,
@@ -227,6 +231,16 @@ mod tests {
 
     /// Starts a program with a pipe as its output; what it wrote, and its exit code.
     fn output(program: &str, arguments: &[&str], folder: &str, cpus: &[usize]) -> io::Result<(String, Option<i32>)> {
+        output_within(BUSY_LIMIT, program, arguments, folder, cpus)
+    }
+
+    fn output_within(
+        limit: Duration,
+        program: &str,
+        arguments: &[&str],
+        folder: &str,
+        cpus: &[usize],
+    ) -> io::Result<(String, Option<i32>)> {
         let (mut from, to) = io::pipe()?;
         let null = File::open("/dev/null")?;
         let (program, folder) = (texts(&[program]), texts(&[folder]));
@@ -238,7 +252,7 @@ mod tests {
             streams: [null.as_fd(), to.as_fd(), to.as_fd()],
             cpus,
         };
-        let launched = launch.start()?;
+        let launched = launch.start_within(limit)?;
         drop(to);
         let mut text = String::new();
         from.read_to_string(&mut text)?;
@@ -305,11 +319,12 @@ mod tests {
         let held = open();
         let first = Instant::now();
         thread::spawn(move || {
-            thread::sleep(Duration::from_millis(200));
+            thread::sleep(Duration::from_millis(50));
             drop(held);
         });
-        assert_eq!(output(program, &["program"], "/", &[]).expect("it is closed soon").1, Some(3));
-        assert!(first.elapsed() >= Duration::from_millis(200));
+        let patient = output_within(Duration::from_secs(60), program, &["program"], "/", &[]);
+        assert_eq!(patient.expect("it is closed soon").1, Some(3));
+        assert!(first.elapsed() >= Duration::from_millis(50));
         let _held = open();
         let why = output(program, &["program"], "/", &[]).expect_err("it stays open");
         assert_eq!(why.kind(), io::ErrorKind::ExecutableFileBusy);

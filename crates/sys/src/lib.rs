@@ -35,6 +35,7 @@ pub mod numa;
 pub mod offspring;
 pub mod paging;
 pub mod perf;
+pub mod point;
 pub mod private_folder;
 pub mod process;
 pub mod process_tree;

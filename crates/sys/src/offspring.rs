@@ -69,10 +69,14 @@ pub fn adopt_orphans() -> io::Result<()> {
 /// # Errors
 /// What starting it gives.
 pub fn start(command: &mut Command) -> io::Result<Child> {
+    start_within(BUSY_LIMIT, command)
+}
+
+fn start_within(limit: Duration, command: &mut Command) -> io::Result<Child> {
     let first = Instant::now();
     loop {
         match command.spawn() {
-            Err(why) if why.kind() == io::ErrorKind::ExecutableFileBusy && first.elapsed() < BUSY_LIMIT => {
+            Err(why) if why.kind() == io::ErrorKind::ExecutableFileBusy && first.elapsed() < limit => {
                 thread::sleep(GLANCE);
             }
             started => return started,
@@ -283,10 +287,10 @@ mod tests {
         let why = command.spawn().expect_err("it is open for writing");
         assert_eq!(why.kind(), io::ErrorKind::ExecutableFileBusy);
         thread::spawn(move || {
-            thread::sleep(Duration::from_millis(200));
+            thread::sleep(Duration::from_millis(50));
             drop(held);
         });
-        let mut child = start(&mut command).expect("it is closed soon");
+        let mut child = start_within(Duration::from_secs(60), &mut command).expect("it is closed soon");
         assert_eq!(child.wait().expect("a child").code(), Some(3));
 
         let _held = open();

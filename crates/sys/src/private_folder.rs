@@ -8,6 +8,7 @@
 //! A folder that has no lock yet may be a killed process's or that of one which is just making it, and it cannot be known which. So whoever
 //! looks for orphans takes it at once: the other, which has not used it, sees that, and makes another.
 
+use crate::point;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -150,7 +151,9 @@ fn remove(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten().filter(|entry| entry.file_name() != LOCK) {
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
         drop(if is_folder { fs::remove_dir_all(entry.path()) } else { fs::remove_file(entry.path()) });
+        point::reached("folder-entry-removed");
     }
+    point::reached("folder-emptied");
     drop(fs::remove_dir_all(folder));
 }
 
@@ -162,7 +165,7 @@ fn own_user() -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Command;
+    use std::process::{Command, Stdio};
     use std::sync::atomic::AtomicBool;
     use std::thread;
     use std::time::{Duration, Instant};
@@ -276,46 +279,49 @@ mod tests {
         assert_eq!(why.kind(), io::ErrorKind::NotFound);
     }
 
-    /// Files of a folder whose removal takes long enough to be killed in its middle.
-    const MANY: usize = 20_000;
-    /// The file that says that they are there.
-    const MADE: &str = "made";
-
-    /// Started again by the next test, as a process that is killed while it removes its folder.
+    /// Not a test: what the next test starts, a process that is killed while it removes its folder.
     #[test]
-    fn removes_a_folder_with_many_files() {
+    fn removes_a_folder_with_files() {
         let Some(parent) = std::env::var_os(CHILD) else { return };
         let folder = PrivateFolder::create(parent.as_ref(), PREFIX).expect("a folder");
-        for number in 0..MANY {
+        for number in 0..5 {
             File::create(folder.path().join(number.to_string())).expect("it is ours");
         }
-        File::create(Path::new(&parent).join(MADE)).expect("it is ours");
+        fs::create_dir(folder.path().join("inner")).expect("it is ours");
         drop(folder);
+    }
+
+    /// Whether a process has stopped itself.
+    fn is_stopped(pid: u32) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is a child of ours");
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
     }
 
     #[test]
     fn a_removal_that_was_cut_short_is_finished_by_the_next() {
-        let parent = tempfile::tempdir().expect("a folder");
-        let mut child = Command::new(std::env::current_exe().expect("a test"))
-            .args(["--exact", "private_folder::tests::removes_a_folder_with_many_files"])
-            .env(CHILD, parent.path())
-            .spawn()
-            .expect("it starts");
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while !parent.path().join(MADE).exists() {
-            assert!(Instant::now() < deadline, "its files were not made");
-            // For an event of another process that nobody reports.
-            thread::sleep(Duration::from_millis(1));
+        for (at, left) in [("folder-entry-removed", 6), ("folder-entry-removed:4", 3), ("folder-emptied", 1)] {
+            let parent = tempfile::tempdir().expect("a folder");
+            let mut child = Command::new(std::env::current_exe().expect("a test"))
+                .args(["--exact", "private_folder::tests::removes_a_folder_with_files"])
+                .env(CHILD, parent.path())
+                .env(point::STOP_AT, at)
+                .stdout(Stdio::null())
+                .spawn()
+                .expect("it starts");
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while !is_stopped(child.id()) {
+                assert!(Instant::now() < deadline, "it does not come to {at}");
+                // For an event of another process that nobody reports.
+                thread::sleep(Duration::from_millis(1));
+            }
+            child.kill().expect("it is ours");
+            child.wait().expect("it is ours");
+            let mut folders = fs::read_dir(parent.path()).expect("it is ours").flatten().map(|entry| entry.path());
+            let folder = folders.next().expect("its removal was cut short");
+            let entries = fs::read_dir(&folder).expect("it is ours").count();
+            assert_eq!((entries, folder.join(LOCK).exists()), (left, true), "{at}: the lock goes last");
+            drop(PrivateFolder::orphans(parent.path(), PREFIX));
+            assert!(!folder.exists(), "{at}");
         }
-        let mut folders = fs::read_dir(parent.path()).expect("it is ours").flatten().map(|entry| entry.path());
-        let folder = folders.find(|path| !path.ends_with(MADE)).expect("it was removed before it could be killed");
-        while fs::read_dir(&folder).expect("it was removed before it could be killed").count() >= MANY {
-            assert!(Instant::now() < deadline, "it was not removed");
-        }
-        child.kill().expect("it is ours");
-        child.wait().expect("it is ours");
-        assert!(folder.exists(), "nothing was cut short");
-        drop(PrivateFolder::orphans(parent.path(), PREFIX));
-        assert!(!folder.exists());
     }
 }

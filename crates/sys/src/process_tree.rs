@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn a_child_and_its_child_count_together() {
         let mut command = Command::new("sh");
-        command.args(["-c", "sleep 60 & sleep 60 & read line; kill %1 %2"]).stdin(Stdio::piped());
+        command.args(["-c", "sleep 600 & a=$!; sleep 600 & read line; kill $a $!; wait"]).stdin(Stdio::piped());
         let mut child = command.spawn().expect("sh runs");
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
         let mut seen = Usage::default();
@@ -278,8 +278,8 @@ mod tests {
     fn threads_that_wait_for_a_cpu_are_seen_to_wait() {
         let cpu = crate::affinity::allowed_cpus().expect("this thread has CPUs").into_iter().next().expect("one");
         let mut command = Command::new("taskset");
-        let busy = "(while :; do :; done) & (while :; do :; done) & read line; kill $(jobs -p)";
-        command.args(["-c", &cpu.to_string(), "bash", "-c", busy]).stdin(Stdio::piped());
+        let busy = "(while :; do :; done) & a=$!; (while :; do :; done) & read line; kill $a $!; wait";
+        command.args(["-c", &cpu.to_string(), "sh", "-c", busy]).stdin(Stdio::piped());
         let mut child = command.spawn().expect("taskset runs");
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
         let mut seen = Waits::default();
@@ -295,10 +295,10 @@ mod tests {
     /// A child that writes to memory it has not touched has faults, and each line that it reads is a switch.
     #[test]
     fn faults_and_switches_of_a_child_are_counted() {
-        let mut command = Command::new("bash");
-        // Every line makes the string longer; the answer says that it is done.
-        command.args(["-c", "text=; while read line; do text+=$(printf %100000s); echo; done"]);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("bash runs");
+        let mut command = Command::new("sh");
+        // Every line makes the string longer, by what another process prints; the answer says that it is done.
+        command.args(["-c", "text=; while read line; do text=$text$(printf %100000s); echo; done"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("sh runs");
         let (mut input, mut output) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
         let mut line = || {
             input.write_all(b"\n").expect("it reads");

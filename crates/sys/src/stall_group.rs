@@ -85,22 +85,4 @@ mod tests {
         assert_eq!(some_total(text), Some(23_188_037_014));
         assert_eq!(some_total("full avg10=0.00 total=7\n"), None);
     }
-
-    #[test]
-    fn a_process_has_a_group_that_goes_after_it() {
-        let mut child = std::process::Command::new("sleep").arg("100").spawn().expect("sleep");
-        let group = StallGroup::of(child.id());
-        let inside = group_of(child.id());
-        let seen = group.as_ref().map(StallGroup::stalls);
-        child.kill().and_then(|()| child.wait()).expect("it is ours");
-        let Some(group) = group else {
-            // No control group of version 2 can be made here.
-            return;
-        };
-        assert!(inside.is_some_and(|inside| inside.contains(PREFIX)), "the process is in it");
-        assert!(seen.flatten().is_some(), "its stalls are counted");
-        let path = group.path.clone();
-        drop(group);
-        assert!(!path.exists());
-    }
 }

@@ -305,6 +305,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn no_bytes_are_too_odd(position in 0_usize..200, byte: u8, rest in proptest::collection::vec(any::<u8>(), 0..64)) {
             let mut bytes = small();

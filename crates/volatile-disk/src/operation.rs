@@ -235,13 +235,15 @@ impl<R: Read> Decoder<'_, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::MetadataExt;
 
-    fn examples() -> Vec<Operation> {
+    /// Of files that this user owns: nobody but the superuser can give one away.
+    fn examples(owner: (u32, u32)) -> Vec<Operation> {
         let path = |text: &str| PathBuf::from(text);
         let changes = Changes { floor: 3, size: 9, runs: vec![(3, b"abc".to_vec()), (8, b"z".to_vec())] };
         vec![
-            Operation::Folder { path: path("a"), mode: 0o755, owner: (0, 0) },
-            Operation::File { path: path("a/f"), mode: 0o640, owner: (0, 0) },
+            Operation::Folder { path: path("a"), mode: 0o755, owner },
+            Operation::File { path: path("a/f"), mode: 0o640, owner },
             Operation::Store { path: path("a/f"), changes },
             Operation::Symlink { path: path("s"), target: path("/elsewhere") },
             Operation::Link { from: path("a/f"), to: path("l") },
@@ -254,14 +256,17 @@ mod tests {
 
     #[test]
     fn operations_are_read_as_they_were_written_and_change_a_folder() {
-        let wire: Vec<u8> = examples().iter().flat_map(Operation::encode).collect();
-        let (mut rest, root) = (wire.as_slice(), tempfile::tempdir().expect("a folder"));
+        let root = tempfile::tempdir().expect("a folder");
+        let facts = fs::metadata(root.path()).expect("it is there");
+        let examples = examples((facts.uid(), facts.gid()));
+        let wire: Vec<u8> = examples.iter().flat_map(Operation::encode).collect();
+        let mut rest = wire.as_slice();
         let mut read = Vec::new();
         while let Some(operation) = Operation::decode(&mut rest).expect("it was written by us") {
             operation.apply(root.path()).unwrap_or_else(|why| panic!("{operation:?}: {why}"));
             read.push(operation);
         }
-        assert_eq!(read, examples());
+        assert_eq!(read, examples);
         assert_eq!(fs::read(root.path().join("a/f")).expect("a file"), b"\0\0\0abc\0\0z");
         assert!(!root.path().join("m").exists() && root.path().join("s").is_symlink());
         for cut in [1, 10, wire.len() - 20] {

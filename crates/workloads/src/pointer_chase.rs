@@ -20,7 +20,7 @@ const WORKING_SET: Knob = Knob {
     key: "working_set",
     kind: Kind::Size { min: RANK_MIN_BYTES, max: 1 << 46 },
     default: Default::Typed("256 MiB"),
-    help: "size of all ranks' lines together; each rank chases through its own share, whole lines of 64 bytes",
+    help: "size of all ranks' lines together; each rank chases through its own share, whole lines of 64 bytes (a share of a size of 2^n is rounded down)",
 };
 
 static DESCRIPTOR: Descriptor = Descriptor {
@@ -65,12 +65,14 @@ impl Workload for PointerChase {
     }
 }
 
-/// The size of one rank's lines.
+/// The size of one rank's lines. A size of 2^n is asked for whatever the number of ranks, which may be that of the CPUs: of it each has as
+/// many lines as it can, and two at least.
 fn rank_bytes(arm: &ResolvedArm) -> Result<u64, WorkloadError> {
     let Shared { total, ranks } = shared_size(arm, &WORKING_SET)?;
     let unit = LINE_BYTES * ranks;
-    if total.0.is_multiple_of(unit) && total.0 >= RANK_MIN_BYTES * ranks {
-        return Ok(total.0 / ranks);
+    let is_least = total.0 >= RANK_MIN_BYTES * ranks;
+    if (total.0.is_power_of_two() && total.0 >= LEAST_WORKING_SET) || (total.0.is_multiple_of(unit) && is_least) {
+        return Ok((total.0 / unit * LINE_BYTES).max(RANK_MIN_BYTES));
     }
     let nearest = (total.0 / unit * unit).max(RANK_MIN_BYTES * ranks);
     let why = format!("each of {ranks} ranks needs two whole lines of 64 bytes or more; nearest is {nearest} bytes");
@@ -79,6 +81,8 @@ fn rank_bytes(arm: &ResolvedArm) -> Result<u64, WorkloadError> {
 
 const LINE_BYTES: u64 = 8 * kernel::LINE_WORDS as u64;
 const RANK_MIN_BYTES: u64 = 2 * LINE_BYTES;
+/// A page: what is smaller is meant for a number of ranks.
+const LEAST_WORKING_SET: u64 = 4096;
 /// The same cycle in every trial: what varies is where its pages lie.
 const SEED: u64 = 2010;
 
@@ -132,6 +136,8 @@ mod tests {
         assert!(refused(4, 64).ends_with("nearest is 512 bytes"));
         assert!(refused(0, 64).ends_with("at least one rank"));
         assert_eq!(PointerChase.spans(&arm(3, 384)), Ok(vec![128; 3]));
+        assert_eq!(PointerChase.spans(&arm(3, 4096)), Ok(vec![1344; 3]), "as many lines as each can have");
+        assert_eq!(PointerChase.spans(&arm(100, 4096)), Ok(vec![128; 100]), "and two at least");
     }
 
     #[test]

@@ -22,7 +22,7 @@ const TABLE: Knob = Knob {
     key: "table",
     kind: Kind::Size { min: RANK_MIN_BYTES, max: 1 << 46 },
     default: Default::Typed("256 MiB"),
-    help: "size of all ranks' tables together; each rank's is 2^n words of 8 bytes",
+    help: "size of all ranks' tables together; each rank's is 2^n words of 8 bytes (a share of a size of 2^n is rounded down)",
 };
 
 const VARIANT: Knob = Knob {
@@ -87,14 +87,15 @@ impl Workload for RandomAccess {
     }
 }
 
-/// The size of one rank's table, which must be 2^n words.
+/// The size of one rank's table, which must be 2^n words. A size that is 2^n itself is asked for whatever the number of ranks, which may
+/// be that of the CPUs: of 256 MiB each of 6 ranks has 32 MiB.
 fn rank_bytes(arm: &ResolvedArm) -> Result<u64, WorkloadError> {
     let Shared { total, ranks } = shared_size(arm, &TABLE)?;
     let each = total.0 / ranks;
-    if total.0.is_multiple_of(ranks) && each.is_power_of_two() && each >= RANK_MIN_BYTES {
-        return Ok(each);
-    }
     let below = if each == 0 { 0 } else { 1 << each.ilog2() };
+    if (total.0.is_power_of_two() || total.0 == below * ranks) && below >= RANK_MIN_BYTES {
+        return Ok(below);
+    }
     let nearest = [below, (2 * below).max(RANK_MIN_BYTES)].into_iter().filter(|&each| each >= RANK_MIN_BYTES);
     let nearest: Vec<String> = nearest.map(|each| Bytes(each * ranks).to_string()).collect();
     let why = format!("each of {ranks} ranks needs 2^n words of 8 bytes; nearest is {}", nearest.join(" or "));
@@ -162,10 +163,10 @@ mod tests {
 
     #[test]
     fn a_table_that_does_not_divide_names_the_nearest_that_do() {
-        let error = RandomAccess.spans(&arm(3, 256 << 20)).expect_err("a third of 256 MiB");
+        let error = RandomAccess.spans(&arm(3, 300 << 20)).expect_err("a third of 300 MiB");
         assert_eq!(
             error.to_string(),
-            "table = 256 MiB: each of 3 ranks needs 2^n words of 8 bytes; nearest is 192 MiB or 384 MiB"
+            "table = 300 MiB: each of 3 ranks needs 2^n words of 8 bytes; nearest is 192 MiB or 384 MiB"
         );
         let error = RandomAccess.spans(&arm(2, 3 << 20)).expect_err("1.5 MiB each");
         assert!(error.to_string().ends_with("nearest is 2 MiB or 4 MiB"), "{error}");
@@ -175,10 +176,12 @@ mod tests {
     }
 
     #[test]
-    fn the_default_table_serves_any_power_of_two_of_ranks() {
-        let mut arm = arm(4, 0);
-        arm.parameters.clear();
-        assert_eq!(RandomAccess.spans(&arm).expect("the default"), [64 << 20; 4]);
+    fn the_default_table_serves_any_number_of_ranks() {
+        for (ranks, each) in [(1, 256), (3, 64), (4, 64), (6, 32), (12, 16), (96, 2), (240, 1)] {
+            let mut arm = arm(ranks, 0);
+            arm.parameters.clear();
+            assert_eq!(RandomAccess.spans(&arm).expect("the default"), vec![each << 20; ranks], "{ranks} ranks");
+        }
     }
 
     #[test]

@@ -212,8 +212,9 @@ fn array_bytes_for(asked: Option<Bytes>, small: bool, caches: Option<u64>) -> Re
     Err(odd(&ARRAY, array, why))
 }
 
-/// All last-level caches together, as far as this machine tells.
-fn caches() -> Option<u64> {
+/// The size of all last-level caches together, in bytes, as far as this machine tells.
+#[must_use]
+pub fn caches() -> Option<u64> {
     static CACHES: OnceLock<Option<u64>> = OnceLock::new();
     *CACHES.get_or_init(|| {
         let caches = machine::read(Path::new("/")).caches;

@@ -3,7 +3,6 @@
 use crate::http::{User, until};
 use crate::process::{Site, run};
 use serde_json::json;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use tempfile::TempDir;
 
@@ -11,62 +10,11 @@ fn site(folder: &TempDir) -> Site {
     Site::load(&format!("sqlite:{}/site.db", folder.path().display()), folder.path(), 30)
 }
 
-/// A tmpfs that ends with its owner.
-struct Small(TempDir);
-
-impl Small {
-    fn mount(size: &str) -> Option<Small> {
-        let folder = TempDir::new().unwrap();
-        let mounted =
-            Command::new("mount").args(["-t", "tmpfs", "-o", size, "auction-test"]).arg(folder.path()).output();
-        mounted.is_ok_and(|output| output.status.success()).then_some(Small(folder))
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
-    }
-}
-
-#[test]
-fn a_full_disk_refuses_bids_and_loses_none() {
-    let Some(disk) = Small::mount("size=16m") else { return println!("skipped: no right to mount a tmpfs") };
-    let folder = TempDir::new().unwrap();
-    let site = Site::load(&format!("sqlite:{}/site.db", disk.0.path().display()), folder.path(), 30);
-    let server = site.serve("1h");
-    let at = server.address.as_str();
-    let users = [User::log_in(at, 1, &site.password), User::log_in(at, 2, &site.password)];
-    users.iter().for_each(|user| assert_eq!(user.join(at, 1).status, 200));
-    let filler = disk.0.path().join("filler");
-    let _ = std::fs::write(&filler, vec![1; 64 << 20]);
-    let mut accepted = 0;
-    let mut turn = 0;
-    let refusal = until("a refusal", || {
-        turn += 1;
-        let (item, least) = users[turn % 2].current(at, 1);
-        let answer = users[turn % 2].bid(at, 1, item, least).unwrap();
-        accepted += usize::from(answer.status == 201);
-        (answer.status == 503).then_some(answer)
-    });
-    assert_eq!(refusal.code(), "unavailable");
-    std::fs::remove_file(&filler).unwrap();
-    until("a bid once there is room", || {
-        turn += 1;
-        let (item, least) = users[turn % 2].current(at, 1);
-        let stored = users[turn % 2].bid(at, 1, item, least).unwrap().status == 201;
-        accepted += usize::from(stored);
-        stored.then_some(())
-    });
-    let stored: usize = users.iter().map(|user| user.live_bids(at, 2).len()).sum();
-    assert_eq!(stored, accepted);
-    site.holds(&[&server]);
-}
-
 #[test]
 fn a_stalled_owner_sells_nothing_any_more() {
     let folder = TempDir::new().unwrap();
-    let site = site(&folder);
+    let mut site = site(&folder);
+    site.set_lease("1s");
     let stalled = site.serve("700ms");
     until("everything owned", || (stalled.ready()["owned_auctions"] == 2).then_some(()));
     // Not in the middle of a transaction, which would hold SQLite's one lock for as long as it is stalled.

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 /// Everything that polls gives up after this.
-pub const PATIENCE: Duration = Duration::from_secs(90);
+pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Waits until `condition` holds; panics with `what` when it never does.
 pub fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {

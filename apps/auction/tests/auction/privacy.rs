@@ -2,8 +2,8 @@
 //! common secret.
 
 use crate::http::{User, send};
+use crate::market::upload;
 use crate::process::Site;
-use crate::sales::upload;
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -13,7 +13,7 @@ fn command(arguments: &[String]) -> Command {
     // What it keeps to itself may not hang on the umask of whoever starts it.
     let mut command = Command::new("sh");
     command.args(["-c", "umask 000; exec \"$0\" \"$@\""]).arg(std::env::current_exe().unwrap());
-    command.args(["--exact", "application", "--ignored", "--nocapture"]);
+    command.args(["--exact", "application::application", "--ignored", "--nocapture"]);
     command.env("AUCTION_ARGUMENTS", arguments.join("\u{1f}"));
     command.stdin(Stdio::piped());
     command
@@ -41,8 +41,12 @@ pub fn run(arguments: &[String]) -> (i32, Value, String) {
 pub struct Site {
     pub database: String,
     pub password: String,
+    lease: &'static str,
     more: Vec<String>,
 }
+
+/// Longer than any pause of a server that lives, so that nobody takes its auctions over.
+const LEASE: &str = "10s";
 
 impl Site {
     /// Loads a small site.
@@ -65,13 +69,14 @@ impl Site {
         assert!(err.contains("past auctions: "), "no progress: {err}");
         let password = std::fs::read_to_string(&file).unwrap().trim().to_owned();
         assert!(!format!("{loaded}{err}").contains(&password), "the password was told");
-        Site { database: database.to_owned(), password, more: vec!["--images".to_owned(), images.to_owned()] }
+        let more = vec!["--images".to_owned(), images.to_owned()];
+        Site { database: database.to_owned(), password, lease: LEASE, more }
     }
 
     /// A site that is loaded already, its password in `folder`.
     pub fn loaded(database: &str, folder: &Path) -> Site {
         let password = std::fs::read_to_string(folder.join("password")).unwrap().trim().to_owned();
-        Site { database: database.to_owned(), password, more: Vec::new() }
+        Site { database: database.to_owned(), password, lease: LEASE, more: Vec::new() }
     }
 
     /// Further settings for all servers.
@@ -80,17 +85,31 @@ impl Site {
         self
     }
 
+    /// How soon a server that gives no sign of life is taken for dead. Servers hear of each other's news four times in that time.
+    pub fn set_lease(&mut self, lease: &'static str) {
+        self.lease = lease;
+    }
+
     /// Serves it with short times.
     pub fn serve(&self, open: &str) -> Server {
         self.serve_with(&["--open", open, "--last-call", open])
     }
 
     pub fn serve_with(&self, more: &[&str]) -> Server {
-        let mut arguments: Vec<String> =
-            ["serve", "--listen", "127.0.0.1:0", "--lease", "1s", "--drain", "300ms", "--database", &self.database]
-                .iter()
-                .map(|&word| word.to_owned())
-                .collect();
+        let mut arguments: Vec<String> = [
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--lease",
+            self.lease,
+            "--drain",
+            "300ms",
+            "--database",
+            &self.database,
+        ]
+        .iter()
+        .map(|&word| word.to_owned())
+        .collect();
         arguments.extend(self.more.iter().cloned());
         arguments.extend(more.iter().map(|&word| word.to_owned()));
         Server::start(&arguments)
@@ -140,7 +159,8 @@ impl Server {
     }
 
     pub fn signal(&self, name: &str) {
-        let status = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status().unwrap();
+        let pid = self.child.id().to_string();
+        let status = Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", name, &pid]).status().unwrap();
         assert!(status.success());
     }
 

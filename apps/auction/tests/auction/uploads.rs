@@ -1,8 +1,8 @@
 //! Uploads: small files whose pictures are large cost a server little memory, however many come at once.
 
 use crate::http::{Answer, User};
+use crate::market::upload;
 use crate::process::{Server, Site};
-use crate::sales::upload;
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 use serde_json::json;
 use tempfile::TempDir;

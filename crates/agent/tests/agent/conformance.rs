@@ -6,6 +6,7 @@ use baremark_agent::executors::null::Null;
 use baremark_microvm::{Config, Microvm};
 use baremark_model::seam::{Body, Executor, ExecutorFacts, Fault, RunRecord};
 use baremark_sys::affinity::allowed_cpus;
+use std::time::Duration;
 
 fn cpus() -> Vec<usize> {
     allowed_cpus().expect("affinity")
@@ -31,7 +32,9 @@ fn a_microvm_on_all_cpus_and_on_one() {
         return;
     }
     for cpus in [cpus(), cpus()[..1].to_vec()] {
-        let mut vm = Microvm::start(&Config::new(cpus)).expect("a virtual machine");
+        let mut config = Config::new(cpus);
+        config.watchdog = Duration::from_secs(60);
+        let mut vm = Microvm::start(&config).expect("a virtual machine");
         assert_eq!(conformance(&mut vm), Ok(()));
     }
 }

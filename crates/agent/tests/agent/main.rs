@@ -9,7 +9,6 @@
     reason = "a test crate"
 )]
 
-mod busy;
 mod conformance;
 mod ensembles;
 mod kinds;

@@ -24,19 +24,26 @@ fn a_rank_and_its_memory_are_where_they_were_asked_to_be() {
     assert!(!result.void.iter().any(|why| why.contains("memory = local")), "{:?}", result.void);
 }
 
+fn nobody_pins_ranks_of(executor: ExecutorKind) {
+    let free = ResolvedArm { placement: Placement::Os, ..arm(executor, 1, 1) };
+    let result = run(&spec(&[(1, free)])).unwrap();
+    assert!(result.arms[0].placed.cpus.is_empty() && result.arms[0].executor.cpus.is_empty());
+    assert_eq!(result.arms[0].executor.ranks, 1);
+    assert!(result.series.iter().all(|phase| phase.samples.iter().all(|sample| sample.value > 0.0)));
+}
+
 #[test]
 fn ranks_that_nobody_pins_have_no_cpu_of_their_own() {
-    for executor in [ExecutorKind::Direct, ExecutorKind::Microvm] {
-        if executor == ExecutorKind::Microvm && !baremark_microvm::probe().is_usable() {
-            eprintln!("skipped: no microVM here");
-            continue;
-        }
-        let free = ResolvedArm { placement: Placement::Os, ..arm(executor, 1, 1) };
-        let result = run(&spec(&[(1, free)])).unwrap();
-        assert!(result.arms[0].placed.cpus.is_empty() && result.arms[0].executor.cpus.is_empty());
-        assert_eq!(result.arms[0].executor.ranks, 1);
-        assert!(result.series.iter().all(|phase| phase.samples.iter().all(|sample| sample.value > 0.0)));
+    nobody_pins_ranks_of(ExecutorKind::Direct);
+}
+
+#[test]
+fn ranks_of_a_microvm_that_nobody_pins_have_no_cpu_of_their_own() {
+    if !baremark_microvm::probe().is_usable() {
+        eprintln!("skipped: no microVM here");
+        return;
     }
+    nobody_pins_ranks_of(ExecutorKind::Microvm);
 }
 
 #[test]

@@ -128,7 +128,8 @@ struct Counting {
 impl ReadyJob for Counting {
     fn run(&mut self) -> Result<JobRun, JobError> {
         let (begun, mut count) = (Instant::now(), 0_u64);
-        while begun.elapsed() < self.phase {
+        // One turn at least, however late it gets a CPU.
+        while count == 0 || begun.elapsed() < self.phase {
             if self.interrupt.load(Ordering::Acquire) {
                 return Err(JobError::Interrupted);
             }

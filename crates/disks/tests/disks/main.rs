@@ -4,4 +4,5 @@
 mod engine;
 mod layout;
 mod nbd;
+mod plans;
 mod verify;

@@ -21,7 +21,7 @@ fn replica() -> Replica {
 /// Connects and names an export; whether its size was answered.
 fn connected(replica: &Replica, name: &str) -> (TcpStream, bool) {
     let mut stream = TcpStream::connect(replica.address()).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut greeting = [0; 18];
     stream.read_exact(&mut greeting).unwrap();
     assert!(greeting.starts_with(b"NBDMAGICIHAVEOPT"));
@@ -181,7 +181,7 @@ fn whatever_strangers_send_the_one_that_knows_the_name_is_served() {
         let garbage: Vec<u8> = (0..8).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
         drop(stream.write_all(&[&sound[..round % (sound.len() + 1)], &garbage].concat()));
         drop(stream.shutdown(Shutdown::Write));
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut answers = Vec::new();
         let ended = stream.read_to_end(&mut answers);
         assert!(ended.is_ok_and(|bytes| bytes < 100) || answers.len() < 100, "{answers:x?}");

@@ -46,9 +46,19 @@ pub const fn nginx(name: &'static str, arguments: &'static [&'static str], pages
     Case { pages, before: PAGES_OF_NGINX, ..script(name, &["nginx"], arguments) }
 }
 
+/// Programs of every system.
+pub const BASIC: &[Case] = &[
+    case("sh", "sh", &["-c", "for i in 1 2 3; do echo $i | tr 123 abc; done; (exit 7); echo $?"]),
+    case("ls", "ls", &["/usr"]),
+    case("sha256sum", "sha256sum", &["/bin/sh"]),
+    case("sort", "sh", &["-c", "seq 20000 | sort -r | tail -1"]),
+    case("dd", "sh", &["-c", "dd if=/bin/sh bs=64k 2>/dev/null | md5sum"]),
+    case("env", "env", &["-i", "A=1", "sh", "-c", "echo $A; env | wc -l"]),
+    case("timeout", "timeout", &["-s", "INT", "0.3", "sleep", "600"]),
+];
+
 /// A dozen of the normal run.
 pub const FEW: &[Case] = &[
-    case("sh", "sh", &["-c", "for i in 1 2 3; do echo $i | tr 123 abc; done; (exit 7); echo $?"]),
     case(
         "bash",
         "bash",

@@ -25,7 +25,17 @@ struct Ends {
 fn ends() -> ([UnixStream; 2], Ends) {
     let (input, programs_input) = UnixStream::pair().unwrap();
     let (output, programs_output) = UnixStream::pair().unwrap();
+    keep_few(&programs_output);
     ([programs_input, programs_output], Ends { input, output: BufReader::new(output) })
+}
+
+/// Room for a few lines: a program that prints faster than somebody reads waits.
+fn keep_few(output: &UnixStream) {
+    let bytes: libc::c_int = 1;
+    let bytes = (&raw const bytes).cast();
+    // SAFETY: the kernel reads one number, and takes the least that it can.
+    let set = unsafe { libc::setsockopt(output.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, bytes, 4) };
+    assert_eq!(set, 0);
 }
 
 fn start(arguments: &[&str]) -> (Protected, Ends) {

@@ -4,8 +4,6 @@ use baremark_guest_program::{Command, Report};
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// The program of this crate's tests.
@@ -13,27 +11,27 @@ pub const PROBE: &str = env!("CARGO_BIN_EXE_guest-probe");
 /// No program of a test stands still for so long.
 pub const STALL: Duration = Duration::from_secs(120);
 
-static SKIPPED: AtomicUsize = AtomicUsize::new(0);
-
-/// Whether programs can run here; if not that is said and counted.
+/// Whether programs can run here; if not that is printed.
 pub fn has_kvm() -> bool {
-    static ABSENT: OnceLock<Option<String>> = OnceLock::new();
-    let absent = ABSENT.get_or_init(|| match std::fs::File::options().read(true).write(true).open("/dev/kvm") {
-        Ok(_) => None,
-        Err(why) => Some(format!("/dev/kvm: {why}")),
-    });
-    let Some(why) = absent else { return true };
-    assert!(std::env::var_os("BAREMARK_REQUIRE_KVM").is_none(), "{why}, and BAREMARK_REQUIRE_KVM is set");
-    skip(why);
+    let Err(why) = std::fs::File::options().read(true).write(true).open("/dev/kvm") else { return true };
+    assert!(std::env::var_os("BAREMARK_REQUIRE_KVM").is_none(), "/dev/kvm: {why}, and BAREMARK_REQUIRE_KVM is set");
+    skip(&format!("/dev/kvm: {why}"));
     false
 }
 
-/// Says that a test is skipped, and why.
+/// Whether a polling thread can have a CPU next to a program's; if not that is printed.
+pub fn has_cpus() -> bool {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    if cpus < 2 {
+        skip("one CPU, and a polling thread needs another");
+    }
+    cpus >= 2 && has_kvm()
+}
+
+/// Prints that a test is skipped, and why.
 pub fn skip(why: &str) {
-    let count = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
-    let name = std::thread::current().name().unwrap_or("a test").to_owned();
     // Not by a macro: those are captured, and a skip must be seen.
-    std::io::stderr().write_all(format!("skipped: {why} ({count} so far: {name})\n").as_bytes()).unwrap();
+    std::io::stderr().write_all(format!("skipped: {why}\n").as_bytes()).unwrap();
 }
 
 /// How a program ended and what it wrote.
@@ -69,6 +67,13 @@ pub fn command(program: &str, arguments: &[&str]) -> Command {
 pub fn inside(mut command: Command) -> (Ended, Report) {
     let output = command.output().unwrap();
     (Ended::new(output.report.status, &output.stdout, &output.stderr), output.report)
+}
+
+/// A program in the guest with a polling thread, not yet started.
+pub fn polled(program: &str, arguments: &[&str]) -> Command {
+    let mut polled = command(program, arguments);
+    polled.exitless(true);
+    polled
 }
 
 /// Runs natively and in the guest and demands the same.

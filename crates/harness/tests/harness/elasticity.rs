@@ -22,6 +22,8 @@ fn at(steps: &[(f64, u64)], second: f64) -> u64 {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     /// Herbst et al.: accuracy is the area between demand and supply over the time, timeshare the time that it is not 0.
     #[test]
     fn metrics_are_the_sums_over_seconds(demand in steps(), supply in steps()) {

@@ -1,43 +1,103 @@
-//! Owners that are killed, and owners that are alive.
+//! Owners that are killed at named points, and owners that are alive. Kills at random moments are in tests/kernel.
 
 use crate::{journal, records};
-use baremark_journal::{Journal, file, value};
+use baremark_journal::value::Values;
+use baremark_journal::{Journal, Kind, Undone, file, file::Files, value};
+use serde_json::{Value, json};
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const FOLDER: &str = "BAREMARK_JOURNAL_CHANGER";
+const POINT: &str = "BAREMARK_JOURNAL_POINT";
 const VALUES: [&str; 3] = ["a", "b", "c"];
 
-/// Not a test: the process that the tests of this file kill. Changes values and files without end, a line for each step.
-#[test]
-fn changer() {
-    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
-    let journal = journal(&folder);
-    for round in 1_u64.. {
-        let held: Vec<_> = VALUES.iter().map(|name| step(&journal, &folder, name, round)).collect();
-        drop(held);
+/// Where the changer says that it is at the point for which it was started, and waits to be killed: the N-th of that name.
+fn reached(name: &str) {
+    static BEFORE: AtomicU32 = AtomicU32::new(0);
+    let point = std::env::var(POINT).unwrap();
+    let (wanted, count) = point.split_once(':').unwrap();
+    if wanted == name && BEFORE.fetch_add(1, Ordering::SeqCst) + 1 == count.parse::<u32>().unwrap() {
+        eprintln!("at {point}");
+        loop {
+            std::thread::park();
+        }
     }
 }
 
-fn step(journal: &Journal, folder: &Path, name: &str, round: u64) -> impl Sized + use<> {
-    let held = value::set(journal, &folder.join(name), &(round % 9 + 1).to_string()).unwrap();
-    let made = file::make(journal, folder, |path| fs::write(path, "x")).unwrap();
-    eprintln!("step");
-    (held, made)
+/// A kind whose undoing has points.
+struct Watched<K>(K);
+
+impl<K: Kind> Kind for Watched<K> {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn survives_reboot(&self) -> bool {
+        self.0.survives_reboot()
+    }
+
+    fn undo(&self, details: &Value) -> io::Result<Undone> {
+        reached("undoing");
+        let undone = self.0.undo(details);
+        reached("undone");
+        undone
+    }
 }
 
-fn start(folder: &Path) -> (Child, impl Iterator<Item = String>) {
+/// Not a test: the process that the tests of this file kill. Changes three values, each of them and a file with it, and undoes all.
+#[test]
+fn changer() {
+    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
+    let values = Values::within(folder.canonicalize().unwrap());
+    let kinds: Vec<Box<dyn Kind>> = vec![Box::new(Watched(values)), Box::new(Watched(Files))];
+    let journal = Journal::open(folder.join("journal"), kinds).unwrap();
+    let held: Vec<_> = VALUES.iter().map(|name| step(&journal, &folder, name)).collect();
+    drop(held);
+}
+
+fn step(journal: &Journal, folder: &Path, name: &str) -> impl Sized + use<> {
+    let path = folder.join(name);
+    let details = json!({ "path": path, "previous": "0", "value": "1" });
+    let make = |_: &Value| {
+        reached("value recorded");
+        fs::write(&path, "1")?;
+        reached("value made");
+        Ok::<(), io::Error>(())
+    };
+    let value = journal.make_from("value".to_owned(), path.display().to_string(), || Ok(details), make).unwrap();
+    let make = |path: &Path| {
+        reached("file recorded");
+        fs::write(path, "x")?;
+        reached("file made");
+        Ok(())
+    };
+    let file = file::make(journal, folder, make).unwrap();
+    reached("held");
+    (value, file)
+}
+
+/// The changer, at a point.
+fn at(folder: &Path, point: &str) -> Child {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kills::changer", "--nocapture"])
         .env(FOLDER, folder)
+        .env(POINT, point)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-    (child, lines.filter(|line| line == "step"))
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line == format!("at {point}")), "it does not come to {point}");
+    child
+}
+
+fn place() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    VALUES.iter().for_each(|name| fs::write(folder.path().join(name), "0").unwrap());
+    folder
 }
 
 fn values(folder: &Path) -> Vec<String> {
@@ -46,56 +106,47 @@ fn values(folder: &Path) -> Vec<String> {
 
 #[test]
 fn whatever_a_killed_owner_left_the_next_start_undoes() {
-    let folder = tempfile::tempdir().unwrap();
-    VALUES.iter().for_each(|name| fs::write(folder.path().join(name), "0").unwrap());
-    let mut found = 0;
-    for kill in 0..20_u64 {
-        let (mut child, mut steps) = start(folder.path());
-        // A random number of steps, and a random part of the next.
-        let random = fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap();
-        let random = u64::from_str_radix(&random[..8], 16).unwrap();
-        assert!(steps.by_ref().nth(usize::try_from(random % 11).unwrap()).is_some(), "kill {kill}");
-        for _ in 0..random % 5000 {
-            std::hint::spin_loop();
-        }
+    // Changes that are there at each point, and those that are recorded and not there.
+    for (point, undone, absent) in [
+        ("value recorded:1", 0, 1),
+        ("value made:1", 1, 0),
+        ("file recorded:1", 1, 1),
+        ("file made:1", 2, 0),
+        ("held:1", 2, 0),
+        ("value recorded:2", 2, 1),
+        ("file made:3", 6, 0),
+        ("held:3", 6, 0),
+        ("undoing:1", 6, 0),
+        ("undone:1", 5, 1),
+        ("undoing:4", 3, 0),
+        ("undone:4", 2, 1),
+        ("undone:6", 0, 1),
+    ] {
+        let folder = place();
+        let mut child = at(folder.path(), point);
         child.kill().unwrap();
         child.wait().unwrap();
         let recovery = journal(folder.path()).recover().unwrap();
         assert!(
             recovery.foreign.is_empty() && recovery.failed.is_empty() && recovery.damaged.is_empty(),
-            "{recovery:?}"
+            "{point}: {recovery:?}"
         );
-        found += recovery.undone.len();
-        assert_eq!(values(folder.path()), ["0", "0", "0"], "kill {kill} after {random}");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4, "three values and the journal: {recovery:?}");
-        assert!(records(folder.path()).is_empty());
+        assert_eq!((recovery.undone.len(), recovery.absent.len()), (undone, absent), "{point}: {recovery:?}");
+        assert_eq!(values(folder.path()), ["0", "0", "0"], "{point}");
+        let left = fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(left, 4, "{point}: three values and the journal: {recovery:?}");
+        assert!(records(folder.path()).is_empty(), "{point}");
     }
-    assert!(found > 0, "no kill came in the middle");
 }
 
 #[test]
 fn a_live_owner_is_not_disturbed_and_its_targets_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    VALUES.iter().for_each(|name| fs::write(folder.path().join(name), "0").unwrap());
-    let (mut child, mut steps) = start(folder.path());
-    assert!(steps.next().is_some());
-    // Stopped, so that it holds what it holds.
-    let stop = |signal: &str| Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
-    let held = loop {
-        assert!(stop("-STOP").success());
-        while !is_stopped(child.id()) {
-            std::thread::yield_now();
-        }
-        if value::read(&folder.path().join("a")).unwrap() != "0" && may_lock(folder.path()) {
-            break values(folder.path());
-        }
-        assert!(stop("-CONT").success());
-        assert!(steps.next().is_some());
-    };
+    let folder = place();
+    let mut child = at(folder.path(), "held:3");
     let own = journal(folder.path());
     let recovery = own.recover().unwrap();
-    assert!(recovery.is_quiet() && recovery.held > 0, "{recovery:?}");
-    assert_eq!(values(folder.path()), held);
+    assert!(recovery.is_quiet() && recovery.held == 6, "{recovery:?}");
+    assert_eq!(values(folder.path()), ["1", "1", "1"]);
     let refused = value::set(&own, &folder.path().join("a"), "x").unwrap_err();
     assert!(refused.to_string().contains(&format!("already changed by process {}", child.id())), "{refused}");
     child.kill().unwrap();
@@ -103,21 +154,7 @@ fn a_live_owner_is_not_disturbed_and_its_targets_are_refused() {
     // Without a recovery: what a dead owner left is undone when its target is requested.
     let taken = value::set(&own, &folder.path().join("a"), "x").unwrap();
     assert!(journal(folder.path()).recover().unwrap().is_quiet());
-    assert_eq!(values(folder.path())[0], "x", "the dead owner's record is not obeyed again");
+    assert_eq!(values(folder.path()), ["x", "0", "0"], "the dead owner's record is not obeyed again");
     drop(taken);
     assert_eq!(values(folder.path()), ["0", "0", "0"]);
-}
-
-/// Whether each thread of a process is stopped: a signal returns before they are, and one that still runs may take the lock.
-fn is_stopped(pid: u32) -> bool {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
-    let state = |stat: String| stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    threads
-        .filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok())
-        .all(|stat| state(stat) == Some('T'))
-}
-
-/// Whether the stopped process does not hold the folder's lock.
-fn may_lock(folder: &Path) -> bool {
-    fs::File::open(folder.join("journal/lock")).unwrap().try_lock().is_ok()
 }

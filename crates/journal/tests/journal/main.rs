@@ -11,7 +11,8 @@ use std::path::Path;
 
 /// A journal whose values are files of `folder`.
 fn journal(folder: &Path) -> Journal {
-    Journal::open(folder.join("journal"), vec![Box::new(Values::within(folder)), Box::new(Files)]).unwrap()
+    let values = Values::within(folder.canonicalize().unwrap());
+    Journal::open(folder.join("journal"), vec![Box::new(values), Box::new(Files)]).unwrap()
 }
 
 /// The names of the journal's files of records.

@@ -6,6 +6,7 @@ use baremark_model::qos::{Qos, Reading};
 use baremark_model::units::Nanos;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use std::time::Instant;
 
 /// One window of a search, as it is stored while the search goes on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,6 +75,10 @@ impl<'s> Resumed<'s> {
         }
         self.load_subject()?;
         Ok((self.subject.read(qos, lasting)?, false))
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.subject.now()
     }
 
     pub(super) fn drain(&mut self) -> Result<(), String> {

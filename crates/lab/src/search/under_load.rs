@@ -2,6 +2,7 @@
 
 use baremark_model::qos::{Qos, Reading};
 use baremark_model::units::Nanos;
+use std::time::Instant;
 
 /// Something whose load can be set and whose behaviour under it can be read.
 pub trait UnderLoad {
@@ -29,4 +30,9 @@ pub trait UnderLoad {
     /// # Errors
     /// As [`UnderLoad::start`].
     fn drain(&mut self) -> Result<(), String>;
+
+    /// The clock by which a search's deadline is kept: that of a simulation is its own.
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
 }

@@ -345,18 +345,54 @@ fn a_search_that_begins_where_the_answer_is_expected_has_no_ramp() {
     found(Some(4.0 * known));
 }
 
+/// A queue whose clock shows the time that was simulated.
+struct Clocked {
+    queue: Queue,
+    now: Instant,
+}
+
+impl UnderLoad for Clocked {
+    fn start(&mut self, trial: usize) -> Result<(), String> {
+        self.queue.start(trial)
+    }
+
+    fn set(&mut self, level: f64, settle: Nanos) -> Result<(), String> {
+        self.now += Duration::from_nanos(settle.0);
+        self.queue.set(level, settle)
+    }
+
+    fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, String> {
+        self.now += Duration::from_nanos(lasting.0);
+        self.queue.read(qos, lasting)
+    }
+
+    fn drain(&mut self) -> Result<(), String> {
+        self.queue.drain()
+    }
+
+    fn now(&self) -> Instant {
+        self.now
+    }
+}
+
 #[test]
 fn a_search_ends_with_its_time_and_says_what_lies_between() {
     let (limits, interrupt) = (qos(&["p95<80ms"]), AtomicBool::new(false));
     let plan = Plan { visits: 1_000_000, ..Plan::between(5.0, 5000.0) };
-    let ended = |spare: Duration| {
-        let window = Duration::from_secs_f64(plan.settle_s + plan.window_s);
-        let deadline = Some(Instant::now() + window + spare);
+    let window = Duration::from_secs_f64(plan.settle_s + plan.window_s);
+    let ended = |windows: u32| {
+        let begun = Instant::now();
+        let deadline = begun + windows * window;
         let mut watch = |_: &Step| {};
-        let mut search = Search { deadline, ..of(&limits, plan, &interrupt, &mut watch) };
-        search.run(&mut Queue::new(14)).unwrap().0
+        let mut search = Search { deadline: Some(deadline), ..of(&limits, plan, &interrupt, &mut watch) };
+        let mut queue = Clocked { queue: Queue::new(14), now: begun };
+        let document = search.run(&mut queue).unwrap().0;
+        let millisecond = Duration::from_millis(1);
+        assert!(queue.now <= deadline + millisecond, "a window ends after the deadline");
+        assert!(queue.now + window + millisecond > deadline, "another window would have ended before the deadline");
+        document
     };
-    let some = ended(Duration::from_secs(3));
+    let some = ended(60);
     let maximum = some.maximum.unwrap();
     assert_eq!((some.ended, maximum.basis), (Ended::TimeOver, Basis::Bracket));
     assert!(maximum.low.unwrap() <= maximum.level && maximum.level <= maximum.high.unwrap(), "{maximum:?}");

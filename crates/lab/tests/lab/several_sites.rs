@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-const SECOND: u64 = 1_000_000_000;
+/// What its sites say that a phase lasts, so long that what is known of their clocks, whoever had the CPUs as they were read, is little against it.
+const LONG: u64 = 1_000_000_000_000;
 
 /// A container's work divided over two, each trial once.
 fn divided() -> Plan {
@@ -40,7 +41,7 @@ fn value(samples: &[Sample], metric: &str) -> f64 {
 #[test]
 fn sites_with_clocks_hours_apart_are_set_on_one_clock_and_join_by_rule() {
     // The second site works at the same rate for twice as long.
-    let trials = trials(&divided(), Played::new(|_| Answer::Values(vec![10.0])).lasting(&[2 * SECOND, 4 * SECOND]));
+    let trials = trials(&divided(), Played::new(|_| Answer::Values(vec![10.0])).lasting(&[2 * LONG, 4 * LONG]));
     assert_eq!(trials.len(), 4);
     for trial in &trials {
         assert_eq!(trial.status, TrialStatus::Ok, "{trial:#?}");
@@ -48,7 +49,7 @@ fn sites_with_clocks_hours_apart_are_set_on_one_clock_and_join_by_rule() {
         assert_eq!(result.flags, ["its sites ran side by side for less than nine tenths of a phase"]);
         let phase = &result.series[0];
         assert_eq!(value(&phase.samples, "gups"), 20.0, "the sum of rates");
-        // 10 for 2 s and 10 for 4 s, of each half, over the 4 s from the first start to the last end.
+        // 10 for twice as long and 10 for four times as long, of each half, over the time from the first start to the last end.
         for samples in [&phase.samples, &phase.runs[0].samples] {
             assert!((value(samples, "gups_at_once") - 15.0).abs() < 0.5, "{samples:?}");
         }
@@ -56,7 +57,7 @@ fn sites_with_clocks_hours_apart_are_set_on_one_clock_and_join_by_rule() {
         let ranks: Vec<usize> = phase.runs[1].times.iter().map(|time| time.rank).collect();
         let starts: Vec<u64> = phase.runs[1].times.iter().map(|time| time.start_ticks).collect();
         assert_eq!(ranks, [0, 1]);
-        assert!(starts[0].abs_diff(starts[1]) < SECOND / 2, "they began together: {starts:?}");
+        assert!(starts[0].abs_diff(starts[1]) < LONG / 2, "they began together: {starts:?}");
         assert_eq!(result.arms[0].executor.ranks, 2);
         assert!(result.arms[0].counters["clock_uncertainty_ns"] > 0);
     }
@@ -75,7 +76,7 @@ fn a_site_that_fails_or_dies_is_named_and_fails_the_trial() {
     for (second, expected) in
         [(Played::FAILS, "site 2 of 2: a trial failed: no memory"), (Played::DIES, "site 2 of 2: the agent is lost: ")]
     {
-        let trials = trials(&divided(), Played::new(|_| Answer::Values(vec![1.0])).lasting(&[SECOND, second]));
+        let trials = trials(&divided(), Played::new(|_| Answer::Values(vec![1.0])).lasting(&[LONG, second]));
         let TrialStatus::Failed { reason } = &trials[0].status else { panic!("{:?}", trials[0].status) };
         assert!(reason.starts_with(expected), "{reason}");
     }
@@ -93,7 +94,7 @@ fn sites_of_one_trial_start_side_by_side() {
             false => Err(SiteError::NotReady { what: "it started alone".to_owned(), log: Vec::new() }),
         }
     };
-    let played = Played::new(|_| Answer::Values(vec![1.0])).lasting(&[SECOND, SECOND]).starting(together);
+    let played = Played::new(|_| Answer::Values(vec![1.0])).lasting(&[LONG, LONG]).starting(together);
     let there = played.there();
     let trials = trials(&divided(), played);
     assert!(trials.iter().all(|trial| trial.status == TrialStatus::Ok), "{:?}", trials[0].status);
@@ -124,7 +125,7 @@ fn sites_serve_as_long_as_the_study_says_and_none_that_has_failed() {
                 counted.fetch_add(1, Ordering::SeqCst);
                 Ok(())
             };
-            let played = Played::new(script).lasting(&[SECOND, SECOND]).starting(starting);
+            let played = Played::new(script).lasting(&[LONG, LONG]).starting(starting);
             let there = played.there();
             trials(&plan, played);
             assert_eq!(starts.load(Ordering::SeqCst), expected, "{fresh}, {dies}");
@@ -148,7 +149,7 @@ fn a_site_that_cannot_be_started_is_named_and_the_others_are_given_up() {
             counted.fetch_add(1, Ordering::SeqCst);
             Err(SiteError::Interrupted)
         };
-        let played = Played::new(|_| Answer::Values(vec![1.0])).lasting(&[SECOND, SECOND]).starting(starting);
+        let played = Played::new(|_| Answer::Values(vec![1.0])).lasting(&[LONG, LONG]).starting(starting);
         let there = played.there();
         let trials = trials(&divided(), played);
         let expected = format!("site {} of 2: no memory; add some", failing + 1);
@@ -169,7 +170,7 @@ fn a_user_who_interrupts_waits_for_no_site() {
         assert!(soon(|| flag.load(Ordering::Relaxed)), "it was not told");
         Err(SiteError::Interrupted)
     };
-    let sites = Played::new(|_| Answer::Values(vec![1.0])).lasting(&[SECOND, SECOND]).starting(starting);
+    let sites = Played::new(|_| Answer::Values(vec![1.0])).lasting(&[LONG, LONG]).starting(starting);
     let native = Played::new(|_| Answer::Values(vec![1.0]));
     let mut memory = Memory::default();
     thread::scope(|scope| {

@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::record::{MOST_EXAMPLES, OperationPart, Part, ThreadPart};
 use crate::rng::Rng;
 use baremark_model::units::Nanos;
+use std::cmp::Reverse;
 
 /// A window under way.
 pub(super) struct Window {
@@ -99,8 +100,9 @@ impl Window {
         }
     }
 
-    /// Looks at the clock; the part, once the window is complete or has been waited for long enough.
-    fn look(&mut self, now: u64) -> Option<(u64, Part)> {
+    /// Looks at the clock; the part, once the window is complete or has been waited for long enough. What is due at `next` has not been
+    /// begun: where that is before the end of the window, this thread was late, and the window is not complete.
+    fn look(&mut self, now: u64, next: u64) -> Option<(u64, Part)> {
         if now >= self.order.begin && self.began.is_none() {
             self.began = Some((epoll::thread_cpu_ns(), now));
         }
@@ -111,7 +113,7 @@ impl Window {
             let cpu_ns = epoll::thread_cpu_ns() - cpu;
             self.spent = Some(ThreadPart { cpu: None, cpu_ns, wall_ns: (now - at).max(1) });
         }
-        if self.outstanding > 0 && now < self.order.close {
+        if (self.outstanding > 0 || next < self.order.end) && now < self.order.close {
             return None;
         }
         let mut part = std::mem::take(&mut self.part);
@@ -135,8 +137,10 @@ impl Worker<'_> {
                 self.schedule.next_start = starts.change(at_s, level).unwrap_or(u64::MAX);
             }
         }
+        let wakes = self.actors.timers.peek().map_or(u64::MAX, |Reverse((at, ..))| *at);
+        let next = wakes.min(self.schedule.next_start);
         if let Some(window) = &mut self.record.window
-            && let Some((id, part)) = window.look(self.clock.now)
+            && let Some((id, part)) = window.look(self.clock.now, next)
         {
             self.record.window = None;
             listener.tell(id, part);
@@ -174,5 +178,25 @@ impl Worker<'_> {
         let at = self.clock.now + (draw.uniform() * cycle as f64) as u64;
         self.actors.all[index as usize].intended = at;
         self.sleep_until(index, at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_waits_for_what_is_due_in_it_and_for_what_began_in_it() {
+        let order = Order { id: 7, begin: 10, end: 20, close: 100 };
+        let window = || Window::new(order, &["one".to_owned()]);
+        assert!(window().look(25, 19).is_none(), "a start at 19 was due while the thread was late");
+        assert!(window().look(25, 20).is_some_and(|(id, part)| id == 7 && part.elapsed_ns == 10));
+        assert!(window().look(100, 19).is_some(), "it is waited for no longer");
+        let mut begun = window();
+        begun.begun(19, 0);
+        assert!(begun.look(25, 30).is_none());
+        begun.ended((19, 0), Role::Open, Ok((3, 4)), None);
+        let (_, part) = begun.look(26, 30).expect("all has ended");
+        assert_eq!((part.counts.intended, part.counts.ended, part.counts.unfinished), (1, 1, 0));
     }
 }

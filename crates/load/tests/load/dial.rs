@@ -1,22 +1,26 @@
 //! A load whose level is changed while it runs, and windows of it.
 
-use crate::server::{Then, answer, load, ms, prompt, serve};
+use crate::server::{Then, Visits, answer, load, ms, prompt, serve, wait_until};
+use crate::shop::{NUMBERED, scenario};
 use baremark_load::arrival::Arrival;
 use baremark_load::dial::Dial;
 use baremark_load::load::{Drive, LoadError};
 use baremark_load::profile::Profile;
 use baremark_load::reading::reading;
 use baremark_load::record::Part;
-use baremark_load::scenario::Cycle;
 use baremark_model::qos::{Qos, Reading};
+use baremark_sys::clock::monotonic_ns;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+/// Long before a window begins, so that a busy machine has asked every thread for it by then.
+const NOTICE: u64 = 400_000_000;
+
 fn window(dial: &mut Dial, lasting_ms: u64, patience_ms: u64) -> Part {
-    let asked = dial.ask(ms(lasting_ms), ms(patience_ms)).unwrap();
+    let asked = dial.ask_at(monotonic_ns() + NOTICE, ms(lasting_ms), ms(patience_ms)).unwrap();
     dial.collect(asked, &AtomicBool::new(false)).unwrap().unwrap()
 }
 
@@ -35,13 +39,12 @@ fn the_rate_follows_the_dial_without_new_connections() {
     let server = prompt();
     let mut asked = load(server.address, open(1000.0), 1);
     asked.threads = 2;
-    asked.timeout = ms(5000);
     let mut dial = Dial::start(asked).unwrap();
     assert_eq!(window(&mut dial, 100, 100).counts.intended, 0, "nothing before the first level");
     for rate in [400_u32, 100, 800] {
-        dial.set(f64::from(rate)).unwrap();
-        thread::sleep(Duration::from_millis(200));
-        let part = window(&mut dial, 500, 2000);
+        // Long before the window, too.
+        dial.set_at(f64::from(rate), monotonic_ns() + NOTICE / 2).unwrap();
+        let part = window(&mut dial, 500, 60_000);
         let wanted = u64::from(rate) / 2;
         assert!(part.counts.intended.abs_diff(wanted) <= 2, "{} of {wanted}", part.counts.intended);
         let reading = read(&part, &["p99<60s", "failures<1%"]);
@@ -50,7 +53,7 @@ fn the_rate_follows_the_dial_without_new_connections() {
         assert_eq!((broken.bad, broken.all, part.counts.unfinished), (0, part.counts.intended, 0));
         assert!(part.threads.len() == 2 && reading.generator_cpu_share.is_some() && part.send_lag.count() > 0);
     }
-    assert!(dial.drain(ms(5000), &AtomicBool::new(false)).unwrap() && dial.in_flight() == 0);
+    assert!(dial.drain(ms(60_000), &AtomicBool::new(false)).unwrap() && dial.in_flight() == 0);
     let whole = dial.stop().unwrap();
     assert!(whole.counts.connections <= 4 && whole.counts.answered > 600, "{:?}", whole.counts);
 }
@@ -66,13 +69,11 @@ fn who_never_gets_an_answer_counts() {
         }
         answer(stream, 200, "", "")
     });
-    let mut asked = load(server.address, open(1000.0), 1);
-    asked.timeout = ms(60_000);
+    let asked = load(server.address, open(1000.0), 1);
     let mut dial = Dial::start(asked).unwrap();
     dial.set(200.0).unwrap();
-    assert_eq!(read(&window(&mut dial, 300, 5000), &["failures<1%"]).failed, 0);
+    assert_eq!(read(&window(&mut dial, 300, 60_000), &["failures<1%"]).failed, 0);
     open_now.store(false, Ordering::Relaxed);
-    thread::sleep(Duration::from_millis(50));
     let part = window(&mut dial, 300, 200);
     assert!(part.counts.unfinished > 50, "{:?}", part.counts);
     let reading = read(&part, &["p99<10ms"]);
@@ -80,26 +81,26 @@ fn who_never_gets_an_answer_counts() {
     assert!(broken.bad == broken.all && broken.all == reading.failed && broken.all >= 55, "{reading:?}");
     assert!(!dial.drain(ms(300), &AtomicBool::new(false)).unwrap(), "four are still on their way");
     open_now.store(true, Ordering::Relaxed);
-    assert!(dial.drain(ms(30_000), &AtomicBool::new(false)).unwrap(), "until the server wakes");
+    assert!(dial.drain(ms(60_000), &AtomicBool::new(false)).unwrap(), "until the server wakes");
 }
 
 #[test]
 fn users_come_and_go_with_the_dial() {
-    let server = prompt();
+    let visits = Arc::<Visits>::default();
+    let server = visits.server();
     let drive = Drive::Users { profile: Profile::steady(60.0) };
     let mut asked = load(server.address, drive, 1);
-    asked.scenario.set_cycle(Some(Cycle { mean: ms(100), deviation: 0.1, most: 0.5 }));
+    asked.scenario = scenario(NUMBERED, &server);
     asked.connections = 60;
-    asked.timeout = ms(10_000);
     let mut dial = Dial::start(asked).unwrap();
-    for users in [10_u32, 50, 20] {
-        dial.set(f64::from(users)).unwrap();
-        thread::sleep(Duration::from_millis(400));
-        let part = window(&mut dial, 1000, 3000);
-        // Each begins ten operations a second.
-        let intended = part.counts.intended as f64 / f64::from(users);
-        assert!((8.0..12.0).contains(&intended), "{intended} by each of {users}");
+    for users in [10, 50] {
+        assert_eq!(visits.least(users), 0, "not all of {users} users have come");
+        dial.set(users as f64).unwrap();
+        wait_until(&format!("{users} users"), || visits.least(users) > 3);
+        assert_eq!(visits.highest(), Some(users - 1));
     }
+    dial.set(20.0).unwrap();
+    wait_until("20 users alone", || visits.least_alone(20) > 3);
     assert!(matches!(dial.set(61.0), Err(LoadError::Refused { .. })));
 }
 

@@ -4,9 +4,10 @@ use crate::server::{Then, answer, load, ms, prompt, run, serve};
 use baremark_load::document::{Document, Ended, Verdict};
 use baremark_load::load::{Drive, Engine, Load, LoadError, Stop};
 use baremark_load::scenario::Scenario;
+use baremark_sys::network::HeldPort;
 use std::io::Write;
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::process::Command;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -34,7 +35,8 @@ fn only(document: &Document, kind: &str) {
 
 #[test]
 fn nobody_listens() {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let held = HeldPort::any().unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], held.number()));
     let document = run(load(address, Drive::Closed, 300));
     only(&document, "refused");
     assert!(document.failures["refused"] < 4 * 40, "no storm of attempts: {:?}", document.failures);
@@ -124,7 +126,6 @@ fn the_body_is_larger_than_what_is_kept() {
     let scenario = baremark_load::scenario::file::parse("x", text.as_bytes(), Some(&base), ".".as_ref()).unwrap();
     let mut load = Load { scenario, ..load(server.address, Drive::Closed, 1000) };
     load.connections = 1;
-    load.grace = ms(60_000);
     only(&run(load), "oversized");
 }
 
@@ -228,90 +229,45 @@ fn an_address_to_come_from_must_be_this_machines_and_lead_there() {
     }
 }
 
-/// Runs one test of this program again in a process of its own, prepared by a command that is put before it.
-fn again(before: &[&str], name: &str, variable: &str, value: &str) -> Option<std::process::Output> {
-    let itself = std::env::current_exe().unwrap();
-    let output = Command::new(before[0])
-        .args(&before[1..])
-        .arg(itself)
-        .args([name, "--exact", "--nocapture"])
-        .env(variable, value)
-        .output();
-    match output {
-        Ok(output) => Some(output),
-        Err(why) => {
-            println!("skipped: {} cannot be started: {why}", before[0]);
-            None
-        }
-    }
-}
-
 /// The limit falls while the load runs, as when another thread of the process has taken the rest: what needs a new connection
-/// fails by its own kind, the rest goes on to the end.
+/// fails by its own kind, the rest goes on to the end. The server, which is in this process, lowers the limit of the one that loads it
+/// before it gives the twentieth answer.
 #[test]
 fn descriptors_that_run_out_in_the_middle_are_told_as_such() {
     const VARIABLE: &str = "BAREMARK_LOAD_LIMITED";
     let name = "faults::descriptors_that_run_out_in_the_middle_are_told_as_such";
-    let Some(address) = std::env::var_os(VARIABLE) else {
-        let server = serve(|_, stream| {
-            answer(stream, 200, "Connection: close\r\n", "");
-            Then::Close
-        });
-        let Some(output) = again(&["env"], name, VARIABLE, &server.address.to_string()) else { return };
-        let told = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{told}");
-        return;
-    };
-    let address = address.to_str().unwrap().parse().unwrap();
-    let limited = thread::spawn(|| {
-        thread::sleep(Duration::from_millis(500));
-        let pid = std::process::id().to_string();
-        // Standard streams, the engine's own and a handful: none is left for a connection.
-        Command::new("prlimit").args(["--pid", &pid, "--nofile=3:1000"]).status().is_ok_and(|status| status.success())
-    });
-    let document = run(load(address, Drive::Closed, 2000));
-    if !limited.join().unwrap() {
-        println!("skipped: prlimit is of util-linux");
+    if let Some(address) = std::env::var_os(VARIABLE) {
+        let address = address.to_str().unwrap().parse().unwrap();
+        let document = run(Load { stop: Stop::Count(100), ..load(address, Drive::Closed, 0) });
+        assert_eq!(document.failures.keys().collect::<Vec<_>>(), ["descriptors-exhausted"], "{:?}", document.failures);
+        let (answered, failed) = (document.statuses[&200], document.failures["descriptors-exhausted"]);
+        assert!(answered >= 20 && failed > 0 && answered + failed == 100, "{answered} and {failed}");
+        assert_eq!((document.ended, document.generator.verdict), (Ended::Complete, Verdict::WasTheLimit));
+        let reasons = document.generator.reasons;
+        assert!(reasons.iter().any(|why| why.contains("ulimit -n")), "{reasons:?}");
         return;
     }
-    assert!(document.statuses[&200] > 0 && document.failures["descriptors-exhausted"] > 0, "{:?}", document.failures);
-    assert_eq!((document.ended, document.generator.verdict), (Ended::Complete, Verdict::WasTheLimit));
-    assert!(document.generator.reasons.iter().any(|why| why.contains("ulimit -n")), "{:?}", document.generator.reasons);
-}
-
-/// A network of its own with eleven ports, of which each closed connection keeps one for a minute.
-#[test]
-fn ports_run_out_where_there_are_few() {
-    const VARIABLE: &str = "BAREMARK_LOAD_FEW_PORTS";
-    let name = "faults::ports_run_out_where_there_are_few";
-    if std::env::var_os(VARIABLE).is_none() {
-        let Some(output) = again(&["unshare", "--net"], name, VARIABLE, "1") else { return };
-        let told = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        if told.contains("unshare failed") || told.contains("skipped: ") {
-            println!("skipped: no network of its own can be had here: {}", told.trim());
-            return;
+    let (told, pid) = channel::<u32>();
+    let state = Mutex::new((0, pid));
+    let server = serve(move |_, stream| {
+        {
+            let mut state = state.lock().unwrap();
+            state.0 += 1;
+            if state.0 == 20 {
+                let pid = state.1.recv().unwrap().to_string();
+                // Standard streams, the engine's own and a handful: none is left for a connection.
+                let lowered = Command::new("prlimit").args(["--pid", &pid, "--nofile=3:1000"]).status();
+                assert!(lowered.is_ok_and(|status| status.success()), "prlimit is of util-linux");
+            }
         }
-        assert!(output.status.success(), "{told}");
-        return;
-    }
-    let few = std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "40000 40010");
-    let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
-    if few.is_err() || !up.is_ok_and(|status| status.success()) {
-        println!("skipped: the network of its own cannot be set up");
-        return;
-    }
-    let server = prompt();
-    let mut asked = load(server.address, Drive::Closed, 500);
-    asked.connections = 40;
-    // What can be foreseen is said beforehand.
-    let why = Engine::new(asked, Arc::default()).err().unwrap().to_string();
-    assert!(why.starts_with("40 connections at a time need 40 ports, and 1 pairs of addresses have 11 each"), "{why}");
-    assert!(why.contains("--source"), "{why}");
-    let closing = serve(|_, stream| {
         answer(stream, 200, "Connection: close\r\n", "");
         Then::Close
     });
-    let document = run(load(closing.address, Drive::Closed, 500));
-    assert!(document.statuses[&200] > 0 && document.failures["ports-exhausted"] > 0, "{:?}", document.failures);
-    assert_eq!(document.generator.verdict, Verdict::WasTheLimit);
+    let mut itself = Command::new(std::env::current_exe().unwrap());
+    itself.args([name, "--exact", "--nocapture"]).env(VARIABLE, server.address.to_string());
+    let child = itself.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    told.send(child.id()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
 }

@@ -45,7 +45,6 @@ fn an_open_loop_keeps_its_rate() {
         // Until so many are answered, and not until a moment in which a busy machine may owe some.
         let mut load = load(server.address, open(400.0, arrival), 0);
         load.stop = Stop::Count(600);
-        load.timeout = ms(20_000);
         let document = run(load);
         assert_eq!((document.counts.intended, document.counts.unsent + document.counts.unfinished), (600, 0));
         let corrected = document.latency.corrected.unwrap();
@@ -98,47 +97,32 @@ fn every_start_of_a_late_generator_is_in_one_of_the_seconds_of_its_load() {
 }
 
 /// A server of one service that stands still for 100 ms: with arrivals every millisecond, those that were meant to start in
-/// the pause waited for the rest of it, 100, 99, 98 .. ms. Of 1,000 starts 100 are late, so that p95 is near 50 ms and the
-/// largest near 100 ms. Without correction only what was on its way when it stopped is late.
+/// the pause waited for the rest of it, 100, 99, 98 .. ms. Of 1,000 starts 100 are late, so that p95 is 50 ms and the largest
+/// 100 ms at least, however fast or slow the rest is.
 #[test]
-fn corrected_latencies_agree_with_theory_when_the_server_stands_still() {
-    let answered = Arc::new(Mutex::new(Vec::new()));
-    let (stamps, begun) = (Arc::clone(&answered), Instant::now());
+fn corrected_latencies_have_the_time_for_which_the_server_stood_still() {
+    let served = Mutex::new(0);
     let server = serve(move |_, stream| {
         // One at a time.
-        let mut stamps = stamps.lock().unwrap();
-        if stamps.len() == 400 {
+        let mut served = served.lock().unwrap();
+        *served += 1;
+        if *served == 400 {
             thread::sleep(Duration::from_millis(100));
         }
-        stamps.push(begun.elapsed());
         answer(stream, 200, "", "")
     });
     let mut load = load(server.address, open(1000.0, Arrival::Constant), 0);
     load.connections = 1;
     load.stop = Stop::Count(1000);
-    let from = begun.elapsed();
     let document = run(load);
-    // How late the server saw each of them, in order.
-    let answered = answered.lock().unwrap();
-    let late = answered.iter().zip(0_u32..).map(|(at, nth)| at.saturating_sub(from + nth * Duration::from_millis(1)));
-    let mut late_ms: Vec<f64> = late.map(|late| late.as_secs_f64() * 1e3).collect();
-    late_ms.sort_by(f64::total_cmp);
-    let corrected = document.latency.corrected.unwrap();
-    let raw = document.latency.raw.unwrap();
-    assert_eq!(corrected.samples, 1000);
+    let (corrected, raw) = (document.latency.corrected.unwrap(), document.latency.raw.unwrap());
+    assert_eq!((corrected.samples, raw.samples), (1000, 1000));
+    // A histogram rounds.
     let p95_ms = corrected.p95_ns.unwrap() as f64 / 1e6;
-    let largest_ms = corrected.max_ns as f64 / 1e6;
-    // Theory: 50 and 100 ms; a busy test machine adds to both, nothing takes away. What it adds the server saw, but for the
-    // way back.
-    assert!(p95_ms >= 40.0 && p95_ms < late_ms[950] + 40.0, "p95 {p95_ms} ms; the server saw {} ms", late_ms[950]);
-    assert!(
-        largest_ms >= 95.0 && largest_ms < late_ms[999] + 100.0,
-        "largest {largest_ms} ms; the server saw {} ms",
-        late_ms[999]
-    );
-    let raw_p95_ms = raw.p95_ns.unwrap() as f64 / 1e6;
-    assert!(raw_p95_ms < 20.0, "uncorrected p95 {raw_p95_ms} ms hides the pause");
-    assert!(raw.max_ns as f64 / 1e6 >= 95.0);
+    assert!(p95_ms >= 48.0, "p95 {p95_ms} ms");
+    assert!(corrected.max_ns >= 98_000_000 && raw.max_ns >= 98_000_000, "{corrected:?} {raw:?}");
+    // Each waited from its intended start at least as long as from its own.
+    assert!(corrected.mean_ns >= raw.mean_ns && corrected.p95_ns >= raw.p95_ns, "{corrected:?} {raw:?}");
 }
 
 #[test]
@@ -147,9 +131,7 @@ fn overload_is_told_and_not_hidden() {
         thread::sleep(Duration::from_millis(20));
         answer(stream, 200, "", "")
     });
-    let mut load = load(server.address, open(2000.0, Arrival::Constant), 600);
-    load.timeout = ms(5000);
-    let document = run(load);
+    let document = run(load(server.address, open(2000.0, Arrival::Constant), 600));
     // Four connections at 20 ms give 200 a second.
     assert!(document.achieved.share_of_asked.unwrap() < 0.3, "{:?}", document.achieved);
     assert!(document.counts.unsent > 500 && document.counts.waited > 500, "{:?}", document.counts);
@@ -163,9 +145,9 @@ fn a_server_that_closes_after_each_answer_is_met_with_new_connections() {
         answer(stream, 200, "Connection: close\r\n", "x");
         Then::Close
     });
-    let document = run(load(server.address, Drive::Closed, 300));
+    let document = run(Load { stop: Stop::Count(200), ..load(server.address, Drive::Closed, 0) });
     assert!(document.failures.is_empty(), "{:?}", document.failures);
-    assert!(document.counts.connections >= document.counts.answered && document.counts.answered > 0);
+    assert_eq!((document.counts.answered, document.counts.connections), (200, 200));
 }
 
 /// Closing without a word of it is a server's right; the request that was under way is sent again, and its wait counts.
@@ -175,10 +157,10 @@ fn a_server_that_closes_without_a_word_loses_no_request() {
         answer(stream, 200, "", "x");
         Then::Close
     });
-    let document = run(Load { grace: ms(60_000), ..load(server.address, open(200.0, Arrival::Constant), 500) });
+    let document = run(load(server.address, open(200.0, Arrival::Constant), 500));
     assert!(document.failures.is_empty(), "{:?}", document.failure_examples);
     assert_eq!(document.statuses[&200], document.counts.intended);
-    let document = run(load(server.address, Drive::Closed, 300));
+    let document = run(Load { stop: Stop::Count(200), ..load(server.address, Drive::Closed, 0) });
     assert!(document.failures.is_empty() && document.counts.retried > 0, "{:?}", document.counts);
 }
 

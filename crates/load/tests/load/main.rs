@@ -1,6 +1,7 @@
 //! The engine against small servers of every kind of conduct, all on 127.0.0.1, bounded in count and time.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
+mod bids;
 mod dial;
 mod faults;
 mod http2;
@@ -8,5 +9,6 @@ mod loops;
 mod propagation;
 mod secure;
 mod server;
+mod shop;
 mod strangers;
 mod users;

@@ -66,7 +66,6 @@ fn secured(trust: Trust, conduct: impl Fn(&mut Secure) -> bool + Send + Sync + '
     let address = secure_server(conduct);
     let scenario = Scenario::of_url(&format!("https://127.0.0.1:{}/", address.port())).unwrap();
     let mut load = Load { scenario, trust, ..load(address, Drive::Closed, 10_000) };
-    load.timeout = crate::server::ms(5000);
     load.stop = Stop::Count(100);
     load
 }

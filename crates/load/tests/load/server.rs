@@ -6,10 +6,13 @@ use baremark_load::scenario::Scenario;
 use baremark_model::units::Nanos;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Whatever takes longer than this hangs.
+pub(crate) const LIMIT: Duration = Duration::from_secs(90);
 
 /// A request as the server saw it.
 pub(crate) struct Request {
@@ -56,7 +59,7 @@ pub(crate) fn serve(conduct: impl Fn(&Request, &mut TcpStream) -> Then + Send + 
             let (Ok(mut stream), conduct) = (stream, Arc::clone(&conduct)) else { continue };
             thread::spawn(move || {
                 stream.set_nodelay(true).unwrap();
-                stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+                stream.set_read_timeout(Some(LIMIT)).unwrap();
                 while let Some(request) = read_request(&mut stream) {
                     if conduct(&request, &mut stream) == Then::Close {
                         return;
@@ -101,13 +104,13 @@ pub(crate) fn ms(ms: u64) -> Nanos {
     Nanos(ms * 1_000_000)
 }
 
-/// A load on a server for so long, with timeouts that only a hang reaches, and unpinned: test machines are busy.
+/// A load on a server for so long, unpinned. Only a hang reaches its timeout, and whatever has begun is waited for.
 pub(crate) fn load(server: SocketAddr, drive: Drive, lasting_ms: u64) -> Load {
     let scenario = Scenario::of_url(&format!("http://{server}/")).unwrap();
     let mut load = Load::new(scenario, drive, Stop::After(ms(lasting_ms)));
     load.connections = 4;
     load.timeout = ms(60_000);
-    load.grace = ms(300);
+    load.grace = ms(60_000);
     load.pin = Pin::Free;
     load
 }
@@ -116,4 +119,70 @@ pub(crate) fn run(load: Load) -> Document {
     let engine = Engine::new(load, Arc::default()).unwrap();
     let part = engine.run(&mut |_| {}).unwrap();
     Document::new(engine.load(), &part)
+}
+
+/// Runs a load until `seen` holds, which the server knows, and interrupts it then.
+pub(crate) fn run_until(what: &str, load: Load, seen: impl Fn() -> bool + Sync) -> Document {
+    let interrupt = Arc::new(AtomicBool::new(false));
+    let engine = Engine::new(load, Arc::clone(&interrupt)).unwrap();
+    let part = thread::scope(|scope| {
+        scope.spawn(|| {
+            let deadline = Instant::now() + LIMIT;
+            while !seen() && Instant::now() < deadline {
+                thread::sleep(Duration::from_millis(2));
+            }
+            interrupt.store(true, Ordering::Relaxed);
+        });
+        engine.run(&mut |_| {}).unwrap()
+    });
+    assert!(seen(), "{what}: not within {LIMIT:?}");
+    Document::new(engine.load(), &part)
+}
+
+/// Waits until `so` holds.
+pub(crate) fn wait_until(what: &str, so: impl Fn() -> bool) {
+    let deadline = Instant::now() + LIMIT;
+    while !so() {
+        assert!(Instant::now() < deadline, "{what}: not within {LIMIT:?}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Which users have asked, whose paths are `/USER`: how often since a user of `beyond` and more has asked last.
+#[derive(Default)]
+pub(crate) struct Visits {
+    asked: Mutex<Vec<usize>>,
+}
+
+impl Visits {
+    /// A server that notes who asks.
+    pub(crate) fn server(self: &Arc<Visits>) -> Server {
+        let visits = Arc::clone(self);
+        serve(move |request, stream| {
+            let user = request.line.rsplit('/').next().and_then(|text| text.parse().ok()).unwrap();
+            visits.asked.lock().unwrap().push(user);
+            answer(stream, 200, "", "")
+        })
+    }
+
+    /// How often each user below `count` has asked, at least.
+    pub(crate) fn least(&self, count: usize) -> usize {
+        least(&self.asked.lock().unwrap(), count)
+    }
+
+    /// The same since a user of `count` and more has asked last.
+    pub(crate) fn least_alone(&self, count: usize) -> usize {
+        let asked = self.asked.lock().unwrap();
+        let since = asked.iter().rposition(|user| *user >= count).map_or(0, |at| at + 1);
+        least(&asked[since..], count)
+    }
+
+    /// The user with the highest number.
+    pub(crate) fn highest(&self) -> Option<usize> {
+        self.asked.lock().unwrap().iter().copied().max()
+    }
+}
+
+fn least(asked: &[usize], count: usize) -> usize {
+    (0..count).map(|user| asked.iter().filter(|one| **one == user).count()).min().unwrap_or(0)
 }

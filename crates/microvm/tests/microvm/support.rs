@@ -1,31 +1,25 @@
 //! What the tests share: their turn on the machine, and executors.
 
-use baremark_microvm::{Config, Error, Microvm, probe};
+use baremark_microvm::{Config, Microvm};
 use baremark_sys::affinity::allowed_cpus;
+use std::fs::File;
 use std::io::Write;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The watchdog of runs that end by themselves: none of them takes so long on a machine with other work.
+pub const LONG: Duration = Duration::from_secs(600);
 
 static TURN: Mutex<()> = Mutex::new(());
-static SKIPPED: AtomicUsize = AtomicUsize::new(0);
 
-/// Holds the machine for one test; `None`, said and counted, where there is no KVM or none for us.
+/// Holds the machine for one test; `None`, which is printed, where /dev/kvm cannot be opened.
 pub fn turn() -> Option<MutexGuard<'static, ()>> {
-    static ABSENT: OnceLock<Option<String>> = OnceLock::new();
-    let absent = ABSENT.get_or_init(|| match probe().problem {
-        Some(Error::Missing { .. }) => Some("no /dev/kvm".into()),
-        Some(denied @ Error::Denied { .. }) => Some(denied.to_string()),
-        _ => None,
-    });
-    let Some(why) = absent else {
+    let Err(why) = File::options().read(true).write(true).open("/dev/kvm") else {
         return Some(TURN.lock().unwrap_or_else(PoisonError::into_inner));
     };
-    assert!(std::env::var_os("BAREMARK_REQUIRE_KVM").is_none(), "{why}, and BAREMARK_REQUIRE_KVM is set");
-    let count = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
-    let name = std::thread::current().name().unwrap_or("a test").to_owned();
+    assert!(std::env::var_os("BAREMARK_REQUIRE_KVM").is_none(), "/dev/kvm: {why}, and BAREMARK_REQUIRE_KVM is set");
     // Not by a macro: those are captured, and a skip must be seen.
-    let line = format!("skipped: {why} ({count} so far: {name})\n");
-    std::io::stderr().write_all(line.as_bytes()).unwrap();
+    std::io::stderr().write_all(format!("skipped: /dev/kvm: {why}\n").as_bytes()).unwrap();
     None
 }
 
@@ -35,12 +29,17 @@ pub fn two_cpus() -> Vec<usize> {
     vec![cpus[0], *cpus.get(1).unwrap_or(&cpus[0])]
 }
 
+/// Ranks on these CPUs.
+pub fn ranks_on(cpus: &[usize]) -> Config {
+    Config { watchdog: LONG, ..Config::new(cpus.to_vec()) }
+}
+
 /// A team of two.
 pub fn two() -> Microvm {
-    Microvm::start(&Config::new(two_cpus())).unwrap()
+    Microvm::start(&ranks_on(&two_cpus())).unwrap()
 }
 
 /// A single rank.
 pub fn one() -> Microvm {
-    Microvm::start(&Config::new(two_cpus()[..1].to_vec())).unwrap()
+    Microvm::start(&ranks_on(&two_cpus()[..1])).unwrap()
 }

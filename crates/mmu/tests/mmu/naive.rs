@@ -191,6 +191,8 @@ fn schemes() -> impl Strategy<Value = Scheme> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn every_count_is_that_of_the_naive_simulator(
         part in parts(),

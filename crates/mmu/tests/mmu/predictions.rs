@@ -175,6 +175,8 @@ fn a_cell_disagrees_when_both_intervals_are_apart() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn data_is_found_again_from_the_total(data in 0.1_f64..100.0, walking in 0.0_f64..100.0, hidden in 0.0_f64..0.99) {
         let overlap = Overlap { dependence: Dependence::Independent, hidden, pipelined: 0.0 };

@@ -48,6 +48,8 @@ fn hits(geometry: Geometry, keys: &[u32]) -> Vec<bool> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn least_recently_used_is_exact(
         (sets, ways) in (0_u32..4, prop::sample::select(vec![1_u32, 2, 3, 4, 5, 8, 12, 16, 20, 64, 72])),

@@ -93,6 +93,8 @@ fn obvious(addresses: &[u64], power: usize) -> f64 {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn distances_tell_the_misses_of_a_tlb(pages in prop::collection::vec(0_u64..40, 1..300), power in 0_usize..7) {
         let addresses: Vec<u64> = pages.iter().map(|page| page << 12 | 8).collect();

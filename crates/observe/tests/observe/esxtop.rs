@@ -262,7 +262,7 @@ fn what_was_read_before_a_disk_failed_is_kept() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_stands_in_a_file_is_survived(lines in proptest::collection::vec("[ -~\u{e9}\"\\\\,()/:0-9]{0,80}", 0..12)) {

@@ -66,7 +66,7 @@ fn a_truncated_second_reading_never_shows_more_than_happened() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn bytes_of_any_kind_are_survived(file in 0..FILES.len(), bytes in proptest::collection::vec(any::<u8>(), 0..600)) {

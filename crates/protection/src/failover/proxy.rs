@@ -383,6 +383,10 @@ fn digits(address: SocketAddr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use baremark_sys::network::HeldPort;
+
+    /// Whatever takes longer than this hangs.
+    const LIMIT: Duration = Duration::from_secs(90);
 
     #[test]
     fn addresses_are_those_of_the_kernels_structures() {
@@ -396,14 +400,13 @@ mod tests {
 
     #[test]
     fn an_address_takes_clients_until_it_is_given_up_and_can_be_taken_again() {
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-        let address = free.local_addr().expect("an address");
-        drop(free);
+        let held = HeldPort::any().expect("a port");
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, held.number()));
         for _ in 0..3 {
             let (events, outside) = channel();
             let listening = listen(&digits(address), events, |outside| outside).expect("a listener");
             let _client = TcpStream::connect(address).expect("a client");
-            let accepted = outside.recv_timeout(PATIENCE).expect("an event");
+            let accepted = outside.recv_timeout(LIMIT).expect("an event");
             assert!(matches!(accepted, Outside::Client { server, .. } if server == digits(address)));
             drop(listening);
             TcpStream::connect(address).expect_err("nobody listens");
@@ -476,7 +479,7 @@ mod tests {
                 client.peek(&mut [0]).expect("a byte");
             }
             drop(client);
-            let next = || outside.recv_timeout(PATIENCE).expect("an event");
+            let next = || outside.recv_timeout(LIMIT).expect("an event");
             if !resets {
                 assert!(matches!(next(), Outside::Input { bytes, .. } if bytes.is_empty()));
                 let bytes = vec![7_u8; 64 << 20];

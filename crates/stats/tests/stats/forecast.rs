@@ -52,8 +52,7 @@ impl Machine {
 const PILOTS: u64 = 60;
 
 /// The shares of pilots of `blocks` blocks whose forecast is within a factor of 1.5 of the truth, and whose range holds it.
-fn found(machine: Machine, rule: &Rule, blocks: usize) -> (f64, f64) {
-    let truth = machine.truth(rule);
+fn found(machine: Machine, rule: &Rule, blocks: usize, truth: f64) -> (f64, f64) {
     let (mut close, mut held) = (0, 0);
     for pilot in 0..PILOTS {
         let forecast = forecast(&[machine.pilot(blocks, &mut Rng::stream(5, pilot))], rule).unwrap();
@@ -77,8 +76,9 @@ fn forecasts_of_pilots_are_within_a_factor_of_one_and_a_half() {
     let precision = 0.004;
     let rule = Rule::new(precision, 6, 20_000);
     for (name, machine) in machines {
+        let truth = machine.truth(&rule);
         for (blocks, least) in [(10, 0.3), (30, 0.7)] {
-            let (close, held) = found(machine, &rule, blocks);
+            let (close, held) = found(machine, &rule, blocks, truth);
             println!("{name}, ±{precision}, pilot of {blocks}: {close:.2} within 1.5, {held:.2} in the range");
             // Ten blocks often have not seen a slow trial.
             let in_range = if machine.slow && blocks == 10 { 0.5 } else { 0.75 };

@@ -177,6 +177,20 @@ pub fn look(blocks: u64, half_width: Option<f64>) -> LookRow {
     LookRow { blocks, half_width, correlated: false, decision: "continue: not yet".to_owned() }
 }
 
+/// Of a file that could not grow, all is there that was acknowledged before the writer said that it is full.
+pub fn assert_full_and_intact(path: &Path, said: &[String]) {
+    let (error, acknowledged) = said.split_last().expect("it says something");
+    assert!(error.starts_with("error: ") && error.contains("cannot grow"), "{error}");
+    assert!(error.contains("what was stored before is intact") && error.contains(path.to_str().unwrap()), "{error}");
+    assert!(acknowledged.len() >= 3, "{acknowledged:?}");
+    let store = Store::open_read_only(path).unwrap();
+    let stored = store.load(&store.latest().unwrap().unwrap().id).unwrap();
+    assert_eq!((stored.trials.len(), stored.torn), (acknowledged.len(), Vec::new()));
+    for (seq, trial) in (0..).zip(&stored.trials) {
+        assert_eq!(trial.result, Some(result(seq, 100)));
+    }
+}
+
 /// What SQLite itself thinks of the whole file.
 pub fn integrity(path: &Path) -> String {
     let connection = rusqlite::Connection::open(path).unwrap();
@@ -256,6 +270,23 @@ fn role() {
     }
 }
 
+/// The point at which a child says so and waits to be killed.
+pub const STOP_AT: &str = "STORE_STOP_AT";
+
+fn stop_at(point: &str) {
+    if std::env::var(STOP_AT).is_ok_and(|at| at == point) {
+        say(point);
+        loop {
+            std::thread::park();
+        }
+    }
+}
+
+/// Sizes from a few pages to some hundred, so that kills fall before, into and after checkpoints of the log.
+pub fn phases_of(seq: u64) -> usize {
+    usize::try_from(seq % 7 * 60).unwrap()
+}
+
 fn begin(store: &Store) -> RunId {
     let id = "20251121-0335-aaaa".parse::<RunId>().unwrap();
     match store.create_run(&run(Some(id.as_str()))) {
@@ -269,8 +300,9 @@ fn write_until_killed(path: &Path) {
     let id = begin(&store);
     let _held = store.lock(&id).unwrap();
     for seq in store.load(&id).unwrap().next_seq().. {
-        // Sizes from a few pages to some hundred, so that kills fall before, into and after checkpoints of the log.
-        add(&store, &id, seq, usize::try_from(seq % 7 * 60).unwrap()).unwrap();
+        stop_at(&format!("adding {seq}"));
+        add(&store, &id, seq, phases_of(seq)).unwrap();
+        stop_at(&format!("added {seq}"));
         say(&seq.to_string());
     }
 }

@@ -23,7 +23,7 @@ use baremark_model::seam::Sample;
 use baremark_model::units::{Nanos, UnixTime};
 use baremark_model::wire::Detail;
 use baremark_store::{RunId, RunLock, Store, StoreError, StoredLoad, StoredRun, TrialEntry};
-use baremark_sys::clock;
+use baremark_sys::{clock, point};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -95,6 +95,7 @@ impl Recorder {
             watch::say(format_args!("warning: {why}; the load continues without a record"));
             self.to = None;
         }
+        point::reached("progress-stored");
     }
 
     /// Writes the result of a load as the run's only trial.

@@ -1,0 +1,18 @@
+//! The interface as it is described.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::exit,
+    clippy::allow_attributes,
+    dead_code,
+    reason = "tests say what they skip, a failure is a panic, and suites share more than each needs"
+)]
+
+#[path = "../auction/application.rs"]
+mod application;
+#[path = "../auction/http.rs"]
+mod http;
+mod interface;
+#[path = "../auction/process.rs"]
+mod process;

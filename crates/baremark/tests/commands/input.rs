@@ -1,0 +1,209 @@
+//! Bad input: a clear error, the right exit code, and nothing run.
+
+use crate::common::bench::{Bench, SMALL, text};
+use crate::common::installed::has;
+use crate::common::refused::refused;
+use std::fs;
+use std::process::Command;
+
+fn refused_study(study: impl AsRef<[u8]>) -> String {
+    let bench = Bench::new();
+    bench.write("odd.toml", study);
+    let message = refused(&bench, &["run", "odd.toml"], 2);
+    assert!(!bench.store().exists(), "a refused study must leave no run behind");
+    message
+}
+
+#[test]
+fn a_malformed_study_is_refused_with_line_and_remedy() {
+    let message = refused_study(SMALL.replace("precision", "precison"));
+    assert!(
+        message.contains("odd.toml:16: unknown key 'precison' in [design]; did you mean 'precision'?"),
+        "{message}"
+    );
+    let message = refused_study(SMALL.replace("\"8 MiB\"", "\"8 s\""));
+    assert!(message.contains("odd.toml:6: table") && message.contains("unknown unit 's'"), "{message}");
+    let message = refused_study(SMALL.replace("\"8 MiB\"", "8"));
+    assert!(message.contains("such as \"512 MiB\""), "{message}");
+    let message = refused_study(b"\xff\xfe[study]");
+    assert!(message.contains("not UTF-8"), "{message}");
+    let message = refused_study(SMALL.replace("page =", "page"));
+    assert!(message.contains("odd.toml:9"), "{message}");
+}
+
+#[test]
+fn an_impossible_study_is_refused() {
+    let message = refused_study(SMALL.replace("\"8 MiB\"", "\"64 TiB\""));
+    assert!(message.contains("table needs 64 TiB of memory") && message.contains("available"), "{message}");
+    let message = refused_study(SMALL.replace("ranks = 1", "ranks = 4096"));
+    assert!(message.contains("4096 ranks need a CPU each"), "{message}");
+    let message = refused_study(SMALL.replace("\"8 MiB\"", "\"9 MiB\""));
+    assert!(message.contains("nearest is 8 MiB or 16 MiB"), "{message}");
+    let container = "[environments.container]\nimage = \"--privileged\"\n";
+    let message = refused_study(SMALL.replace("\"null\"", "\"container\"") + container);
+    assert!(
+        message.contains("[environments.container] image: '--privileged' is not an image reference; write"),
+        "{message}"
+    );
+    let message = refused_study(SMALL.replace("page = \"4k\"", "page = \"4k\"\nhost_backing = \"2m\""));
+    assert!(message.contains("'host_backing' applies to no environment of this study"), "{message}");
+}
+
+#[test]
+fn a_study_that_is_not_there_names_what_is() {
+    let bench = Bench::new();
+    let message = refused(&bench, &["run", "standrad"], 2);
+    assert!(message.contains("no file and no shipped study 'standrad'; did you mean 'standard'?"), "{message}");
+    let message = refused(&bench, &["run", "."], 2);
+    assert!(message.contains("is a folder"), "{message}");
+    for reading in
+        [&["report", "nothing"][..], &["report"], &["check", "--against", "a"], &["resume"], &["resume", "a"]]
+    {
+        let message = refused(&bench, reading, 2);
+        assert!(
+            message.contains("baremark.db does not exist: no run has been stored there yet"),
+            "{reading:?}: {message}"
+        );
+        assert!(!bench.store().exists(), "{reading:?} made a store");
+    }
+    for form in ["--csv", "--tables=d1"] {
+        let message = refused(&bench, &["report", form, "--json"], 2);
+        assert!(message.contains("both print to standard output; write one of them"), "{form}: {message}");
+    }
+    fs::create_dir_all(bench.store().parent().unwrap()).unwrap();
+    fs::write(bench.store(), "notes").unwrap();
+    let message = refused(&bench, &["report"], 2);
+    assert!(message.contains("is not a baremark store"), "{message}");
+    let bench = Bench::new();
+    refused(&bench, &["plan"], 2);
+}
+
+#[test]
+fn lists_and_doctor_answer() {
+    let bench = Bench::new();
+    for what in ["workloads", "environments", "studies", "published", "keys"] {
+        let output = bench.run(&["list", what]);
+        assert!(output.status.success() && output.stdout.len() > 40, "{what}: {}", text(&output.stdout));
+    }
+    let keys = bench.json(&["list", "keys", "--json"]);
+    for (section, key) in
+        [("factors", "page"), ("command", "argv"), ("environments.qemu", "vcpus"), ("environments.NAME", "like")]
+    {
+        let own = keys["sections"].as_array().unwrap().iter().find(|own| own["section"] == section);
+        let has = own.is_some_and(|own| own["keys"].as_array().unwrap().iter().any(|row| row["key"] == key));
+        assert!(has, "[{section}] {key}: {keys:#}");
+        assert!(text(&bench.run(&["list", "keys"]).stdout).contains(&format!("[{section}]\n")), "{section}");
+    }
+    let findings = bench.json(&["doctor", "--json"]);
+    assert!(findings["findings"].as_array().unwrap().len() >= 6, "{findings:#}");
+    assert!(text(&bench.run(&["doctor"]).stdout).contains("where we stand"));
+    assert!(text(&bench.run(&["history"]).stdout).contains("No run has been stored yet"));
+}
+
+#[test]
+fn completions_and_manual_know_every_command() {
+    let bench = Bench::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = bench.run(&["completions", shell]);
+        assert!(output.status.success() && text(&output.stdout).contains("compare"), "{shell}");
+    }
+    let page = text(&bench.run(&["man"]).stdout);
+    assert!(page.starts_with(".ie") || page.contains(".TH baremark 1"), "{page}");
+    std::fs::create_dir(bench.path("man")).unwrap();
+    let written = text(&bench.run(&["man", "--to", "man"]).stdout);
+    for command in ["baremark", "baremark-run", "baremark-compare", "baremark-check", "baremark-verify-scale"] {
+        let page = std::fs::read_to_string(bench.path(&format!("man/{command}.1"))).unwrap();
+        assert!(page.contains(&format!(".TH {command} 1")), "{page}");
+    }
+    assert!(!written.contains("agent") && !written.contains("help"), "{written}");
+    refused(&bench, &["man", "--to", "nowhere"], 1);
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let bench = Bench::new();
+    let mut child = bench.spawn(&["list", "workloads"]);
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_store_that_is_a_pipe_is_refused_at_once() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("store")).unwrap();
+    assert!(Command::new("mkfifo").arg(bench.store()).status().unwrap().success());
+    bench.write("small.toml", SMALL);
+    for (arguments, code) in [(&["history"][..], 2), (&["report"], 2), (&["run", "small.toml"], 1)] {
+        // Whoever opens it waits for somebody who writes.
+        let program = env!("CARGO_BIN_EXE_baremark");
+        let mut command = Command::new("timeout");
+        command.args(["60", program, "--store"]).arg(bench.store()).args(arguments).current_dir(bench.folder.path());
+        let output = command.output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        assert!(said.contains("is not a baremark store (not a regular file)"), "{said}");
+    }
+}
+
+#[test]
+fn a_study_without_an_end_is_refused_at_the_size_limit() {
+    let bench = Bench::new();
+    // With room for little more than the program, so that whoever reads on is ended by that.
+    let script = "ulimit -v 1500000; exec \"$@\"";
+    for command in ["plan", "run"] {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script, "sh", env!("CARGO_BIN_EXE_baremark"), "--store"]).arg(bench.store());
+        let output = shell.args([command, "/dev/zero"]).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("/dev/zero has more than 1 MiB; a study is a short TOML file"), "{said}");
+    }
+}
+
+/// A file that the study brings to its sites is looked for before anything runs, by `plan` as well.
+#[test]
+fn plan_refuses_a_study_that_brings_a_missing_file() {
+    let bench = Bench::new();
+    let study = "[study]\ntitle = \"t\"\n[workload]\nkind = \"command\"\n[command]\nargv = [\"true\"]\n\
+                 [command.bring]\n\"data.bin\" = \"/no/such/data.bin\"\n";
+    bench.write("bring.toml", study);
+    for command in ["plan", "run"] {
+        let said = refused(&bench, &[command, "bring.toml"], 2);
+        assert!(said.contains("[command.bring] data.bin: /no/such/data.bin cannot be read: "), "{command}: {said}");
+    }
+}
+
+/// `run s<TAB>` in bash, with the script that the program prints.
+#[test]
+fn the_shell_completes_shipped_studies() {
+    if !has("completions of bash", &["bash"]) {
+        return;
+    }
+    let bench = Bench::new();
+    let script = bench.write("completions.bash", bench.run(&["completions", "bash"]).stdout);
+    let completed = |command: &str, word: &str| {
+        let typed = format!(
+            "source {}; COMP_WORDS=(baremark {command} {word}); COMP_CWORD=2; _baremark baremark {word} {command}; \
+             echo \"${{COMPREPLY[@]}}\"",
+            script.display()
+        );
+        let ran = std::process::Command::new("bash").args(["-c", &typed]).output().unwrap();
+        text(&ran.stdout).split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    for command in ["run", "plan"] {
+        let found = completed(command, "st");
+        let shipped = [
+            "standard",
+            "stream",
+            "star-random-access",
+            "stress-ng",
+            "start-up",
+            "stretched",
+            "stretched-mechanisms",
+            "stretched-nbd",
+        ];
+        assert_eq!(found, shipped, "{command}");
+    }
+    // A study of one's own is still taken.
+    assert!(text(&bench.run(&["run", "nowhere.toml"]).stderr).contains("there is no file and no shipped study"));
+}

@@ -1,0 +1,100 @@
+//! Predictions of studies on the command line, and what is refused.
+
+use crate::common::bench::{Bench, SMALL, text};
+use crate::common::refused::refused;
+
+#[test]
+fn a_study_is_predicted_for_a_named_machine() {
+    let bench = Bench::new();
+    bench.write("small.toml", SMALL);
+    let output = bench.run(&["--json", "predict", "small.toml", "--machine", "nehalem-x5570"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let cells = document["subjects"][0]["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 10, "native, nested and shadow by page sizes");
+    for cell in cells {
+        let ratio = &cell["relative_run_time"];
+        let [low, median, high] = ["low", "median", "high"].map(|key| ratio[key].as_f64().unwrap());
+        assert!(0.5 < low && low <= median && median <= high && high < 10.0, "{cell}");
+    }
+    assert!(!bench.store().exists(), "a prediction is not a run");
+}
+
+const KERNELS: &str = r#"[study]
+title = "Every kernel whose addresses are known, and one without"
+
+[workload]
+kind = ["random-access", "stream", "pointer-chase", "hpl", "dgemm", "page-table", "syscall"]
+
+[workload.random-access]
+table = "8 MiB"
+
+[workload.stream]
+array = "8 MiB"
+small = true
+
+[workload.pointer-chase]
+working_set = "8 MiB"
+
+[workload.hpl]
+n = 500
+
+[workload.dgemm]
+n = 500
+
+[workload.page-table]
+region = "8 MiB"
+
+[factors]
+ranks = 1
+"#;
+
+#[test]
+fn every_kernel_of_a_study_is_predicted_and_others_are_named() {
+    let bench = Bench::new();
+    bench.write("kernels.toml", KERNELS);
+    let output = bench.run(&["--json", "predict", "kernels.toml", "--machine", "nehalem-x5570"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let subjects = document["subjects"].as_array().unwrap();
+    let names: Vec<&str> = subjects.iter().map(|one| one["subject"].as_str().unwrap()).collect();
+    let expected = [
+        "random updates of a table of 8 MiB on each rank",
+        "passes over three arrays, 8 MiB of each on each rank",
+        "dependent loads from 8 MiB on each rank",
+        "updates of a matrix of 500 by 500, 192 deep",
+        "updates of a matrix of 500 by 500, 256 deep",
+        "first touches of 8 MiB on each rank",
+    ];
+    assert_eq!(names, expected);
+    let left_out = document["not_predicted"].as_array().unwrap();
+    assert_eq!(left_out.len(), 1, "{left_out:?}");
+    assert!(left_out[0].as_str().unwrap().starts_with("no addresses are known of the workload 'syscall'"));
+    let ratio = |subject: usize, scheme: &str| {
+        let cells = subjects[subject]["cells"].as_array().unwrap();
+        let cell = cells.iter().find(|cell| cell["scheme"] == scheme).unwrap();
+        cell["relative_run_time"]["median"].as_f64().unwrap()
+    };
+    let touches = ratio(5, "shadow, guest 4k on host 2m") / ratio(5, "nested, guest 4k on host 2m");
+    assert!(touches > 1.5, "a fault exits under shadow paging: {touches}");
+    assert!(
+        ratio(0, "nested, guest 4k on host 2m") > ratio(1, "nested, guest 4k on host 2m"),
+        "random against in order"
+    );
+}
+
+#[test]
+fn what_cannot_be_predicted_is_refused_with_a_remedy() {
+    let bench = Bench::new();
+    bench.write("small.toml", SMALL);
+    bench.write("fma.toml", SMALL.replace("random-access", "fma").replace("table = \"8 MiB\"", ""));
+    bench.write("odd.txt", "once upon a time\n");
+    let unknown = refused(&bench, &["predict", "small.toml", "--machine", "zen-44"], 2);
+    assert!(unknown.contains("'zen-44' is not known; did you mean 'zen-4'?"), "{unknown}");
+    let fma = refused(&bench, &["predict", "fma.toml", "--machine", "zen-4"], 2);
+    assert!(fma.contains("no addresses are known of the workload 'fma'"), "{fma}");
+    let odd = refused(&bench, &["predict", "--distances", "odd.txt", "--machine", "zen-4"], 2);
+    assert!(odd.contains("odd.txt: line 1: 'once upon a time'"), "{odd}");
+    refused(&bench, &["predict"], 2);
+    refused(&bench, &["predict", "small.toml", "--validate"], 2);
+}

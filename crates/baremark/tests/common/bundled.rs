@@ -1,0 +1,50 @@
+//! A run of two programs in a bundle: a ratio, and paths and variables to be removed.
+
+use crate::common::bench::{Bench, text};
+use std::fs;
+
+/// Two programs that compute, in two working folders of this user: a ratio, and paths and variables to be removed.
+pub const STUDY: &str = r#"
+[study]
+title = "loops of 200 and 300"
+[workload]
+kind = "command"
+[command]
+argv = ["sh", "-c", "i=0; while [ $i -lt $0 ]; do i=$((i+1)); done", "{times}"]
+[command.environment]
+BAREMARK_TEST_TOKEN = "opensesame"
+[command.files]
+"where.txt" = "/home/somebody/data on 192.0.2.7"
+[command.parameters]
+times = 200
+[factors]
+times = [200, 300]
+[design]
+phase = "10 ms"
+quads = 1
+least_blocks = 5
+most_blocks = 6
+precision = "0.1 %"
+budget = "1 h"
+[report]
+metric = "wall_s"
+columns = "times"
+ratio_to = { times = 200 }
+"#;
+
+/// Runs the study, whose programs cannot fail, and bundles it.
+pub fn bundled(bench: &Bench) -> Vec<u8> {
+    let study = bench.write("loops.toml", STUDY);
+    let ran = bench.run(&["run", study.to_str().unwrap(), "--quiet"]);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    written(bench, "run.tar.gz")
+}
+
+/// The bundle of the latest run, made by somebody: names of whoever runs the tests would be removed as well.
+pub fn written(bench: &Bench, name: &str) -> Vec<u8> {
+    let mut command = bench.command(&["bundle", "-o", name]);
+    command.env("USER", "somebody").env("HOME", "/home/somebody").env_remove("LOGNAME").env_remove("HOSTNAME");
+    let made = command.output().unwrap();
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    fs::read(bench.path(name)).unwrap()
+}

@@ -1,0 +1,111 @@
+//! Comparing runs: what is said, and the exit codes that scripts read. Every document is made of one stored run.
+
+use crate::common::bench::{Bench, text};
+use crate::common::stored::{self, SMALL_RUN};
+use serde_json::Value;
+use std::fs;
+
+/// A bench with the store of that run, and the run's document.
+fn bench() -> (Bench, Value) {
+    let bench = stored::bench("small.db");
+    let run = stored::document(&bench, SMALL_RUN);
+    (bench, run)
+}
+
+/// Files made of a run: three a side, the second side's values multiplied by `factor`.
+fn sides(bench: &Bench, run: &Value, factor: f64) {
+    for (side, factor) in [("base", 1.0), ("other", factor)] {
+        fs::create_dir_all(bench.path(side)).unwrap();
+        for (index, wander) in [1.0, 1.002, 0.998].iter().enumerate() {
+            let mut document = run.clone();
+            document["run"]["id"] = format!("{side}{index}").into();
+            for (at, trial) in document["trials"].as_array_mut().unwrap().iter_mut().enumerate() {
+                let value = 0.5 * factor * wander * (1.0 + 0.001 * (at % 3) as f64);
+                trial["arms"][0]["medians"] = serde_json::json!([{ "metric": "gups", "value": value }]);
+            }
+            bench.write(&format!("{side}/{index}.json"), document.to_string());
+        }
+    }
+}
+
+/// The exit code, and what was printed as one line, however it was wrapped.
+fn check(bench: &Bench, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = bench.run(&[&["check", "--against", "base"], arguments].concat());
+    let said = text(&output.stdout) + &text(&output.stderr);
+    (output.status.code(), said.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+#[test]
+fn check_says_by_its_exit_code_what_came_out() {
+    let (bench, run) = bench();
+    sides(&bench, &run, 0.9);
+    let (code, said) = check(&bench, &["other"]);
+    assert_eq!(code, Some(4), "{said}");
+    assert!(
+        said.contains("FAIL: slower by more than 0.20 %") && said.contains("1 of 1 comparison is slower"),
+        "{said}"
+    );
+    sides(&bench, &run, 1.0);
+    let (code, said) = check(&bench, &["other"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("ok; a loss of 5 % would have been found (power 100 %"), "{said}");
+    let (code, said) = check(&bench, &["other", "--margin", "0.1 %"]);
+    assert_eq!(code, Some(5), "{said}");
+    assert!(
+        said.contains("a loss of 0.1 % could have been missed") && said.contains("runs a side in all would"),
+        "{said}"
+    );
+    sides(&bench, &run, 0.9);
+    let (code, said) = check(&bench, &["other/0.json,other/1.json"]);
+    assert_eq!(code, Some(5), "{said}");
+    assert!(said.contains("not enough data: 3 runs a side are needed (1 more run of the other side)"), "{said}");
+    let (code, said) = check(&bench, &["base"]);
+    assert_eq!(code, Some(2), "{said}");
+    let output = bench.run(&["check", "--against", "other", "base", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "faster is not a regression");
+    let comparison: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(comparison["format"], "baremark-comparison/2");
+    assert_eq!(comparison["rows"][0]["outcome"], "faster_by_more", "{comparison:#}");
+    assert_eq!(comparison["gate"]["answer"], "passed", "{comparison:#}");
+}
+
+#[test]
+fn runs_since_the_baseline_are_found_in_the_store() {
+    let (bench, run) = bench();
+    sides(&bench, &run, 1.0);
+    let (code, said) = check(&bench, &[]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("was finished after the baseline"), "{said}");
+    for file in 0..3 {
+        let path = bench.path(&format!("base/{file}.json"));
+        let old = fs::read_to_string(&path).unwrap();
+        let mut document: Value = serde_json::from_str(&old).unwrap();
+        document["run"]["started"] = "2020-01-01T00:00:00Z".into();
+        fs::write(path, document.to_string()).unwrap();
+    }
+    let (code, said) = check(&bench, &[]);
+    assert_eq!(code, Some(5), "one run was measured since: {said}");
+    assert!(said.contains("2 more runs of the other side"), "{said}");
+}
+
+#[test]
+fn what_is_no_side_is_refused() {
+    let (bench, run) = bench();
+    sides(&bench, &run, 1.0);
+    bench.write("odd.json", "{}");
+    fs::create_dir(bench.path("empty")).unwrap();
+    for (side, says) in [
+        ("odd.json", "is not a result document"),
+        ("empty", "no file that ends in .json"),
+        ("nobody", "no run is called 'nobody'"),
+        (",", "names no run"),
+        ("base:page=4k", "pick the same factors"),
+        ("base:page=", "is not a FACTOR=LEVEL"),
+    ] {
+        let output = bench.run(&["compare", side, "other"]);
+        assert_eq!(output.status.code(), Some(2), "{side}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(says), "{side}: {}", text(&output.stderr));
+    }
+    let output = bench.run(&["compare", "base", "other", "--delta", "0 %"]);
+    assert_eq!(output.status.code(), Some(2));
+}

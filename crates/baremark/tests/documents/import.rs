@@ -1,0 +1,160 @@
+//! Results of other programs as runs: imported, compared, checked, listed, reported, and refused with the place of their damage.
+
+use crate::common::bench::{Bench, text};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../import/tests/fixtures")
+}
+
+/// Three files a side of HPCC's output: a real one, whose figures wander by a tenth of a percent from file to file, and those of
+/// HPL are multiplied by `factor`.
+fn hpcc(bench: &Bench, side: &str, factor: f64) {
+    let real = fs::read_to_string(fixtures().join("hpcc.txt")).unwrap();
+    for (index, wander) in [1.0, 1.001, 0.999].iter().enumerate() {
+        let changed = |line: &str| {
+            let (key, value) =
+                line.split_once('=').filter(|(key, _)| key.ends_with("Tflops") || key.ends_with("_Triad"))?;
+            let factor = if key == "HPL_Tflops" { factor } else { 1.0 };
+            Some(format!("{key}={}", value.parse::<f64>().unwrap() * wander * factor))
+        };
+        let lines: Vec<String> = real.lines().map(|line| changed(line).unwrap_or_else(|| line.to_owned())).collect();
+        bench.write(&format!("{side}{index}.txt"), lines.join("\n") + "\n");
+    }
+}
+
+fn import(bench: &Bench, side: &str, more: &[&str]) {
+    let files: Vec<String> = (0..3).map(|index| format!("{side}{index}.txt")).collect();
+    let mut arguments = vec!["import", "--as", side];
+    arguments.extend(files.iter().map(String::as_str).chain(more.iter().copied()));
+    let output = bench.run(&arguments);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+#[test]
+fn three_raw_logs_a_side_give_a_ratio_with_its_interval_and_a_gate() {
+    let bench = Bench::new();
+    let figures = ["--metric", "HPL_Tflops", "--metric", "StarSTREAM_Triad"];
+    for (side, factor) in [("old", 1.0), ("same", 1.0), ("worse", 0.9)] {
+        hpcc(&bench, side, factor);
+        import(&bench, side, &figures);
+    }
+    let compared = bench.json(&["compare", "old", "worse", "--json"]);
+    let row = |metric: &str| {
+        let rows = compared["rows"].as_array().unwrap();
+        rows.iter().find(|row| row["metric"] == metric).unwrap_or_else(|| panic!("{compared:#}"))
+    };
+    let (lo, hi) = (row("HPL_Tflops")["lo"].as_f64().unwrap(), row("HPL_Tflops")["hi"].as_f64().unwrap());
+    assert!(lo < 0.9 && 0.9 < hi && hi - lo < 0.02, "{compared:#}");
+    assert_eq!(
+        (row("HPL_Tflops")["base_units"].as_u64(), row("HPL_Tflops")["better"].as_str()),
+        (Some(3), Some("higher"))
+    );
+    assert_eq!(row("StarSTREAM_Triad")["outcome"], "equivalent", "{compared:#}");
+    assert_eq!(compared["confounded"].as_array().unwrap().len(), 0, "{compared:#}");
+
+    for (side, code) in [("same", 0), ("worse", 4)] {
+        let summary = bench.path("summary.md");
+        let checked = bench.run(&["check", "--against", "old", side, "--summary", summary.to_str().unwrap()]);
+        assert_eq!(checked.status.code(), Some(code), "{side}: {}{}", text(&checked.stdout), text(&checked.stderr));
+        let markdown = fs::read_to_string(summary).unwrap();
+        let answer =
+            if code == 0 { "0 of 2 comparisons are slower (exit 0)" } else { "1 of 2 comparisons is slower (exit 4)" };
+        assert!(markdown.starts_with("### HPCC: ") && markdown.contains(answer), "{markdown}");
+        let rows: Vec<&str> = markdown.lines().filter(|line| line.starts_with('|')).collect();
+        assert_eq!(rows.len(), 4, "a heading and a line for each figure: {markdown}");
+        assert!(rows.iter().all(|row| row.matches('|').count() == 8), "{markdown}");
+        assert_eq!(markdown.contains("**FAIL**: slower"), code == 4, "{markdown}");
+    }
+    let history = text(&bench.run(&["history"]).stdout);
+    assert_eq!(history.matches("HPCC (imported: worse)").count(), 3, "{history}");
+    let report = text(&bench.run(&["report"]).stdout);
+    assert!(report.contains("HPL_Tflops") && report.contains(" Tflop/s"), "{report}");
+    let details = text(&bench.run(&["report", "--details"]).stdout);
+    assert!(
+        details.contains("on vm") && !details.contains("bare metal") && !details.contains("baremark run"),
+        "{details}"
+    );
+    let rows = text(&bench.run(&["report", "--csv=trials"]).stdout);
+    assert!(rows.contains("StarSTREAM_Triad"), "{rows}");
+    let html = bench.path("page.html");
+    assert!(bench.run(&["report", "--html", html.to_str().unwrap()]).status.success());
+}
+
+#[test]
+fn what_was_imported_since_a_baseline_is_found_by_its_study() {
+    let bench = Bench::new();
+    let times = |name: &str, factor: f64| {
+        let rows: String = (0..6).map(|at| format!("sort,{}\n", factor * (1.0 + 0.001 * f64::from(at % 3)))).collect();
+        bench.write(name, format!("test,seconds\n{rows}"));
+    };
+    for (name, factor) in [("a", 1.0), ("b", 1.001), ("c", 0.999), ("d", 1.2), ("e", 1.201), ("f", 1.199)] {
+        times(name, factor);
+    }
+    let columns = ["--columns", "test,seconds:lower:s"];
+    let one = |name: &str, label: &str| {
+        let output = bench.run(&[&["import", name, "--as", label, "--json"], &columns[..]].concat());
+        crate::common::schemas::assert_fits(&output.stdout, "baremark-import/1")
+    };
+    for name in ["a", "b", "c"] {
+        one(name, "baseline");
+    }
+    for name in ["d", "e"] {
+        one(name, "later");
+    }
+    let document = one("f", "later");
+    assert_eq!(
+        (&document["runs"][0]["metrics"][0], &document["runs"][0]["benchmarks"][0]),
+        (&"seconds".into(), &"sort".into())
+    );
+    let checked = bench.run(&["check", "--against", "baseline", "--json"]);
+    assert_eq!(checked.status.code(), Some(4), "{}{}", text(&checked.stdout), text(&checked.stderr));
+    let changes = bench.run(&["history", "--changes"]);
+    assert!(changes.status.success(), "{}", text(&changes.stderr));
+    // A program's own file is imported before it can be compared; another benchmark is other work.
+    let raw = bench.run(&["compare", "a", "baseline"]);
+    assert!(
+        raw.status.code() == Some(2) && text(&raw.stderr).contains("baremark import FILE"),
+        "{}",
+        text(&raw.stderr)
+    );
+    bench.write("g", "test,seconds\ncopy,1.0\n");
+    one("g", "other");
+    let other = bench.run(&["compare", "baseline", "other"]);
+    assert!(text(&other.stderr).contains("did not do the same work: benchmark is sort"), "{}", text(&other.stderr));
+}
+
+#[test]
+fn what_cannot_be_imported_is_refused_and_leaves_no_run() {
+    let bench = Bench::new();
+    hpcc(&bench, "old", 1.0);
+    let whole = fs::read_to_string(bench.path("old0.txt")).unwrap();
+    bench.write("cut.txt", &whole[..whole.len() / 2]);
+    bench.write("prose.txt", "no result at all\n");
+    for (arguments, says) in [
+        (&["import", "old0.txt", "cut.txt"][..], "cut.txt: hpcc: line "),
+        (&["import", "prose.txt"], "prose.txt: format not recognised; name it with --format: hyperfine, fio"),
+        (&["import", "old0.txt", "--format", "fio"], "old0.txt: fio: byte 0: has no JSON object"),
+        (&["import", "nothing.txt"], "reading nothing.txt: No such file"),
+        (&["import", "old0.txt", "--metric", "hpl"], "no metric 'hpl'; the file has HPL_Tflops"),
+        (&["import", "old0.txt", "--only", "x"], "no benchmark contains 'x'"),
+        (&["import", "old0.txt", "--run", "latest"], "are for monitoring data"),
+        (&["import", "old0.txt", "--as", "a,b"], "write a name without ','"),
+        (&["import", "old0.txt", "old1.txt", "./old0.txt"], "./old0.txt: the same as old0.txt; a run counts once"),
+        (&["import", "old0.txt", "--columns", "a:sideways"], "'a:sideways' is not a column"),
+    ] {
+        let refused = bench.run(arguments);
+        let said = text(&refused.stderr);
+        assert!(refused.status.code() == Some(2) && said.contains(says), "{arguments:?}: {said}");
+    }
+    assert!(!bench.store().exists(), "nothing was stored");
+    // Values of one file are not paired: hyperfine's commands do not take turns.
+    let file = fixtures().join("hyperfine.json");
+    let imported = bench.json(&["import", file.to_str().unwrap(), "--json"]);
+    let run = imported["runs"][0]["id"].as_str().unwrap();
+    let names = imported["runs"][0]["benchmarks"].as_array().unwrap();
+    let side = |at: usize| format!("{run}:benchmark={}", names[at].as_str().unwrap());
+    let refused = bench.run(&["compare", &side(0), &side(1)]);
+    assert!(text(&refused.stderr).contains("its values are not paired"), "{}", text(&refused.stderr));
+}

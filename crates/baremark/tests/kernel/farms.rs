@@ -1,0 +1,120 @@
+//! Web farms and tiles in namespaces and control groups of their own: what they report, and nothing left on the host, also after a kill.
+
+use crate::common::bench::{Bench, lives, root, signal, text};
+use crate::common::consolidation::{
+    command, doctor, estimate, farm_levels, ran, recorded, records, study, there, tiles, tiles_with_a_shop,
+};
+use crate::common::points::{kill, one_stopped};
+use crate::common::tiers::{all_gone, offspring};
+use baremark_sys::point::STOP_AT;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+/// Whether levels were found is judged by `measured`.
+#[test]
+fn a_web_farm_reports_both_limits_and_the_curve_of_each() {
+    if !root() {
+        return;
+    }
+    for level in farm_levels(&Bench::new()) {
+        assert!(level["limit"] == "cpu" || level["limit"] == "latency", "{level}");
+        // Levels at which others took the CPUs say nothing; at others the servers answer.
+        let answers = level["requests_per_s"].as_f64().is_some_and(|rate| rate > 0.0);
+        assert!(level["verdict"] == "insufficient" || answers, "{level}");
+    }
+}
+
+/// As it makes its bridge, as it starts servers, as it loads them: stopped where a link has just been recorded and made, and killed there.
+#[test]
+fn nothing_is_left_of_a_farm_that_is_killed_as_it_grows() {
+    if !root() {
+        return;
+    }
+    for (point, links) in [("link-made:1", 1), ("link-made:2", 2), ("link-made:4", 4), ("farm-loaded:1", 2)] {
+        let bench = Bench::new();
+        bench.write("farm.toml", study("static", "search_time = \"8 s\""));
+        let mut run = command(&bench, &["run", "farm.toml"]);
+        let mut child = run.env(STOP_AT, point).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let id = child.id();
+        let agent = one_stopped(&mut child, point, || offspring(id));
+        // Nothing begins meanwhile: whoever starts servers is stopped.
+        let below = offspring(id);
+        let names = recorded(&bench);
+        assert!(names.len() >= links, "{names:?}");
+        kill(&mut child);
+        // It was asked to end when the lab had gone.
+        signal(agent, libc::SIGCONT);
+        all_gone(&below);
+        let said = doctor(&bench);
+        assert_eq!(there(&names), [""; 0], "after {point}: {}", text(&said.stderr));
+        assert_eq!(records(&bench), Vec::<PathBuf>::new(), "after {point}: {}", text(&said.stderr));
+        assert!(below.iter().all(|pid| !lives(*pid)));
+    }
+}
+
+/// How many run and to which score is judged by `measured`.
+#[test]
+fn tiles_run_to_a_score() {
+    if !root() {
+        return;
+    }
+    let bench = Bench::new();
+    bench.write("tile.toml", tiles("latency_p95_ms < 600000"));
+    let (result, output) = ran(&bench, "tile.toml");
+    let said = text(&output.stderr);
+    let levels = result["details"][0]["document"]["levels"].as_array().unwrap_or_else(|| panic!("{result:#}\n{said}"));
+    assert_eq!(levels[0]["tiles"], 1, "{levels:#?}");
+    // Of one tile it is 1 by definition.
+    let score = estimate(&result, "score_of_one");
+    assert!(score.is_none_or(|score| (score - 1.0).abs() < 1e-9), "{result:#}");
+    let counted = result["trials"][0]["status"] == "ok";
+    assert_eq!(score.is_some(), counted, "{result:#}\n{said}");
+    if counted {
+        assert!(estimate(&result, "tiles").is_some_and(|tiles| tiles == 1.0 || tiles == 2.0), "{result:#}");
+        let report = text(&bench.run(&["report", "--details"]).stdout);
+        assert!(report.contains("Throughput over that of one tile"), "{report}");
+    }
+    assert_eq!(records(&bench), Vec::<PathBuf>::new(), "everything is undone");
+}
+
+#[test]
+fn the_dvd_store_behind_its_web_front_is_a_member_of_a_tile() {
+    if !root() {
+        return;
+    }
+    let bench = Bench::new();
+    bench.write("tile.toml", tiles_with_a_shop(&bench, "600000"));
+    let (result, output) = ran(&bench, "tile.toml");
+    let said = text(&output.stderr);
+    let levels = result["details"][0]["document"]["levels"].as_array().unwrap_or_else(|| panic!("{result:#}\n{said}"));
+    for level in levels {
+        // One that had no time for an order says so.
+        let shops = level["runs"].as_array().unwrap().iter().filter(|run| run["member"] == "shop");
+        let orders: Vec<f64> = shops.map(|run| run["throughput"].as_f64().unwrap_or(0.0)).collect();
+        let counted = result["trials"][0]["status"] != "ok" || orders.iter().all(|orders| *orders > 0.0);
+        assert!(orders.len() as u64 == level["tiles"].as_u64().unwrap() && counted, "{orders:?}: {level:#}");
+    }
+    let left = fs::read_dir(bench.path("baremark-data")).unwrap().flatten();
+    assert!(left.into_iter().all(|entry| entry.file_name().to_string_lossy().starts_with("sqlite-")));
+}
+
+#[test]
+fn a_tile_whose_member_breaks_its_limit_has_no_score() {
+    if !root() {
+        return;
+    }
+    let bench = Bench::new();
+    // Nothing is answered so soon.
+    bench.write("tile.toml", tiles("latency_p95_ms < 0.0001"));
+    let output = command(&bench, &["run", "tile.toml", "--json"]).output().unwrap();
+    let (said, out) = (text(&output.stderr), text(&output.stdout));
+    assert!(out.contains("\"status\": \"void\""), "{said}{out}");
+    assert!(
+        format!("{said}{out}").contains("one tile does not keep its limits: web of tile 1: latency_p95_ms is"),
+        "{said}{out}"
+    );
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["estimates"], serde_json::json!([]), "{out}");
+    assert_eq!(output.status.code(), Some(1), "nothing was measured: {said}");
+}

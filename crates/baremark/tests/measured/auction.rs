@@ -1,0 +1,94 @@
+//! The number of users that the embedded default of the auction carries, and several applications at once.
+
+use crate::common::bench::Bench;
+use crate::common::tiers::{assert_merged_by_one_rule, assert_stored, ran, searched, sound};
+use std::time::{Duration, Instant};
+
+#[test]
+fn the_embedded_default_finds_how_many_users_it_carries() {
+    let bench = Bench::new();
+    let set = [
+        "load.users=0",
+        "load.cycle=100 ms",
+        "load.lowest=20",
+        "load.highest=80",
+        "load.finest=20 %",
+        "load.visits=6",
+        "load.window=1500 ms",
+        "load.settle=500 ms",
+        "load.trials=1",
+        // Long enough for the rarest operation on a busy machine.
+        "load.verify=8 s",
+    ];
+    let page = bench.path("report.html");
+    let output = ran(&bench, &set, &["--html", page.to_str().unwrap()]);
+    let result = searched(&output);
+    let row = sound(&result);
+    assert_merged_by_one_rule(&row["search"]);
+    assert_stored(&bench, &output);
+    let load = &row["load"];
+    let operation = |name: &str| {
+        let rows = load["operations"].as_array().unwrap();
+        rows.iter().find(|row| row["name"] == name).cloned().unwrap_or_default()
+    };
+    for name in ["home", "login", "active-auctions", "join", "place-bid", "next-bid", "logout"] {
+        assert!(operation(name)["succeeded"].as_u64().unwrap_or(0) > 0, "{name}: {load}");
+    }
+    assert!(load["propagation"]["samples"].as_u64().unwrap_or(0) > 0, "pushed bids are seen: {load}");
+    assert!(load["mix"]["shares"].as_array().is_some_and(|shares| shares.len() == 6));
+    assert!(row["instances"][0]["statistics"].as_object().is_some_and(|all| !all.is_empty()));
+    let html = std::fs::read_to_string(page).unwrap();
+    assert!(html.contains("Operations: latency from the intended start") && !html.contains("<script"));
+}
+
+#[test]
+fn several_applications_carry_their_sum() {
+    let bench = Bench::new();
+    let set = [
+        "instances.a.app.count=1",
+        "instances.b.app.settings.threads=1",
+        "load.users=0",
+        "load.cycle=100 ms",
+        "load.lowest=10",
+        "load.highest=40",
+        "load.finest=30 %",
+        "load.visits=6",
+        "load.window=1 s",
+        "load.settle=300 ms",
+        "load.trials=1",
+    ];
+    let result = searched(&ran(&bench, &set, &[]));
+    let rows = result["applications"].as_array().unwrap();
+    assert_eq!(rows.len(), 2);
+    for row in rows {
+        assert_eq!(row["invariants"]["held"], true);
+        assert!(row["search"]["ended"].is_string(), "{row}");
+    }
+    assert!(result["remarks"].to_string().contains("in step"), "{}", result["remarks"]);
+}
+
+#[test]
+fn a_search_ends_with_its_time_budget_and_says_so() {
+    let bench = Bench::new();
+    let slow = [
+        "load.users=0",
+        "load.cycle=200 ms",
+        "load.lowest=20",
+        "load.highest=300",
+        "load.visits=500",
+        "load.window=1 s",
+    ];
+    let times = ["load.settle=200 ms", "load.verify=4 s", "load.budget=40 s"];
+    let begin = Instant::now();
+    let result = searched(&ran(&bench, &[&slow[..], &times].concat(), &[]));
+    // So many visits would take ten minutes at each level. A busy machine adds the time of servers that start and end.
+    assert!(begin.elapsed() < Duration::from_secs(180), "a limit is a limit: {:?}", begin.elapsed());
+    assert_eq!(result["budget_s"].as_f64(), Some(40.0), "{result}");
+    assert!(result["elapsed_s"].as_f64().unwrap() < 100.0, "{}", result["elapsed_s"]);
+    assert_eq!(result["applications"][0]["search"]["ended"], "time-over");
+    assert!(
+        result["remarks"].to_string().contains("the time budget of 40 s ended the search before its last step"),
+        "{}",
+        result["remarks"]
+    );
+}

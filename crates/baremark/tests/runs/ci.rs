@@ -1,0 +1,65 @@
+//! docs/ci.md does what it says: what its jobs run of baremark gives the exit codes of the table.
+
+use crate::common::bench::{Bench, text};
+use crate::common::pages::{jobs, page};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The commands of baremark in the jobs, as typed.
+fn commands() -> Vec<String> {
+    let jobs = jobs().join("\n");
+    let lines = jobs.lines().map(|line| line.trim().trim_start_matches("- "));
+    let own = lines.filter(|line| line.starts_with("baremark "));
+    own.map(|line| line.split(" ||").next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn what_the_jobs_run_gives_the_exit_codes_of_the_table() {
+    let bench = Bench::new();
+    let times = |name: &str, factor: f64| {
+        let times: Vec<String> = (0..8).map(|at| format!("{}", factor * (1.0 + 0.001 * f64::from(at % 3)))).collect();
+        let row = format!(
+            "{{\"command\":\"./program\",\"mean\":{factor},\"median\":{factor},\"times\":[{}]}}",
+            times.join(",")
+        );
+        bench.write(name, format!("{{\"results\":[{row}]}}"));
+    };
+    for (name, factor) in
+        [("old1", 0.1), ("old2", 0.1001), ("old3", 0.0999), ("new1", 0.12), ("new2", 0.1201), ("new3", 0.1199)]
+    {
+        times(&format!("{name}.json"), factor);
+    }
+    let program = Path::new(env!("CARGO_BIN_EXE_baremark")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
+    let commands = commands();
+    assert_eq!(commands.len(), 4, "{commands:?}");
+    for command in commands {
+        // The builds stand for programs of which one prints a larger figure.
+        let quicker = command
+            .replace("60s", "24h")
+            .replace("baremark ab ", "baremark ab --by rate -m 'rate=rate ([0-9]+)' ")
+            .replace("old=./old", "'old=echo rate 100'")
+            .replace("new=./new", "'new=echo rate 130'");
+        let ran = Command::new("sh")
+            .args(["-c", &quicker])
+            .current_dir(bench.path("."))
+            .env("PATH", &path)
+            .env("XDG_DATA_HOME", bench.path("."))
+            .env("XDG_STATE_HOME", bench.path("state"))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let expected = if command.contains("import") { 0 } else { 4 };
+        assert_eq!(ran.status.code(), Some(expected), "{quicker}: {}{}", text(&ran.stdout), text(&ran.stderr));
+        let summary = bench.path("summary.md");
+        if expected == 4 {
+            let markdown = std::fs::read_to_string(&summary).unwrap_or_default();
+            assert!(markdown.contains("|---"), "{quicker}: {markdown}");
+            std::fs::remove_file(summary).unwrap();
+        }
+    }
+    // The table has the codes that the program documents.
+    for code in ["| 0 |", "| 4 |", "| 5 |", "| 1, 2, 3, 130 |"] {
+        assert!(page("ci.md").contains(code), "{code}");
+    }
+}

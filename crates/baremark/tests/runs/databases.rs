@@ -1,0 +1,234 @@
+//! Workloads on databases as ordinary studies: an answer from the embedded database, data that is reused and verified, and
+//! nothing left but that.
+
+use crate::common::bench::{Bench, text};
+use crate::common::databases::{left, study, unbroken, until};
+use crate::common::schemas::assert_fits;
+use baremark_databases::database::Database as _;
+use baremark_databases::kept::Kept;
+use baremark_databases::sqlite::{Sqlite, Synchronous};
+use serde_json::Value;
+use std::fs;
+
+/// In a place that has its own agent, which reports over the wire.
+#[test]
+fn rows_that_are_loaded_are_reported() {
+    let bench = Bench::new();
+    bench.write("study.toml", study(&bench, "kind = \"oltp-hammer\"\nrows = 12000"));
+    let output = bench.run(&["run", "study.toml"]);
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let told: Vec<&str> = said.lines().filter(|line| line.contains("rows/s")).collect();
+    assert!(matches!(told[..], [line] if line.starts_with("loaded 12.0K rows in ")), "once, for data is kept: {said}");
+}
+
+#[test]
+fn the_hammer_compares_settings_of_the_embedded_database() {
+    let bench = Bench::new();
+    let workload = "kind = \"oltp-hammer\"\nrows = 1000";
+    let factors = "[factors]\nsynchronous_commit = [true, false]\nranks = [1, 1000]\n\
+                   [report]\ncolumns = \"synchronous_commit\"\nratio_to = { synchronous_commit = true }\n";
+    bench.write("study.toml", study(&bench, workload) + factors);
+    let document = bench.json(&["run", "study.toml", "--json"]);
+    let printed = document.to_string();
+    let counted = ["server_minor_faults_per_s", "server_major_faults_per_s", "server_context_switches_per_s"];
+    for metric in ["tx_per_s", "tx_per_s_per_cpu", "latency_p95_ms", "cpu_us_per_tx"].into_iter().chain(counted) {
+        assert!(printed.contains(&format!("\"{metric}\"")), "{metric} is nowhere in {printed}");
+    }
+    assert!(
+        printed.contains("\"tlb_shootdowns_per_s\"") || printed.contains("TLB shootdowns: not available: "),
+        "neither counted nor explained: {printed}"
+    );
+    let absent = document["absent"].as_array().unwrap();
+    let told = |row: &Value| row["reason"].as_str().is_some_and(|why| why.contains("1000 ranks need a CPU each"));
+    assert!(absent.len() == 2 && absent.iter().all(told), "{absent:?}");
+    // Of each native treatment three, from what was counted.
+    let predicted = document["predictions"].as_array().unwrap();
+    let of = |words: &str| {
+        let rows =
+            predicted.iter().filter(|row| row["scheme"].as_str().is_some_and(|scheme| scheme.starts_with(words)));
+        rows.filter(|row| row["measured"] == false && row["lo"].as_f64() <= row["hi"].as_f64()).count()
+    };
+    assert_eq!(["nested, ", "shadow, ", "nested against shadow"].map(of), [2; 3], "{predicted:#?}");
+    assert!(document["ratios"].as_array().is_some_and(|ratios| !ratios.is_empty()), "{printed}");
+    assert_eq!(left(&bench), [""; 0]);
+}
+
+/// Two settings that cannot vary in one run here stand for two releases: each run has its own base.
+#[test]
+fn two_runs_of_a_database_are_joined() {
+    let bench = Bench::new();
+    let factors = "[factors]\nsynchronous_commit = [true, false]\n\
+                   [report]\ncolumns = \"synchronous_commit\"\nratio_to = { synchronous_commit = true }\n";
+    let workload = |more: &str| study(&bench, &format!("kind = \"oltp-hammer\"\nrows = 1000{more}"));
+    let mut runs = Vec::new();
+    for more in ["", "\nbuffers = \"64 MiB\""] {
+        bench.write("study.toml", workload(more) + factors);
+        let document = bench.json(&["run", "study.toml", "--json"]);
+        runs.push(document["run"]["id"].as_str().unwrap().to_owned());
+    }
+    let output = bench.run(&["report", "--join", &runs[0], &runs[1], "--json"]);
+    let joined = assert_fits(&output.stdout, "baremark-joined/1");
+    let (row, facts) = (&joined["rows"][0], &joined["factors"]);
+    assert_eq!((joined["spread"].as_str(), joined["rows"].as_array().unwrap().len()), (Some("within_runs"), 1));
+    let [base, other, both] =
+        [&row["base"]["ratio"], &row["other"]["ratio"], &row["ratio"]].map(|of| of.as_f64().unwrap());
+    assert!((both / (other / base) - 1.0).abs() < 1e-9 && row["lo"].as_f64() < Some(both), "{row:#}");
+    let buffers = facts.as_array().unwrap().iter().find(|fact| fact["fact"] == "parameters.buffers");
+    assert_eq!(
+        buffers.map(|fact| [fact["base"].clone(), fact["other"].clone()]),
+        Some(["256 MiB".into(), "64 MiB".into()])
+    );
+
+    let output = bench.run(&["report", "--join", &runs[0], &runs[1]]);
+    let said = text(&output.stdout);
+    assert!(output.status.success() && said.contains("Ratio of ratios: other / base"), "{said}");
+    assert!(said.contains("parameters.buffers") && said.contains("256 MiB -> 64 MiB"), "{said}");
+
+    bench.write("study.toml", workload("") + &factors.replace("synchronous_commit", "fsync"));
+    let document = bench.json(&["run", "study.toml", "--json"]);
+    let third = document["run"]["id"].as_str().unwrap();
+    for (base, other, says) in [
+        (runs[0].as_str(), runs[0].as_str(), "is named twice; name two runs"),
+        (&runs[0], third, "the runs have no ratio in common"),
+        (&runs[0], "nobody", "no run is called 'nobody'"),
+    ] {
+        let output = bench.run(&["report", "--join", base, other]);
+        let said = text(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(says), "{said}");
+    }
+}
+
+#[test]
+fn order_entry_answers_and_damaged_data_is_refused_and_loaded_anew() {
+    let bench = Bench::new();
+    bench.write("study.toml", study(&bench, "kind = \"order-entry\"\nconnections = 2"));
+    until(&bench, "block 1 is stored");
+    let tables = text(&bench.run(&["report", "--tables", "d1"]).stdout);
+    assert!(tables.contains("tx_per_s") && tables.contains("59.5K"), "{tables}");
+    let (ours, _) = tables.split_once("Published, on other hardware").unwrap();
+    assert!(!ours.contains('–') && ours.contains("CPU utilization"), "a blank without a reason: {ours}");
+    let kept = fs::read_dir(bench.path("baremark-data")).unwrap().flatten().next().unwrap().path();
+    let file = kept.join("data/database");
+    let mut bytes = fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let said = until(&bench, "block 2 is stored");
+    assert!(said.contains("is not as it was loaded; it is loaded anew with the next run"), "{said}");
+    assert_eq!(left(&bench), [""; 0]);
+}
+
+/// Data that is sound by its checksums and inconsistent in itself: the run that finds it has no result.
+#[test]
+fn the_dvd_store_answers_and_a_database_that_is_inconsistent_after_the_run_is_no_result() {
+    let bench = Bench::new();
+    bench.write("study.toml", study(&bench, "kind = \"dvd-store\"\nconnections = 2"));
+    let said = until(&bench, "block 1 is stored");
+    assert!(said.contains("block 1 is stored"), "{said}");
+    let printed = text(&bench.run(&["report", "--json"]).stdout);
+    for metric in ["orders_per_min", "login_p50_ms", "purchase_p50_ms", "disk_writes_per_s", "rolled_back"] {
+        assert!(printed.contains(&format!("\"{metric}\"")), "{metric} is nowhere in {printed}");
+    }
+    let folder = fs::read_dir(bench.path("baremark-data")).unwrap().flatten().next().unwrap().path();
+    let kept = Kept::open(&bench.path("baremark-data"), &folder.file_name().unwrap().to_string_lossy()).unwrap();
+    let copy = bench.path("copy");
+    kept.take(&copy, None).unwrap();
+    let database = Sqlite::new(copy.join("database"), Synchronous::Full, 8 << 20);
+    database
+        .connect()
+        .unwrap()
+        .script("update inventory set quan_in_stock = quan_in_stock + 1 where prod_id = 3")
+        .unwrap();
+    kept.put(&copy).unwrap();
+    let output = bench.run(&["run", "study.toml"]);
+    let said = text(&output.stderr);
+    let broken = "the database is inconsistent after the run: condition 1 (stock + units sold = units received, by product) fails in 1 rows";
+    assert!(said.contains(broken), "{said}");
+    assert_ne!(output.status.code(), Some(0), "{said}");
+    assert!(!said.contains("block 1 is stored"), "{said}");
+    assert_eq!(left(&bench), [""; 0]);
+}
+
+#[test]
+fn the_dvd_store_behind_its_web_front_answers() {
+    let bench = Bench::new();
+    bench.write("study.toml", study(&bench, "kind = \"dvd-store\"\nconnections = 2\nfront = \"web\"\npool = 1"));
+    let said = until(&bench, "block 1 is stored");
+    assert!(said.contains("block 1 is stored"), "{said}");
+    let printed = text(&bench.run(&["report", "--json"]).stdout);
+    // The database is in the front's process, whose CPU time is the server's.
+    for metric in ["orders_per_min", "login_p50_ms", "purchase_p50_ms", "server_cpu_us_per_tx"] {
+        assert!(printed.contains(&format!("\"{metric}\"")), "{metric} is nowhere in {printed}");
+    }
+    assert!(printed.contains("share CPUs and talk over loopback"), "{printed}");
+    assert_eq!(left(&bench), [""; 0]);
+}
+
+#[test]
+fn the_size_of_data_is_stated_before_it_is_loaded() {
+    let bench = Bench::new();
+    bench.write("study.toml", study(&bench, "kind = \"oltp-hammer\"\nrows = 12000"));
+    let (folder, what) = (bench.path("baremark-data").display().to_string(), "oltp-hammer-12000 on sqlite in native:");
+    // 12,000 rows of 300 bytes, and what one more copy and the log take.
+    let expected =
+        format!("{what} loads about 3.4 MiB into {folder}; it takes 264.6 MiB with a copy for each run and its log;");
+
+    let planned = unbroken(&bench.run(&["plan", "study.toml"]).stdout);
+    assert!(planned.contains(&expected), "{planned}");
+    let free = planned.split(&expected).nth(1).unwrap_or_default();
+    assert!(free.contains("iB are free"), "{planned}");
+    assert!(!bench.path("baremark-data").exists(), "a plan makes nothing");
+
+    let output = bench.run(&["run", "study.toml"]);
+    let said = unbroken(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let [stated, loaded] = [expected.as_str(), "loaded 12.0K rows"].map(|words| said.find(words));
+    assert!(stated.is_some() && stated < loaded, "{said}");
+
+    let planned = unbroken(&bench.run(&["plan", "study.toml"]).stdout);
+    assert!(planned.contains(&format!("{what} about 3.4 MiB are loaded already in {folder}")), "{planned}");
+}
+
+#[test]
+fn the_dvd_store_steps_its_connections_to_a_utilization() {
+    let bench = Bench::new();
+    let workload = "kind = \"dvd-store\"\nconnections = 2\nutilization = 50";
+    let (document, _) = bench.first_block(&study(&bench, workload));
+    let printed = document.to_string();
+    for metric in ["orders_per_min", "latency_mean_ms", "cpu_utilization"] {
+        assert!(printed.contains(&format!("\"{metric}\"")), "{metric} is nowhere in {:#}", document["estimates"]);
+    }
+    assert!(
+        printed.contains("\"tx_per_s_at_utilization\"")
+            || printed.contains("no two steps have a CPU utilization of 50 %"),
+        "neither interpolated nor explained: {:#}",
+        document["flags"]
+    );
+    assert!(!printed.contains("\"disk_writes_per_s\""), "steps have different rates, of which none is printed");
+}
+
+/// That a feed which falls behind discards its trial is judged by `measured`.
+#[test]
+fn the_management_database_reports_its_operations_with_and_without_its_feed() {
+    let bench = Bench::new();
+    let workload =
+        "kind = \"management-db\"\ninventory = \"10 x 100\"\nfeed_interval = \"500 ms\"\nlag_limit = \"5 min\"";
+    let study = study(&bench, workload).replace("300 ms", "2 s");
+    bench.write("study.toml", study.replace("least_blocks = 4\nmost_blocks = 4", "least_blocks = 1\nmost_blocks = 1"));
+    let output = bench.run(&["run", "study.toml", "--json"]);
+    let printed = text(&output.stdout);
+    let document: Value =
+        serde_json::from_str(&printed).unwrap_or_else(|why| panic!("{why}: {}", text(&output.stderr)));
+    let trial = &document["trials"][0];
+    if trial["status"] == "ok" {
+        for metric in ["cycle_s", "cycle_with_feed_s", "rollup_1d_rows_per_s", "snapshot_with_feed_s"] {
+            assert!(printed.contains(&format!("\"{metric}\"")), "{metric} is nowhere in {printed}");
+        }
+    } else {
+        // In so short a time a machine that others use as well may not end each of the nine operations.
+        assert!(trial["reason"].is_string() || trial["reasons"].is_array(), "{trial:#}");
+    }
+    assert_eq!(left(&bench), [""; 0]);
+}

@@ -1,0 +1,67 @@
+//! One load from several agents on this machine.
+
+use crate::common::bench::{Bench, children, signal, text};
+use crate::common::http::server;
+use crate::common::points::stopped_at;
+use std::process::Stdio;
+
+fn json(output: &[u8]) -> serde_json::Value {
+    serde_json::from_slice(output).unwrap_or_else(|why| panic!("{why}: {}", text(output)))
+}
+
+/// Two agents on this machine share one load: what each would have done alone is dealt between them and merged exactly.
+#[test]
+fn sites_share_a_load_and_begin_together() {
+    let bench = Bench::new();
+    let url = format!("http://{}/", server());
+    let arguments = [
+        "load",
+        &url,
+        "--rate",
+        "200",
+        "--duration",
+        "3s",
+        "--site",
+        "native",
+        "--site",
+        "native",
+        "--timeout",
+        "5 min",
+        "--json",
+    ];
+    let output = bench.run(&arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let document = json(&output.stdout);
+    assert_eq!((&document["counts"]["intended"], &document["asked"]["sites"]), (&600.into(), &2.into()));
+    let ended =
+        600 - document["counts"]["unfinished"].as_u64().unwrap() - document["counts"]["unsent"].as_u64().unwrap();
+    assert_eq!(document["latency"]["corrected"]["samples"], ended, "{}", document["failures"]);
+    assert_eq!(document["generator"]["threads"].as_array().map(Vec::len), Some(2));
+    let sites = document["sites"].as_array().unwrap();
+    assert!(sites.len() == 2 && sites.iter().all(|site| site["lost"].is_null() && site["seconds"].as_u64() >= Some(3)));
+    let series: u64 = document["series"].as_array().unwrap().iter().map(|row| row["intended"].as_u64().unwrap()).sum();
+    assert_eq!(series, 600, "the seconds are merged as well");
+}
+
+#[test]
+fn a_site_that_is_lost_is_told_and_the_others_count() {
+    let bench = Bench::new();
+    let url = format!("http://{}/", server());
+    let arguments = ["load", &url, "--rate", "100", "--duration", "8s", "--site", "native", "--site", "native"];
+    let mut command = bench.command(&arguments);
+    // Both have reported a second.
+    let child = stopped_at(command.stdout(Stdio::piped()).stderr(Stdio::piped()), "progress-stored:1");
+    let agents = children(child.id());
+    assert_eq!(agents.len(), 2, "{agents:?}");
+    signal(agents[0], libc::SIGKILL);
+    signal(child.id(), libc::SIGCONT);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("is lost"), "{}", text(&output.stderr));
+    let told = text(&output.stdout);
+    assert!(told.contains("SITE LOST after ") && told.contains("not in the figures"), "{told}");
+    let history = json(&bench.run(&["history", "--json"]).stdout);
+    assert_eq!(history["runs"][0]["stop_reason"], "a site was lost");
+    let document = json(&bench.run(&["report", "--json"]).stdout);
+    assert_eq!((&document["ended"], &document["counts"]["intended"]), (&"site-lost".into(), &400.into()));
+}

@@ -1,0 +1,52 @@
+//! Known costs on blinded arms, through the whole program.
+
+use crate::common::bench::{Bench, text};
+use crate::common::schemas::assert_fits;
+use serde_json::Value;
+
+/// Work that is counted in cycles; how well its costs are found is not judged here.
+const STUDY: &str = r#"
+[study]
+title = "multiply and add"
+[workload]
+kind = "fma"
+[factors]
+environment = "native"
+ranks = 1
+[design]
+phase = "2 ms"
+quads = 1
+"#;
+
+#[test]
+fn known_costs_are_looked_for_and_nothing_stored_tells_them_before() {
+    let bench = Bench::new();
+    bench.write("fma.toml", STUDY);
+    let output = bench.run(&["verify-scale", "fma.toml", "--quick", "--json"]);
+    // A shared machine may spoil a comparison, and then the program says so by its exit code.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
+    let found = assert_fits(&output.stdout, "baremark-scale/1");
+    let rows = found["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 8, "{found:#}");
+    for row in rows {
+        let (asked, injected) = (row["asked"].as_f64().unwrap(), row["injected"].as_f64().unwrap());
+        assert!((asked - injected).abs() < 1e-9, "whole repetitions: {row:#}");
+    }
+    // How well costs are recovered is the machine's to say, and the command's to print: here the figures agree with each other.
+    let mut counts = [0, 0];
+    for row in rows {
+        let interval = row["lo"].as_f64().zip(row["hi"].as_f64()).map(|(lo, hi)| lo..=hi);
+        let covers = interval.map(|interval| interval.contains(&row["injected"].as_f64().unwrap()));
+        assert_eq!(row["covers"].as_bool(), covers, "{row:#}");
+        counts = [counts[0] + u64::from(covers.is_some()), counts[1] + u64::from(covers == Some(true))];
+    }
+    assert_eq!((&found["intervals"], &found["covered"]), (&counts[0].into(), &counts[1].into()), "{found:#}");
+
+    let again = bench.run(&["verify-scale", "--run", found["run"].as_str().unwrap(), "--json"]);
+    assert_eq!(serde_json::from_slice::<Value>(&again.stdout).unwrap(), found);
+    let labels: Vec<&str> = rows.iter().map(|row| row["label"].as_str().unwrap()).collect();
+    let blinded = text(&bench.run(&["report", "--details"]).stdout);
+    assert!(labels.iter().all(|label| blinded.contains(label)), "{blinded}");
+    let output = bench.run(&["verify-scale", "--run", "nothing"]);
+    assert_eq!(output.status.code(), Some(2));
+}

@@ -1,0 +1,62 @@
+//! Ports that run out.
+
+use crate::server::{Then, answer, load, prompt, run, serve};
+use baremark_load::document::Verdict;
+use baremark_load::load::{Drive, Engine, Load, Stop};
+use std::process::Command;
+use std::sync::Arc;
+
+/// Runs one test of this program again in a process of its own, prepared by a command that is put before it.
+fn again(before: &[&str], name: &str, variable: &str, value: &str) -> Option<std::process::Output> {
+    let itself = std::env::current_exe().unwrap();
+    let output = Command::new(before[0])
+        .args(&before[1..])
+        .arg(itself)
+        .args([name, "--exact", "--nocapture"])
+        .env(variable, value)
+        .output();
+    match output {
+        Ok(output) => Some(output),
+        Err(why) => {
+            println!("skipped: {} cannot be started: {why}", before[0]);
+            None
+        }
+    }
+}
+
+/// A network of its own with eleven ports, of which each closed connection keeps one for a minute.
+#[test]
+fn ports_run_out_where_there_are_few() {
+    const VARIABLE: &str = "BAREMARK_LOAD_FEW_PORTS";
+    let name = "ports::ports_run_out_where_there_are_few";
+    if std::env::var_os(VARIABLE).is_none() {
+        let Some(output) = again(&["unshare", "--net"], name, VARIABLE, "1") else { return };
+        let told = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        if told.contains("unshare failed") || told.contains("skipped: ") {
+            println!("skipped: no network of its own can be had here: {}", told.trim());
+            return;
+        }
+        assert!(output.status.success(), "{told}");
+        return;
+    }
+    let few = std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "40000 40010");
+    let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
+    if few.is_err() || !up.is_ok_and(|status| status.success()) {
+        println!("skipped: the network of its own cannot be set up");
+        return;
+    }
+    let server = prompt();
+    let mut asked = load(server.address, Drive::Closed, 500);
+    asked.connections = 40;
+    // What can be foreseen is said beforehand.
+    let why = Engine::new(asked, Arc::default()).err().unwrap().to_string();
+    assert!(why.starts_with("40 connections at a time need 40 ports, and 1 pairs of addresses have 11 each"), "{why}");
+    assert!(why.contains("--source"), "{why}");
+    let closing = serve(|_, stream| {
+        answer(stream, 200, "Connection: close\r\n", "");
+        Then::Close
+    });
+    let document = run(Load { stop: Stop::Count(100), ..load(closing.address, Drive::Closed, 0) });
+    assert!(document.statuses[&200] > 0 && document.failures["ports-exhausted"] > 0, "{:?}", document.failures);
+    assert_eq!(document.generator.verdict, Verdict::WasTheLimit);
+}

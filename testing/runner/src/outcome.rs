@@ -1,0 +1,119 @@
+//! What became of a test, and of all.
+
+use crate::cargo::Test;
+use std::collections::BTreeMap;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Passed,
+    Failed,
+    /// It, or a part of it, was not tried for want of something on this machine.
+    Skipped,
+}
+
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    pub test: Test,
+    pub state: State,
+    pub seconds: f64,
+    /// What it printed.
+    pub output: String,
+}
+
+impl Outcome {
+    /// The reasons for which it, or a part, was not tried.
+    pub fn reasons(&self) -> Vec<String> {
+        reasons(&self.output)
+    }
+}
+
+const SKIPPED: &str = "skipped: ";
+
+fn reasons(output: &str) -> Vec<String> {
+    output.lines().filter_map(|line| line.strip_prefix(SKIPPED)).map(str::to_owned).collect()
+}
+
+/// What the test program's exit and output say. A program that ends well without having run its test is no pass.
+pub fn judged(succeeded: bool, output: &str) -> State {
+    if !succeeded || !output.contains("test result: ok. 1 passed; 0 failed;") {
+        State::Failed
+    } else if reasons(output).is_empty() {
+        State::Passed
+    } else {
+        State::Skipped
+    }
+}
+
+/// Without what libtest prints of itself around the one test.
+pub fn of_the_test(output: &str) -> String {
+    let own = |line: &&str| {
+        let frame = ["running 1 test", "test result: ", "successes:", "failures:"];
+        !frame.iter().any(|start| line.starts_with(start))
+    };
+    output.lines().filter(own).collect::<Vec<_>>().join("\n").trim().to_owned()
+}
+
+/// `N passed, N failed, N skipped`.
+pub fn counted(outcomes: &[Outcome]) -> String {
+    let number = |state| outcomes.iter().filter(|of| of.state == state).count();
+    format!("{} passed, {} failed, {} skipped", number(State::Passed), number(State::Failed), number(State::Skipped))
+}
+
+/// How many tests were not tried for each reason.
+pub fn skips(outcomes: &[Outcome]) -> BTreeMap<String, usize> {
+    let mut found = BTreeMap::new();
+    for reason in outcomes.iter().flat_map(Outcome::reasons) {
+        *found.entry(reason).or_default() += 1;
+    }
+    found
+}
+
+/// Time and number of tests by suite, and the ten slowest tests.
+pub fn times(outcomes: &[Outcome]) -> String {
+    let mut suites: BTreeMap<String, (f64, usize)> = BTreeMap::new();
+    for outcome in outcomes {
+        let of = suites.entry(outcome.test.suite()).or_default();
+        *of = (of.0 + outcome.seconds, of.1 + 1);
+    }
+    let mut suites: Vec<_> = suites.into_iter().collect();
+    suites.sort_by(|a, b| b.1.0.total_cmp(&a.1.0));
+    let mut text = "\nseconds and tests by suite:\n".to_owned();
+    for (suite, (seconds, tests)) in suites {
+        text += &format!("{seconds:8.1} {tests:5}  {suite}\n");
+    }
+    let mut slowest: Vec<&Outcome> = outcomes.iter().collect();
+    slowest.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    text += "the slowest tests, in seconds:\n";
+    for outcome in slowest.iter().take(10) {
+        text += &format!("{:8.1}  {}\n", outcome.seconds, outcome.test.full());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{State, judged, of_the_test};
+
+    const PASSED: &str = "running 1 test\na figure\ntest a ... ok\n\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out\n";
+
+    #[test]
+    fn a_test_passes_when_it_ran_and_ended_well() {
+        assert_eq!(judged(true, PASSED), State::Passed);
+        assert_eq!(judged(false, PASSED), State::Failed, "something was left");
+        let none = "running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored\n";
+        assert_eq!(judged(true, none), State::Failed, "a test that did not run has not passed");
+        assert_eq!(judged(true, ""), State::Failed);
+    }
+
+    #[test]
+    fn a_test_that_says_so_is_skipped_and_never_counted_as_passed() {
+        assert_eq!(judged(true, &format!("skipped: no docker\n{PASSED}")), State::Skipped);
+        assert_eq!(judged(true, &format!("  it was skipped: no\n{PASSED}")), State::Passed);
+        assert_eq!(judged(false, "skipped: no docker\n"), State::Failed);
+    }
+
+    #[test]
+    fn what_is_shown_of_a_test_is_its_own_output() {
+        assert_eq!(of_the_test(PASSED), "a figure\ntest a ... ok");
+    }
+}

@@ -1,0 +1,163 @@
+//! How often the tests of the tier `code` fail, alone and beside load.
+
+use crate::cargo::{self, Tier, target_folder};
+use crate::outcome::{Outcome, State, counted, of_the_test};
+use crate::record::{commit, cpu};
+use crate::run::{self, Manner};
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::thread;
+use std::time::Instant;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beside {
+    Nothing,
+    /// A busy loop for every CPU.
+    Cpu,
+    /// Random writes by this project's own disk engine, on the disk of the temporary folder.
+    Disk,
+}
+
+/// What runs beside each of six rounds.
+const ROUNDS: [Beside; 6] = [Beside::Nothing, Beside::Cpu, Beside::Nothing, Beside::Cpu, Beside::Nothing, Beside::Disk];
+
+impl Beside {
+    fn name(self) -> &'static str {
+        match self {
+            Beside::Nothing => "alone",
+            Beside::Cpu => "a busy loop on each CPU",
+            Beside::Disk => "random writes to the disk",
+        }
+    }
+}
+
+/// What makes the load, until it is dropped.
+struct Load {
+    children: Vec<Child>,
+    folder: std::path::PathBuf,
+}
+
+const STUDY: &str = "\
+[study]
+title = \"load on the disk\"
+[workload]
+kind = \"block\"
+size = \"256 MiB\"
+duration = \"1 s\"
+[factors]
+environment = \"native\"
+access = [\"random-write\", \"fsync\"]
+[design]
+quads = 1
+precision = \"0.01 %\"
+budget = \"60 min\"
+least_blocks = 1000
+most_blocks = 1000
+";
+
+impl Load {
+    fn start(beside: Beside) -> Result<Self, String> {
+        let folder = std::env::temp_dir().join(format!("bm-load-{}", std::process::id()));
+        let mut load = Load { children: Vec::new(), folder: folder.clone() };
+        let mut commands = Vec::new();
+        match beside {
+            Beside::Nothing => {}
+            Beside::Cpu => {
+                for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+                    let mut command = Command::new("sh");
+                    command.args(["-c", "while :; do :; done"]);
+                    commands.push(command);
+                }
+            }
+            Beside::Disk => {
+                let study = folder.join("disk.toml");
+                let made = fs::create_dir(&folder).and_then(|()| fs::write(&study, STUDY));
+                made.map_err(|why| format!("{}: {why}", study.display()))?;
+                let mut command = Command::new(target_folder().join("x86_64-unknown-linux-gnu/release/baremark"));
+                command.arg("--store").arg(folder.join("store/baremark.db")).arg("run").arg(study);
+                commands.push(command);
+            }
+        }
+        for mut command in commands {
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            load.children.push(command.spawn().map_err(|why| format!("load: {why}"))?);
+        }
+        Ok(load)
+    }
+
+    /// Whether all of it still runs: a round beside load that ended early proves nothing.
+    fn runs(&mut self) -> bool {
+        self.children.iter_mut().all(|child| child.try_wait().is_ok_and(|ended| ended.is_none()))
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            // It ends what it started.
+            // SAFETY: kill takes two numbers and touches no memory of ours.
+            unsafe { libc::kill(child.id().cast_signed(), libc::SIGTERM) };
+            let _ = child.wait();
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// `scripts/prove-gate N`.
+pub fn prove(rounds: usize) -> Result<ExitCode, String> {
+    let tests = cargo::tests(Tier::Code, None)?;
+    println!("\n| run | beside | passed, failed, skipped | seconds |\n|---|---|---|---|");
+    let mut failures: BTreeMap<String, usize> = BTreeMap::new();
+    let mut good = [0; 3];
+    for (round, beside) in ROUNDS.into_iter().cycle().take(rounds).enumerate() {
+        let mut load = Load::start(beside)?;
+        let begun = Instant::now();
+        let outcomes = run::run(&tests, Manner::of(Tier::Code), |_, _, _| ())?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let loaded = load.runs();
+        drop(load);
+        let ended = if loaded { "" } else { " (the load ended early)" };
+        println!("| {} | {}{ended} | {} | {seconds:.0} |", round + 1, beside.name(), counted(&outcomes));
+        let failed: Vec<&Outcome> = outcomes.iter().filter(|of| of.state == State::Failed).collect();
+        for outcome in &failed {
+            *failures.entry(outcome.test.full()).or_default() += 1;
+            eprintln!(
+                "\nFAILED {} ({:.1} s)\n{}\n",
+                outcome.test.full(),
+                outcome.seconds,
+                of_the_test(&outcome.output)
+            );
+        }
+        if failed.is_empty() && loaded {
+            good[beside as usize] += 1;
+        }
+    }
+    println!();
+    for (test, times) in &failures {
+        println!("failed in {times} of {rounds}: {test}");
+    }
+    let without = good.iter().sum::<usize>();
+    println!(
+        "{without} of {rounds} runs without a failure ({} alone, {} beside a busy loop on each CPU, {} beside random writes), {} tests, commit {}, {}",
+        good[Beside::Nothing as usize],
+        good[Beside::Cpu as usize],
+        good[Beside::Disk as usize],
+        tests.len(),
+        commit(),
+        cpu(),
+    );
+    Ok(run::exit_code(without == rounds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Beside, ROUNDS};
+
+    #[test]
+    fn of_twelve_rounds_six_are_alone_four_beside_cpu_load_and_two_beside_disk_load() {
+        let twelve: Vec<Beside> = ROUNDS.into_iter().cycle().take(12).collect();
+        let number = |of| twelve.iter().filter(|beside| **beside == of).count();
+        assert_eq!([number(Beside::Nothing), number(Beside::Cpu), number(Beside::Disk)], [6, 4, 2]);
+    }
+}

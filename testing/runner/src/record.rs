@@ -1,0 +1,157 @@
+//! What is kept of a run: target/code.json and target/systems.json, and the table in docs/testing.md.
+
+use crate::cargo::{Tier, root, target_folder};
+use crate::outcome::{Outcome, State};
+use crate::run::Seconds;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+#[derive(Serialize, Deserialize)]
+struct Record {
+    commit: String,
+    date: String,
+    cpu: String,
+    tests: Vec<Line>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    suite: String,
+    test: String,
+    /// How it ended at first, and where that was a failure how it ended when it ran again, alone.
+    first: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    alone: Option<String>,
+    seconds: f64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    skipped: Vec<String>,
+}
+
+fn word(state: State) -> String {
+    match state {
+        State::Passed => "passed",
+        State::Failed => "failed",
+        State::Skipped => "skipped",
+    }
+    .to_owned()
+}
+
+fn file(tier: Tier) -> PathBuf {
+    target_folder().join(format!("{tier}.json"))
+}
+
+fn read(tier: Tier) -> Option<Record> {
+    serde_json::from_str(&fs::read_to_string(file(tier)).ok()?).ok()
+}
+
+/// Writes the tier's record; a run of some of its tests leaves what is known of the others of the same commit.
+pub fn write(tier: Tier, outcomes: &[Outcome], alone: &[Outcome]) -> Result<(), String> {
+    let (commit, date, cpu) = (commit(), printed("date", &["-u", "+%Y-%m-%d %H:%M"]), cpu());
+    let mut tests = read(tier).filter(|old| old.commit == commit).map(|old| old.tests).unwrap_or_default();
+    let ran: BTreeSet<String> = outcomes.iter().map(|of| of.test.full()).collect();
+    tests.retain(|line| !ran.contains(&format!("{}: {}", line.suite, line.test)));
+    tests.extend(outcomes.iter().map(|of| {
+        let again = alone.iter().find(|other| other.test.full() == of.test.full());
+        Line {
+            suite: of.test.suite(),
+            test: of.test.name.clone(),
+            first: word(of.state),
+            alone: again.map(|again| word(again.state)),
+            seconds: (of.seconds * 1000.0).round() / 1000.0,
+            skipped: of.reasons(),
+        }
+    }));
+    let text = serde_json::to_string_pretty(&Record { commit, date, cpu, tests }).map_err(|why| why.to_string())?;
+    fs::write(file(tier), text + "\n").map_err(|why| format!("{}: {why}", file(tier).display()))
+}
+
+/// How long each test took when it ran last.
+pub fn seconds_before() -> Seconds {
+    let records = [Tier::Code, Tier::Systems, Tier::Measured].into_iter().filter_map(read);
+    records
+        .flat_map(|record| record.tests)
+        .map(|line| (format!("{}: {}", line.suite, line.test), line.seconds))
+        .collect()
+}
+
+/// Reasons of skips of the last run on a processor of the same kind.
+pub fn skips_before() -> Vec<String> {
+    let last = read(Tier::Systems).filter(|record| record.cpu == cpu());
+    last.map(|record| record.tests.into_iter().flat_map(|line| line.skipped).collect()).unwrap_or_default()
+}
+
+/// The line before which rows of `make test-systems RECORD=1` are put, and how many rows are kept.
+const END: &str = "<!-- records: end -->";
+const ROWS: usize = 10;
+
+/// Appends a row to the table of docs/testing.md.
+pub fn append(outcomes: &[Outcome], alone: &[Outcome]) -> Result<(), String> {
+    let number = |of: &[Outcome], state| of.iter().filter(|one| one.state == state).count();
+    let row = format!(
+        "| {} | {} | {} | {} | {} | {} | {} |\n",
+        printed("date", &["-u", "+%Y-%m-%d"]),
+        commit(),
+        cpu(),
+        number(outcomes, State::Passed),
+        alone.len() - number(alone, State::Failed),
+        number(alone, State::Failed),
+        number(outcomes, State::Skipped),
+    );
+    let page = root().join("docs/testing.md");
+    let text = fs::read_to_string(&page).map_err(|why| format!("{}: {why}", page.display()))?;
+    let text = with_row(&text, &row).ok_or_else(|| format!("{}: no line '{END}'", page.display()))?;
+    fs::write(&page, text).map_err(|why| format!("{}: {why}", page.display()))
+}
+
+/// The page with this row as the last; the oldest goes where there are too many.
+fn with_row(page: &str, row: &str) -> Option<String> {
+    let (before, after) = page.split_once(END)?;
+    let mut lines: Vec<&str> = before.lines().collect();
+    let first = lines.iter().rposition(|line| line.starts_with("|---"))? + 1;
+    while lines.len() - first >= ROWS {
+        lines.remove(first);
+    }
+    Some(format!("{}\n{row}{END}{after}", lines.join("\n")))
+}
+
+pub fn commit() -> String {
+    let hash = printed("git", &["rev-parse", "HEAD"]);
+    let changed = !printed("git", &["status", "--porcelain", "--untracked-files=no"]).is_empty();
+    let short: String = hash.chars().take(8).collect();
+    if changed { format!("{short}+changes") } else { short }
+}
+
+/// The model of this machine's processor, by which records are told apart.
+pub fn cpu() -> String {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let of = |key: &str| {
+        let line = info.lines().find(|line| line.split(':').next().is_some_and(|name| name.trim() == key));
+        line.and_then(|line| line.split_once(':')).map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
+    };
+    format!("{}, family {} model {}", of("model name"), of("cpu family"), of("model"))
+}
+
+fn printed(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).current_dir(root()).output();
+    output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_row;
+
+    #[test]
+    fn the_last_ten_rows_are_kept() {
+        let rows: String = (1..=10).map(|number| format!("| {number} |\n")).collect();
+        let page = format!("# Tests\n\n| run |\n|---|\n{rows}<!-- records: end -->\n\nmore\n");
+        let with = with_row(&page, "| 11 |\n").unwrap_or_default();
+        assert!(with.starts_with("# Tests\n\n| run |\n|---|\n| 2 |\n"), "{with}");
+        assert!(with.ends_with("| 10 |\n| 11 |\n<!-- records: end -->\n\nmore\n"), "{with}");
+        let first = with_row("|---|\n<!-- records: end -->\n", "| 1 |\n");
+        assert_eq!(first.as_deref(), Some("|---|\n| 1 |\n<!-- records: end -->\n"));
+        assert_eq!(with_row("no table", "| 1 |\n"), None);
+    }
+}

@@ -1,0 +1,87 @@
+//! One test under supervision, played by shells: what it leaves fails it, is named, and is ended.
+#![allow(clippy::unwrap_used, clippy::allow_attributes, missing_docs, reason = "a test crate")]
+
+use std::fs;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// A shell's script under supervision.
+fn supervised(limit_s: u64, ending_s: &str, script: &str) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_test-runner"));
+    command.args(["supervise", "plain", &limit_s.to_string(), ending_s, "sh", "-c", script]);
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    (status.code(), String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr))
+}
+
+/// A number of seconds that no other process sleeps, with this one's number and `tag`.
+fn sleep_of(tag: u32) -> String {
+    format!("30{tag}0.{}", std::process::id())
+}
+
+fn sleeps(seconds: &str) -> bool {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let of = |entry: fs::DirEntry| fs::read(entry.path().join("cmdline")).unwrap_or_default();
+    processes.map(of).any(|line| String::from_utf8_lossy(&line) == format!("sleep\0{seconds}\0"))
+}
+
+#[test]
+fn the_programs_exit_decides() {
+    assert_eq!(supervised(600, "60", "echo fine").0, Some(0));
+    let (code, said) = supervised(600, "60", "echo broken; exit 101");
+    assert_eq!((code, said.as_str()), (Some(1), "broken\n"));
+    assert_eq!(supervised(600, "60", "kill -9 $$").0, Some(1));
+}
+
+#[test]
+fn what_ends_in_its_own_time_is_waited_for() {
+    let (code, said) = supervised(600, "60", "(sleep 0.3; echo late) & exit 0");
+    assert_eq!((code, said.as_str()), (Some(0), "late\n"));
+}
+
+#[test]
+fn a_program_that_does_not_end_is_ended_and_where_it_stood_is_said() {
+    let seconds = sleep_of(1);
+    let begun = Instant::now();
+    let (code, said) = supervised(1, "60", &format!("exec sleep {seconds}"));
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("not ended within 1 s:\n") && said.contains(&format!("sleep {seconds}")), "{said}");
+    assert!(begun.elapsed() < Duration::from_secs(300) && !sleeps(&seconds));
+}
+
+#[test]
+fn a_process_that_is_left_is_named_and_ended_however_far_it_went() {
+    let seconds = sleep_of(2);
+    let (code, said) =
+        supervised(600, "1", &format!("setsid sh -c 'sleep {seconds} & sleep {seconds} & wait' & exit 0"));
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.matches(&format!("sleep {seconds}\n")).count() >= 2 && said.contains("left: process "), "{said}");
+    assert!(!sleeps(&seconds));
+}
+
+/// Whoever runs the tests may be killed.
+#[test]
+fn a_supervisor_whose_parent_is_gone_ends_what_is_below_it() {
+    let seconds = sleep_of(3);
+    let supervisor = env!("CARGO_BIN_EXE_test-runner");
+    let script = format!("{supervisor} supervise plain 600 60 sh -c 'setsid sleep {seconds} & sleep {seconds}' & wait");
+    let mut child = Command::new("sh").args(["-c", &script]).spawn().unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    let becomes = |wanted: bool| {
+        while sleeps(&seconds) != wanted && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(sleeps(&seconds), wanted);
+    };
+    becomes(true);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    becomes(false);
+}
+
+#[test]
+fn what_is_no_program_is_an_error() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_test-runner"));
+    let output = command.args(["supervise", "plain", "5", "5", "/nowhere/program"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("/nowhere/program"));
+}
