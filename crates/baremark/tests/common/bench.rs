@@ -133,10 +133,18 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// The device number of KVM (Documentation/admin-guide/devices.txt of Linux).
+const KVM: (u32, u32) = (10, 232);
+
 /// Whether the tests that need /dev/kvm can run; where they cannot, a line that is counted, or a failure where the gate
 /// demands them.
 pub fn kvm() -> bool {
-    let usable = fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
+    let opened = fs::OpenOptions::new().read(true).write(true).open("/dev/kvm");
+    // Something else may stand there, such as /dev/null in its place.
+    let usable = opened.and_then(|file| file.metadata()).is_ok_and(|meta| {
+        let device = std::os::unix::fs::MetadataExt::rdev(&meta);
+        (libc::major(device), libc::minor(device)) == KVM
+    });
     if !usable {
         assert!(std::env::var_os("BAREMARK_REQUIRE_KVM").is_none(), "/dev/kvm is demanded and cannot be used");
         eprintln!("skipped: no /dev/kvm");
