@@ -86,7 +86,10 @@ soak: stream-source build
 	./scripts/soak-causes $(BAREMARK) $(TARGET_DIR)/soak-causes
 	./scripts/soak-answers $(BAREMARK) $(TARGET_DIR)/soak-answers
 	./scripts/soak-networks $(BAREMARK) $(TARGET_DIR)/soak-networks
+	./scripts/kill-everything $(BAREMARK) 100
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- study 10000000
+	cd fuzz && $(CARGO) run --release --locked --bin soak -- bundle 100000
+	cd fuzz && $(CARGO) run --release --locked --bin soak -- import 1000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- frame 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- trace 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- machine 1000000

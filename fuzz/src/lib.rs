@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bodies;
+pub mod files;
 pub mod mutate;
 #[path = "../../crates/model/tests/model/specimen.rs"]
 pub mod specimen;

@@ -1,7 +1,7 @@
 //! The soak: a bounded, repeatable run of one target on stable Rust. `soak TARGET [CASES [SEED]]`
 #![forbid(unsafe_code)]
 
-use baremark_fuzz::{bodies, mutate, traces};
+use baremark_fuzz::{bodies, files, mutate, traces};
 use baremark_load::strangers;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,6 +14,8 @@ fn main() -> ExitCode {
     let target = arguments.first().map_or("", String::as_str);
     let body: fn(&[u8]) = match target {
         "study" => bodies::study,
+        "bundle" => files::bundle,
+        "import" => files::import,
         "frame" => bodies::frame,
         "http1" => strangers::http1,
         "http2" => strangers::http2,
@@ -27,7 +29,7 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: soak study|frame|http1|http2|scenario|trace|machine [CASES [SEED]]");
+    eprintln!("usage: soak study|bundle|import|frame|http1|http2|scenario|trace|machine [CASES [SEED]]");
     ExitCode::from(2)
 }
 

@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -89,7 +89,8 @@ struct ServeArgs {
     /// How servers tell each other: process, postgres or redis://HOST:PORT [default: postgres with PostgreSQL, else process]
     #[arg(long, value_name = "BUS", value_parser = BusKind::parse)]
     bus: Option<BusKind>,
-    /// Where images are: memory (made from the seed when asked for), database or files:FOLDER
+    /// Where images are: memory (made from the seed when asked for; of uploads the last 16 of an account and 256 in all are kept),
+    /// database or files:FOLDER
     #[arg(long, default_value = "memory", value_name = "PLACE", value_parser = Place::parse)]
     images: Place,
     /// How long an item is open without a bid before its last call
@@ -119,6 +120,9 @@ struct ServeArgs {
     /// A file whose first line is the token for POST /drain [default: BAREMARK_AUCTION_ADMIN_TOKEN; without either, /drain refuses]
     #[arg(long, value_name = "FILE")]
     admin_token_file: Option<PathBuf>,
+    /// Address of a balancer whose X-Forwarded-For names the client, for the limits of failed log-ins (repeat for several)
+    #[arg(long, value_name = "ADDRESS")]
+    proxy: Vec<IpAddr>,
 }
 
 #[derive(Debug, Args)]
@@ -256,6 +260,7 @@ impl ServeArgs {
             connections: count(self.connections)?.max(1),
             waiters: count(self.waiters)?.max(1),
             admin_token: secret(self.admin_token_file.as_ref(), ADMIN)?,
+            proxies: self.proxy.iter().map(IpAddr::to_canonical).collect(),
         })
     }
 }

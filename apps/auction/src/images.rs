@@ -4,9 +4,9 @@ use crate::database::{Database, Fault};
 use crate::generate::picture::{Pictures, Size, encode_rows};
 use crate::nouns::Id;
 use crate::store::pictures;
+use crate::uploads::Uploads;
 use crate::workers::Workers;
 use bytes::Bytes;
-use std::collections::HashMap;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -18,8 +18,6 @@ use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
-/// Uploads that the memory keeps, at most; then it takes no more.
-const MEMORY_UPLOADS: usize = 256;
 /// Pixels a side that an upload may have, and in all: a decoder takes nine bytes for each pixel of a progressive JPEG.
 const SIDE: usize = 4096;
 const PIXELS: usize = 8 << 20;
@@ -65,7 +63,7 @@ pub(crate) struct Images {
     pub place: Place,
     pub pictures: Pictures,
     database: Arc<dyn Database>,
-    uploads: RwLock<HashMap<(Id, i64), [Bytes; 3]>>,
+    uploads: RwLock<Uploads>,
     /// Turns of uploads, to be taken before their bodies are read.
     pub turns: Semaphore,
     decoders: Workers<Upload>,
@@ -134,8 +132,8 @@ impl Images {
         }
     }
 
-    /// Stores an uploaded image in its three sizes.
-    pub(crate) async fn put(&self, item: Id, number: i64, sizes: [Vec<u8>; 3]) -> Result<(), Fault> {
+    /// Stores an image that this account has uploaded, in its three sizes.
+    pub(crate) async fn put(&self, account: Id, (item, number): (Id, i64), sizes: [Vec<u8>; 3]) -> Result<(), Fault> {
         match &self.place {
             Place::Database => {
                 let named: Vec<(&str, &[u8])> =
@@ -153,12 +151,7 @@ impl Images {
             }
             Place::Memory => {
                 let mut uploads = self.uploads.write().unwrap_or_else(PoisonError::into_inner);
-                if uploads.len() >= MEMORY_UPLOADS {
-                    return Err(Fault::Unavailable(format!(
-                        "the memory keeps {MEMORY_UPLOADS} uploaded images at most"
-                    )));
-                }
-                uploads.insert((item, number), sizes.map(Bytes::from));
+                uploads.put(account, (item, number), sizes.map(Bytes::from));
                 Ok(())
             }
         }

@@ -1,7 +1,7 @@
 //! The auction application: a real-time auction site of several tiers, made to be put under load.
 //!
 //! It is an application, not a part of baremark: it shares no type with the rest of the workspace, runs as its own process and
-//! is reached by sockets alone. The binary links it through one function, [`run`]. Its interface is `openapi.yaml`.
+//! is reached by sockets alone. The binary links it through one function, [`run`], and knows what decides its data, [`DATA_SOURCES`]. Its interface is `openapi.yaml`.
 //!
 //! What it promises: a bid that was answered as accepted is stored and stays; nothing is sold twice; both hold when servers or
 //! databases die at any moment (see `server::auctioneer` for how). `check` says after a run whether they did.
@@ -21,10 +21,22 @@ mod password;
 mod reset;
 mod server;
 mod store;
+mod uploads;
 mod workers;
 
 use std::ffi::OsString;
 use std::io::Write;
+
+/// The texts of the schema and of the generator: data that was loaded by others is other data.
+pub const DATA_SOURCES: &[&str] = &[
+    include_str!("store/schema.rs"),
+    include_str!("generate/picture.rs"),
+    include_str!("generate/random.rs"),
+    include_str!("generate/site.rs"),
+    include_str!("generate/words.rs"),
+    include_str!("load.rs"),
+    include_str!("password.rs"),
+];
 
 /// How a command ended; the numbers are exit codes of `baremark`.
 const DONE: u8 = 0;

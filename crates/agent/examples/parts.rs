@@ -72,6 +72,7 @@ fn spec(workload: &str, page: PageSize, parameters: &[(&str, Value)], reps: Opti
         cpus: Vec::new(),
         seed,
         observe: None,
+        overwritable: Vec::new(),
     }
 }
 

@@ -41,7 +41,8 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
             return Err(TrialError::spec(format!("the executor {} runs no programs", arm.executor)));
         }
         let phase = Duration::from_nanos(spec.phase_ns);
-        let around = Surroundings { keeper: Path::new(KEEPER), cpus, seed: spec.seed, phase, interrupt: &interrupt };
+        let (keeper, overwritable) = (Path::new(KEEPER), spec.overwritable.as_slice());
+        let around = Surroundings { keeper, cpus, seed: spec.seed, phase, overwritable, interrupt: &interrupt };
         ready.push(job.prepare_reporting(arm, around, &mut |loading| progress.loading(loading))?);
     }
     ready.iter_mut().try_for_each(|job| job.warm_up())?;

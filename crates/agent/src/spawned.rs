@@ -11,6 +11,7 @@ use baremark_sys::confine::{self, Held, Limits, MemoryLimit};
 use baremark_sys::log_tail::LogTail;
 use baremark_sys::offspring;
 use baremark_sys::process_tree;
+use baremark_sys::registry::{self, Made, Record};
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
@@ -63,6 +64,7 @@ pub enum SpawnError {
 pub struct SpawnedPrograms {
     tender: Option<PathBuf>,
     folder: Option<PathBuf>,
+    record: Option<Box<dyn Record>>,
     /// Removes the folder if this process cannot.
     guard: Option<Child>,
     programs: BTreeMap<String, Running>,
@@ -83,7 +85,7 @@ impl SpawnedPrograms {
     /// Nothing yet. `tender` is run as `tender tend -- PROGRAM ARGUMENTS` and as `tender tend --folder FOLDER --of PID`.
     #[must_use]
     pub fn new(tender: Option<PathBuf>) -> Self {
-        SpawnedPrograms { tender, folder: None, guard: None, programs: BTreeMap::new() }
+        SpawnedPrograms { tender, folder: None, record: None, guard: None, programs: BTreeMap::new() }
     }
 
     /// Writes a file, or the next piece of one; its path at this site.
@@ -201,7 +203,8 @@ impl SpawnedPrograms {
         let parent = std::env::temp_dir();
         remove_orphans(&parent);
         let path = parent.join(format!("{FOLDER}{}", std::process::id()));
-        // First: whatever the moment at which this process is killed, somebody is there who removes the folder.
+        // First: whatever the moment at which this process is killed, somebody is there who removes the folder, or the next start does.
+        let record = registry::record(Made::Folder(&path)).ok().flatten();
         let guard = self.guard_of(&path)?;
         let made = fs::create_dir_all(&parent).and_then(|()| DirBuilder::new().mode(0o700).create(&path));
         if let Err(source) = made {
@@ -212,7 +215,7 @@ impl SpawnedPrograms {
             }
             return Err(SpawnError::Io { what: format!("making {}", path.display()), source });
         }
-        self.guard = guard;
+        (self.guard, self.record) = (guard, record);
         self.folder = Some(path.clone());
         Ok(path)
     }
@@ -233,7 +236,12 @@ impl Drop for SpawnedPrograms {
         for running in self.programs.values_mut() {
             running.end(Duration::ZERO);
         }
-        drop(self.folder.take().map(fs::remove_dir_all));
+        if let Some(folder) = self.folder.take() {
+            drop(fs::remove_dir_all(&folder));
+            if !folder.exists() {
+                self.record.take().into_iter().for_each(Record::gone);
+            }
+        }
         if let Some(mut guard) = self.guard.take() {
             drop(guard.stdin.take());
             drop(guard.wait());

@@ -11,7 +11,7 @@ use baremark_model::descriptor::Value;
 use baremark_model::site::Environment;
 use baremark_services::place::{Inside, Place};
 use baremark_services::recipe::Step;
-use baremark_services::service::{Order, ServiceError};
+use baremark_services::service::{Order, Service, ServiceError};
 use baremark_sys::confine::{self, Limits};
 use baremark_sys::process_tree::{self, Usage};
 use elsewhere::Elsewhere;
@@ -237,9 +237,9 @@ impl Place for Contained {
         root.unwrap_or(started)
     }
 
-    /// Without the superuser's rights also in its container: databases refuse those.
-    fn owner(&self, user: &str) -> Option<(u32, u32)> {
-        if confine::is_root() { confine::user(user).or(Some(NOBODY)) } else { None }
+    /// Without the superuser's rights also in its container: databases refuse those, and without a user namespace they are this machine's.
+    fn owner(&self, _order: &Order, service: &dyn Service) -> Result<Option<(u32, u32)>, ServiceError> {
+        Ok(confine::is_root().then(|| service.install().account(confine::user).unwrap_or(NOBODY)))
     }
 
     fn usage(&self, _order: &Order, started: u32) -> Usage {

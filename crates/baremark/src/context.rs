@@ -10,7 +10,7 @@ use baremark_model::plan::Limits;
 use baremark_model::tables;
 use baremark_model::units::Bytes;
 use baremark_store::Store;
-use baremark_sys::user_folder;
+use baremark_sys::{machine, user_folder};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -94,12 +94,8 @@ fn choices_of(key: &str) -> &'static [&'static str] {
     }
 }
 
-/// What planning must know of this machine; `data` are the files, folders or devices that a study reads and writes.
-pub fn limits(data: Vec<PathBuf>) -> Result<Limits, Refusal> {
-    let cpus = baremark_sys::affinity::allowed_cpus()
-        .map_err(|why| Refusal::failure(format!("asking which CPUs may be used: {why}")))?;
-    let memory = baremark_sys::process::available_memory_bytes()
-        .map_err(|why| Refusal::failure(format!("asking how much memory is available: {why}")))?;
+/// What cannot run on this machine, with the reason, by what was tried.
+fn absent_here(data: Vec<PathBuf>) -> BTreeMap<String, String> {
     let mut absent = BTreeMap::new();
     if let Some(why) = baremark_microvm::probe().problem {
         absent.insert("microvm".to_owned(), why.to_string());
@@ -107,6 +103,33 @@ pub fn limits(data: Vec<PathBuf>) -> Result<Limits, Refusal> {
     absent.extend(baremark_host::absent(&Host::this(data), choices_of));
     absent.extend(baremark_disks::provision::absent());
     absent.extend(baremark_databases::absent());
+    absent
+}
+
+/// What cannot run on a recorded machine by its files. Programs are taken as installed, and paths as present.
+fn absent_by_record() -> BTreeMap<String, String> {
+    let mut absent: BTreeMap<String, String> =
+        baremark_host::absent(&Host::this(Vec::new()), choices_of).into_iter().collect();
+    if !machine::root().join("dev/kvm").exists() {
+        absent.insert("microvm".to_owned(), "the recorded machine has no /dev/kvm".to_owned());
+    }
+    absent
+}
+
+/// What planning must know of this machine; `data` are the files, folders or devices that a study reads and writes.
+pub fn limits(data: Vec<PathBuf>) -> Result<Limits, Refusal> {
+    let cpus = baremark_sys::topology::usable_cpus()
+        .map_err(|why| Refusal::failure(format!("asking which CPUs may be used: {why}")))?;
+    let memory = baremark_sys::process::available_memory_bytes()
+        .map_err(|why| Refusal::failure(format!("asking how much memory is available: {why}")))?;
+    let absent = if machine::is_recorded() { absent_by_record() } else { absent_here(data) };
     let topology = baremark_sys::topology::this().ok();
-    Ok(Limits { cpus, topology, memory_available: Bytes(memory), absent, emulated: BTreeSet::new() })
+    Ok(Limits {
+        cpus,
+        topology,
+        memory_available: Bytes(memory),
+        absent,
+        emulated: BTreeSet::new(),
+        found: BTreeMap::new(),
+    })
 }

@@ -56,6 +56,7 @@ impl Exit {
                 ("auction run", "more operations failed than error_limit allows"),
                 ("run", "nothing could be measured, or no comparison is possible"),
                 ("verify-host", "a part failed that this machine should have"),
+                ("verify-scale", "fewer intervals cover the injected costs than those of a calibrated method do"),
             ],
         },
         Documented {
@@ -84,6 +85,7 @@ impl Exit {
                 ("check", "a loss of --margin could have been missed: more runs are needed"),
                 ("ab --fail-above", "more blocks are needed"),
                 ("load", "too few samples for a limit"),
+                ("verify-scale", "no arm has an interval: the budget ended too early"),
                 ("auction run", "the search had no time, or too few samples, to verify a number of users"),
             ],
         },

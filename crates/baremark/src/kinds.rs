@@ -18,7 +18,11 @@ const JOBS: &[&[&dyn Job]] = &[
     baremark_load::workload::ALL,
     baremark_databases::ALL,
     baremark_disks::ALL,
-    &[&Auction { places: crate::auction_places::make, load_sites: crate::auction_places::load_site }],
+    &[&Auction {
+        places: crate::auction_places::make,
+        load_sites: crate::auction_places::load_site,
+        data_sources: baremark_auction::DATA_SOURCES,
+    }],
     &[&StreamTcp { journal: crate::changes::journal }],
     &[&WebFarm { journal: crate::changes::journal, container: crate::auction_places::container_options }],
     &[&Protection],

@@ -13,10 +13,12 @@ mod commands;
 mod context;
 mod data;
 mod exit;
+mod imported;
 mod json;
 mod kept;
 mod kinds;
 mod lab_network;
+mod message;
 mod places;
 mod planning;
 mod predicted;
@@ -27,11 +29,13 @@ mod tracer;
 mod watch;
 
 use baremark_model::units::{Nanos, Share};
+use baremark_sys::secrets;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
     ab, agent, at, auction, auction_run, bundle, carry, check, compare, completions, desktop, doctor, echo, explain,
     guest, histograms, history, import, keep, list, load, man, net_stats, nodes, plan, predict, protect, report,
-    resume, run, setup, shop_front, site, static_server, supervise, tend, top, verify_host, verify_scale,
+    resume, run, sandbox, setup, shop_front, site, static_server, supervise, tend, top, verify, verify_host,
+    verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
@@ -129,6 +133,9 @@ enum Command {
         /// Measure for TIME, stored as a run of its own, to find how long each precision takes
         #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "15 s")]
         pilot: Option<Nanos>,
+        /// Plan for the recorded machine PATH (scripts/record-machine, or a folder with its proc and sys), with all programs installed
+        #[arg(long, value_name = "PATH", conflicts_with = "pilot")]
+        machine: Option<std::path::PathBuf>,
     },
     /// Predict what MMU virtualization and page sizes would cost, of a study or of any program
     Predict(predict::Arguments),
@@ -138,7 +145,11 @@ enum Command {
         what: Option<list::What>,
     },
     /// Check whether this machine is fit to measure, and show what is noisy and what to change
-    Doctor,
+    Doctor {
+        /// Judge the recorded machine PATH (scripts/record-machine, or a folder with its proc and sys) by its files
+        #[arg(long, value_name = "PATH")]
+        machine: Option<std::path::PathBuf>,
+    },
     /// Name the saturated layer (CPU, memory, disk, network ...) of a stored run, or with --now of this machine
     ///
     /// Of each layer utilization, saturation and errors are shown. A layer is saturated where the lower end of the 95 % interval of the
@@ -289,6 +300,9 @@ enum Command {
     /// Start a container and remove it when it ends or whoever started this does (environments start this)
     #[command(hide = true)]
     Supervise(supervise::SuperviseArgs),
+    /// Run a program in a sandbox of this machine's files and end it when whoever started this does (environments start this)
+    #[command(hide = true)]
+    Sandbox(sandbox::SandboxArgs),
     /// Run a program at a site of its own until it ends or standard input does (applications' instances elsewhere are started so)
     #[command(hide = true)]
     At {
@@ -413,13 +427,31 @@ fn part_of_a_run(command: &Command) -> Option<Result<(String, Exit), Refusal>> {
         Command::ShopFront => shop_front::run(),
         Command::Enter(args) => nodes::enter(args),
         Command::Supervise(args) => supervise::run(args),
+        Command::Sandbox(args) => sandbox::run(args),
         _ => return None,
     })
 }
 
+/// Whether a command begins with undoing what runs left that were killed: all do but those that print what is built in, that a run starts, and that
+/// report what they undo themselves.
+fn recovers(command: &Command) -> bool {
+    let own = matches!(command, Command::Doctor { .. });
+    let built_in = matches!(command, Command::Init | Command::Completions { .. } | Command::Man { .. });
+    let of_a_run = matches!(command, Command::Tend { .. } | Command::At { .. } | Command::Carry { .. });
+    !(own || built_in || of_a_run)
+}
+
 fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
+    // The application's own commands read theirs from the environment, and start no program.
+    if !matches!(&cli.command, Some(Command::Auction { action }) if !matches!(action, auction::Action::Run(_))) {
+        secrets::take().map_err(|why| Refusal::failure(format!("taking secrets out of the environment: {why}")))?;
+    }
+    changes::record_all();
     if let Some(ended) = cli.command.as_ref().and_then(part_of_a_run) {
         return ended;
+    }
+    if cli.command.as_ref().is_none_or(recovers) {
+        changes::recover_in_passing();
     }
     // The application is a process of its own that handles its signals.
     let command = match cli.command {
@@ -455,13 +487,15 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
             context.allow_host_changes = allow_host_changes;
             resume::run(&context, run.as_deref())
         }
-        Some(Command::Plan { study, mode: args, pilot }) => {
+        Some(Command::Plan { study, mode: args, pilot, machine }) => {
+            let _machine = machine.as_deref().map(source::machine).transpose()?;
             plan::run(&context, &source::find(&study)?, mode(args), pilot)
         }
         Some(Command::Predict(arguments)) => predict::run(&context, &arguments),
         Some(Command::Load(args)) => load::run(&context, *args),
         Some(Command::List { what }) => list::run(&context, what),
-        Some(Command::Doctor) => doctor::run(context.json),
+        Some(Command::Doctor { machine: None }) => doctor::run(context.json),
+        Some(Command::Doctor { machine: Some(machine) }) => doctor::of_recorded(&machine, context.json),
         Some(Command::Explain(args)) => explain::run(&context, &args),
         Some(Command::History { changes: false }) => history::run(&context),
         Some(Command::History { changes: true }) => history::changes(&context),
@@ -470,7 +504,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
             report::run(&context, run.as_deref(), &form, &damage)
         }
         Some(Command::Bundle(arguments)) => bundle::bundle(&context, &arguments),
-        Some(Command::Verify { bundle }) => bundle::verify(&context, &bundle),
+        Some(Command::Verify { bundle }) => verify::run(&context, &bundle),
         Some(Command::Site(arguments)) => site::run(context, &arguments),
         Some(Command::Compare { base, other, args }) => compare::run(&context, &base, &other, &args),
         Some(Command::Check { against, margin, summary, run, args }) => {
@@ -501,6 +535,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
             | Command::ShopFront
             | Command::Enter(_)
             | Command::Supervise(_)
+            | Command::Sandbox(_)
             | Command::Guest(_)
             | Command::Protect(_)
             | Command::Auction { .. },

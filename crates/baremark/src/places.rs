@@ -11,12 +11,14 @@ use baremark_environments::native::Native;
 use baremark_environments::qemu::{
     Accel, Backing, Disks, Mmu, Net, Qemu, Root as QemuRoot, Settings as QemuSettings, Topology,
 };
+use baremark_environments::sandbox::{Sandbox, Settings as SandboxSettings};
 use baremark_environments::slurm::{Launcher, Settings as SlurmSettings, Slurm};
 use baremark_environments::ssh::{Settings as SshSettings, Ssh};
 use baremark_model::arm::ExecutorKind;
 use baremark_model::command;
 use baremark_model::descriptor::{self, Value};
 use baremark_model::image;
+use baremark_model::instead;
 use baremark_model::peer;
 use baremark_model::plan::{Limits, Plan, parameter_at, program_at};
 use baremark_model::scale;
@@ -25,6 +27,7 @@ use baremark_model::study::Study;
 use baremark_model::tables;
 use baremark_programs::{executable, workshop};
 use baremark_services::service::{Service, program_below};
+use baremark_sys::sandbox as layers;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,6 +49,7 @@ type Row = (&'static str, Make);
 
 /// Every place but those that `native` serves. A new one is a line here, and its row in `model::tables::PLACES`.
 const PLACES: &[Row] = &[
+    ("sandbox", |name, settings, program| Ok(Box::new(sandbox(name, settings, program)?))),
     ("container", |name, settings, program| Ok(Box::new(container(name, settings, program)?))),
     ("qemu", |name, settings, program| Ok(Box::new(qemu(name, settings, program)?))),
     ("ssh", |_, settings, program| Ok(Box::new(ssh(settings, program)))),
@@ -146,7 +150,9 @@ pub fn limit(study: &Study, limits: &mut Limits, interrupt: &AtomicBool) -> Resu
     let fixed = study.workloads.iter().filter_map(|chosen| chosen.parameters.get(peer::KEY));
     let peers = levels(peer::KEY).chain(fixed).map(ToString::to_string);
     let peers = peers.filter_map(|text| peer::environment(&text).map(str::to_owned));
-    for name in levels("environment").map(ToString::to_string).chain(peers).collect::<BTreeSet<_>>() {
+    let taken = instead::taken(study, &limits.absent);
+    let named = levels("environment").map(ToString::to_string).filter(|name| taken.contains(name));
+    for name in named.chain(peers).collect::<BTreeSet<_>>() {
         let settings = study.environments.get(&name).cloned().unwrap_or_default();
         if needs_a_setting(kind(&name, &settings), &settings) {
             continue;
@@ -154,8 +160,11 @@ pub fn limit(study: &Study, limits: &mut Limits, interrupt: &AtomicBool) -> Resu
         let Some(place) = place(&name, &settings, program()?)? else { continue };
         if let Err(why) = place.probe() {
             limits.absent.insert(name, why.to_string());
-        } else if place.emulated(interrupt) {
-            limits.emulated.insert(name);
+        } else {
+            if place.emulated(interrupt) {
+                limits.emulated.insert(name.clone());
+            }
+            limits.found.insert(name, place.found());
         }
         if interrupt.load(Ordering::Relaxed) {
             return Err(Refusal { exit: Exit::Interrupted, message: "interrupted before anything ran".to_owned() });
@@ -205,8 +214,10 @@ pub fn limit_servers(plan: &Plan, limits: &mut Limits) -> bool {
 /// Why a server cannot be started in a place; `None` where it is installed, or where only an agent there can see that.
 fn lacks(server: &dyn Service, name: &str, settings: &Settings) -> Option<String> {
     let (rootfs, image) = (word(settings, "rootfs"), word(settings, "image"));
+    let sees_files = tables::place(kind(name, settings)).is_some_and(|place| place.host_files);
     let root = match (kind(name, settings), rootfs) {
-        ("native", _) | ("qemu" | "container", Some(HOST)) => Path::new("/"),
+        _ if sees_files => Path::new("/"),
+        ("qemu" | "container", Some(HOST)) => Path::new("/"),
         ("container", _) if image.is_some() || settings.contains_key("volumes") => return None,
         ("container", Some(folder)) => Path::new(folder),
         (place @ ("container" | "qemu"), _) => {
@@ -224,6 +235,15 @@ fn lacks(server: &dyn Service, name: &str, settings: &Settings) -> Option<String
         _ => return None,
     };
     program_below(server, root).err().map(|why| why.to_string())
+}
+
+/// What a place with its defaults has and lacks on this machine, or why it cannot be used.
+pub fn found(name: &str) -> Result<Result<BTreeMap<String, Vec<String>>, String>, Refusal> {
+    let place = place(name, &Settings::new(), program()?)?;
+    Ok(match place.map(|place| place.probe().map(|()| place.found())) {
+        Some(found) => found.map_err(|why| why.to_string()),
+        None => Ok(BTreeMap::new()),
+    })
 }
 
 /// Whether a place can be used with its defaults: `None` where that cannot be said without settings.
@@ -324,6 +344,29 @@ fn kubernetes(name: &str, settings: &Settings, program: PathBuf) -> Result<Kuber
         start_limit: time(settings, "start_limit").unwrap_or(usual.start_limit),
     };
     Ok(Kubernetes::new(program, made))
+}
+
+fn sandbox(name: &str, settings: &Settings, program: PathBuf) -> Result<Sandbox, Refusal> {
+    let layer = |text: &String| {
+        let names = || layers::Layer::ALL.map(layers::Layer::name).join(", ");
+        let what = || format!("[environments.{name}] layers: '{text}' is not a layer; write some of {}", names());
+        layers::Layer::of_name(text).ok_or_else(|| Refusal::bad_input(what()))
+    };
+    let layers = words(settings, "layers").iter().map(layer).collect::<Result<Vec<_>, _>>()?;
+    let paths = |key| words(settings, key).into_iter().map(PathBuf::from).collect::<Vec<_>>();
+    let own = || std::env::current_dir().ok().filter(|folder| folder.parent().is_some());
+    let cpus = numbers(settings, name, "cpus")?;
+    let made = SandboxSettings {
+        layers: settings.contains_key("layers").then_some(layers),
+        write: if settings.contains_key("write") { paths("write") } else { own().into_iter().collect() },
+        read: paths("read"),
+        memory_bytes: match settings.get("memory") {
+            Some(Value::SizeBytes(size)) => Some(size.0),
+            _ => None,
+        },
+        cpus: (!cpus.is_empty()).then_some(cpus),
+    };
+    Ok(Sandbox::new(program, made))
 }
 
 /// The `rootfs` of a place that has this machine's own files.

@@ -5,14 +5,20 @@ use crate::data;
 use crate::exit::{Exit, Refusal};
 use crate::places;
 use crate::source::Source;
+use baremark_consolidation::{members, tile};
 use baremark_databases::notice::{self, Planned};
+use baremark_disks::settings::{Settings, read_job};
+use baremark_disks::workload::{self as block, Writer};
 use baremark_harness::cluster::Places;
 use baremark_harness::generator::LoadSites;
 use baremark_harness::workload::{self as applications, Found};
 use baremark_model::arm::ResolvedArm;
+use baremark_model::job::Job;
+use baremark_model::knob::Misfit;
 use baremark_model::plan::{Limits, Mode, Plan, resolve};
 use baremark_model::problem::Problems;
 use baremark_model::study;
+use baremark_sys::machine;
 use std::sync::atomic::AtomicBool;
 
 /// Resolves a study on this machine.
@@ -21,22 +27,47 @@ pub fn of(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, R
     let study = study::parse(&source.name, &source.bytes, &descriptors()).map_err(wrong)?;
     let parameters = study.workloads.iter().map(|chosen| &chosen.parameters);
     let mut limits = limits(data::of(parameters, &study.environments))?;
-    places::limit(&study, &mut limits, interrupt)?;
+    let is_here = !machine::is_recorded();
+    if is_here {
+        places::limit(&study, &mut limits, interrupt)?;
+    }
     let mut plan = resolve(&source.name, &study, &limits, mode);
     let mut limited = |plan: &Plan| {
         let tiers = limit_tiers(plan, &mut limits, interrupt);
         let servers = places::limit_servers(plan, &mut limits);
         places::limit_programs(plan, &mut limits) || servers || tiers
     };
-    if plan.as_ref().is_ok_and(&mut limited) {
+    if is_here && plan.as_ref().is_ok_and(&mut limited) {
         plan = resolve(&source.name, &study, &limits, mode);
     }
-    let plan = plan.map_err(|problems| match limits.absent.is_empty() {
+    let mut plan = plan.map_err(|problems| match limits.absent.is_empty() {
         true => wrong(problems),
         false => Refusal { exit: exit_of(&problems, &limits.absent), message: problems.to_string() },
     })?;
-    places::brought_files_are_there(&plan)?;
+    read_job_files(&mut plan).and_then(|()| checked(&plan)).map_err(Refusal::bad_input)?;
+    if is_here {
+        places::brought_files_are_there(&plan)?;
+    }
     Ok(plan)
+}
+
+/// Reads the fio job files that the plan names: their texts travel with it, so that the run is of what was read here.
+fn read_job_files(plan: &mut Plan) -> Result<(), Misfit> {
+    for index in 0..plan.arms.len() {
+        let kind = plan.workload_of(index).to_owned();
+        let arm = &mut plan.arms[index].arm;
+        match kind.as_str() {
+            block::KIND => read_job(&mut arm.parameters)?,
+            tile::KIND => members::settle(arm, block::KIND, read_job)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Refuses arms of the workload `block` whose job files have made them impossible.
+fn checked(plan: &Plan) -> Result<(), Misfit> {
+    writers(plan)?.iter().try_for_each(|writer| Settings::of(&writer.arm).map(drop))
 }
 
 /// A study of which nothing can run lacks an environment; any other problem is the study's own.
@@ -66,14 +97,28 @@ fn limit_tiers(plan: &Plan, limits: &mut Limits, interrupt: &AtomicBool) -> bool
     limited
 }
 
-/// The arms of the workload `block`.
-pub fn block_arms(plan: &Plan) -> impl Iterator<Item = &ResolvedArm> {
-    arms_of(plan, baremark_disks::workload::KIND)
+/// All that runs the workload `block`: the plan's arms, and members of its tiles.
+///
+/// # Errors
+/// A member that cannot be.
+pub fn writers(plan: &Plan) -> Result<Vec<Writer>, Misfit> {
+    let mut writers = Vec::new();
+    for (index, planned) in plan.arms.iter().enumerate() {
+        let arms = match plan.workload_of(index) {
+            block::KIND => vec![planned.arm.clone()],
+            tile::KIND => tile::arms_of(&planned.arm, block::Block.descriptor())?,
+            _ => continue,
+        };
+        let environment = &planned.environment;
+        let writer = |arm| Writer { arm, environment: environment.clone(), is_here: environment == "native" };
+        writers.extend(arms.into_iter().map(writer));
+    }
+    Ok(writers)
 }
 
 /// What a plan writes to disks before anything is measured, a sentence for each workload and each database that does.
 pub fn notices(plan: &Plan) -> Vec<String> {
-    let block = baremark_disks::workload::notice(block_arms(plan));
+    let block = writers(plan).ok().and_then(|writers| block::notice(&writers));
     let provision = baremark_disks::provision::notice(arms_of(plan, baremark_disks::provision::KIND));
     let databases = plan.arms.iter().enumerate().map(|(index, planned)| Planned {
         kind: plan.workload_of(index),

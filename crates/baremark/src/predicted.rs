@@ -61,6 +61,8 @@ struct Wanted {
     relative_to: Treatment,
     metric: String,
     better: Better,
+    /// Whether this machine has executed it.
+    is_measured: bool,
 }
 
 /// The nearest known processor, labelled as such.
@@ -119,8 +121,11 @@ impl<'c> Simulated<'c> {
 
 fn rows(run: &Run, document: &Document, calibration: Option<&Calibration>) -> Option<Vec<PredictionRow>> {
     let (family, model) = family_and_model(run)?;
-    let simulated = Simulated::of(run, machine::recognised(family, model)?, calibration)?;
     let wanted = wanted(run, document);
+    // Where no virtual machine was measured, the nearest known processor says more than nothing.
+    let name = run.machine.cpu.model_name.clone().unwrap_or_else(|| "unnamed".to_owned());
+    let instead = || if wanted.iter().any(|one| one.is_measured) { None } else { nearest((family, model), &name) };
+    let simulated = Simulated::of(run, machine::recognised(family, model).or_else(instead)?, calibration)?;
     let mut rows = Vec::new();
     let mut done: Vec<(&Kernel, u32)> = Vec::new();
     for one in &wanted {
@@ -401,6 +406,7 @@ fn wanted(run: &Run, document: &Document) -> Vec<Wanted> {
             relative_to: base.treatment.clone(),
             metric,
             better,
+            is_measured: arm.is_some(),
         });
     }
     wanted

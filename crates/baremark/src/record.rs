@@ -2,6 +2,7 @@
 
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
+use crate::imported;
 use crate::source::Source;
 use crate::watch::say;
 use baremark_lab::analysis::Run;
@@ -17,7 +18,7 @@ use baremark_model::wire::TrialResult;
 use baremark_store::{
     LockError, RunId, RunLock, RunRecord, RunState, RunSummary, Store, StoreError, StoredRun, TrialEntry, Turn,
 };
-use baremark_sys::{clock, machine, point};
+use baremark_sys::{machine, point, wall};
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::Ordering;
@@ -112,6 +113,8 @@ impl<'s> Record<'s> {
         let lock = hold(store, &id)?;
         let stored = store.load_intact(&id).map_err(Refusal::failure)?;
         store.reopen(&id).map_err(Refusal::failure)?;
+        let last = stored.trials.iter().map(|trial| trial.started.0.saturating_add(trial.elapsed.0)).max();
+        wall::follow(last.unwrap_or(stored.started.0));
         let trials = stored.trials.iter().map(|trial| (trial.block, trial.cell, trial.status == TrialStatus::Ok));
         let (next_seq, cells, trials) = (stored.next_seq(), stored.plan.cells.len(), trials.collect());
         let others = Others::of(store, &id);
@@ -165,7 +168,7 @@ impl Journal for Record<'_> {
             spec: &trial.spec,
             status: &trial.status,
             result: flagged.as_ref().or(trial.result.as_ref()),
-            started: UnixTime(clock::unix_time_ns().saturating_sub(trial.elapsed_ns)),
+            started: UnixTime(wall::unix_time_ns().saturating_sub(trial.elapsed_ns)),
             elapsed: Nanos(trial.elapsed_ns),
             blocks_complete: complete_blocks(self.cells, self.trials.iter().copied()),
         };
@@ -232,8 +235,12 @@ pub fn hold(store: &Store, id: &RunId) -> Result<RunLock, Refusal> {
     Ok(lock)
 }
 
-/// Makes a new run; its name and its lock.
+/// Makes a new run; its name and its lock. It is the latest one of the store, even where the clock was set back since the last.
 pub fn begin(store: &Store, source: &Source, plan: &Plan) -> Result<(RunId, RunLock), Refusal> {
+    // Of a list that is damaged the rest is enough.
+    let runs = store.list().map_or_else(|_| Vec::new(), |list| list.runs);
+    let measured = runs.iter().filter(|run| imported::imported_name(&run.study_file).is_none());
+    measured.for_each(|run| wall::follow(run.ended.unwrap_or(run.started).0));
     begin_elsewhere(store, source, plan, machine::this(), now())
 }
 
@@ -245,10 +252,8 @@ pub fn begin_elsewhere(
     machine: MachineFacts,
     started: UnixTime,
 ) -> Result<(RunId, RunLock), Refusal> {
-    let id = RunId::generate(started);
-    let lock = store.lock(&id).map_err(Refusal::failure)?;
     let record = RunRecord {
-        id: Some(id.clone()),
+        id: None,
         study_file: source.name.clone(),
         study_text: String::from_utf8_lossy(&source.bytes).into_owned(),
         plan: seeded(plan),
@@ -256,8 +261,7 @@ pub fn begin_elsewhere(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started,
     };
-    store.create_run(&record).map_err(Refusal::failure)?;
-    Ok((id, lock))
+    store.begin_run(&record).map_err(Refusal::failure)
 }
 
 /// The plan with a seed of its own where the study leaves it to the run.
@@ -271,7 +275,7 @@ fn seeded(plan: &Plan) -> Plan {
 }
 
 fn now() -> UnixTime {
-    UnixTime(clock::unix_time_ns())
+    UnixTime(wall::unix_time_ns())
 }
 
 /// A run as the analysis wants it; one of which anything is damaged is refused.
@@ -360,8 +364,11 @@ pub fn find(store: &Store, named: Option<&str>) -> Result<RunId, Refusal> {
 pub fn find_unfinished(store: &Store, named: Option<&str>) -> Result<RunId, Refusal> {
     let Some(name) = named else {
         let runs = store.runs().map_err(Refusal::failure)?;
-        let unfinished =
-            |run: &RunSummary| run.state.can_be_resumed() && (run.study_file != LOADS || is_resumable(store, &run.id));
+        let unfinished = |run: &RunSummary| {
+            run.state.can_be_resumed()
+                && (run.study_file != LOADS || is_resumable(store, &run.id))
+                && imported::imported_name(&run.study_file).is_none()
+        };
         return match runs.into_iter().find(unfinished) {
             Some(run) => Ok(run.id),
             None => Err(Refusal::bad_input(match store.live() {
@@ -376,6 +383,9 @@ pub fn find_unfinished(store: &Store, named: Option<&str>) -> Result<RunId, Refu
     match run.map(|run| run.state) {
         Some(RunState::Finished) => {
             Err(Refusal::bad_input(format!("run {id} is finished; `baremark report {id}` shows it")))
+        }
+        _ if run.is_some_and(|run| imported::imported_name(&run.study_file).is_some()) => {
+            Err(Refusal::bad_input(format!("run {id} was imported and cannot be resumed; import its file again")))
         }
         _ if run.is_some_and(|run| run.study_file == LOADS) && !is_resumable(store, &id) => {
             Err(Refusal::bad_input(format!(

@@ -6,12 +6,14 @@
 use crate::commands::import;
 use crate::context::{Context, descriptors_of};
 use crate::exit::Refusal;
+use crate::imported;
 use crate::record;
+use crate::watch::say;
 use baremark_lab::analysis;
 use baremark_lab::comparison::Chosen;
 use baremark_model::document::{Document, FORMAT, FORMER_FORMAT};
 use baremark_model::plan::Treatment;
-use baremark_store::Store;
+use baremark_store::{RunState, Store};
 use std::path::{Path, PathBuf};
 
 /// The side that `text` names.
@@ -56,8 +58,12 @@ fn imported(context: &Context, name: &str) -> Result<Vec<Document>, Refusal> {
     }
     let store = record::open_existing(context)?;
     let runs = store.list().map_err(Refusal::failure)?.runs;
-    let own = runs.iter().rev().filter(|run| import::imported_name(&run.study_file) == Some(name));
-    own.map(|run| stored(&store, run.id.as_str())).collect()
+    let own = runs.iter().rev().filter(|run| imported::imported_name(&run.study_file) == Some(name));
+    let (whole, partial) = own.partition::<Vec<_>, _>(|run| run.state == RunState::Finished);
+    for run in partial {
+        say(format_args!("warning: run {} of '{name}' is left out: {}", run.id, import::INCOMPLETE));
+    }
+    whole.into_iter().map(|run| stored(&store, run.id.as_str())).collect()
 }
 
 fn levels(text: &str) -> Result<Treatment, Refusal> {
@@ -72,6 +78,9 @@ fn levels(text: &str) -> Result<Treatment, Refusal> {
 /// The document of a stored run.
 pub fn stored(store: &Store, name: &str) -> Result<Document, Refusal> {
     let run = record::load(store, &record::find(store, Some(name))?)?;
+    if imported::imported_name(&run.file).is_some() && run.ended.is_none() {
+        return Err(Refusal::bad_input(format!("run {}: {}", run.id, import::INCOMPLETE)));
+    }
     Ok(analysis::document(&run, &descriptors_of(&run)?))
 }
 

@@ -6,6 +6,7 @@ use baremark_model::problem::nearest;
 use baremark_model::published;
 use baremark_model::study::LONGEST_STUDY;
 use baremark_model::units::Bytes;
+use baremark_sys::machine::Recorded;
 use baremark_workloads::stream;
 use std::fs::File;
 use std::io::{self, Read};
@@ -128,6 +129,12 @@ pub fn find(named: &str) -> Result<Source, Refusal> {
     }
 }
 
+/// Has the recorded machine at `path` planned for in place of this one, as long as the result lives.
+pub fn machine(path: &Path) -> Result<Recorded, Refusal> {
+    let wrong = |why| format!("--machine {}: {why}; scripts/record-machine makes one", path.display());
+    Recorded::choose(path).map_err(|why| Refusal::bad_input(wrong(why)))
+}
+
 fn no_study(named: &str) -> Refusal {
     if let Some((_, publication)) = published::all().iter().find(|(name, _)| *name == named) {
         let why = publication.blank.as_deref().unwrap_or("no shipped study measures it");
@@ -150,7 +157,7 @@ impl Here {
     fn now() -> Result<Here, Refusal> {
         let memory = baremark_sys::process::available_memory_bytes()
             .map_err(|why| Refusal::failure(format!("asking how much memory is available: {why}")))?;
-        let cpus = baremark_sys::affinity::allowed_cpus()
+        let cpus = baremark_sys::topology::usable_cpus()
             .map_err(|why| Refusal::failure(format!("asking which CPUs may be used: {why}")))?;
         Ok(Here { memory: Bytes(memory), cpus: cpus.len(), caches: stream::caches().map(Bytes) })
     }
@@ -241,9 +248,9 @@ pub fn toml(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::context::descriptors;
-    use baremark_model::plan::{Limits, Mode, resolve};
+    use baremark_model::plan::{Limits, Mode, Plan, resolve};
     use baremark_model::study;
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     const MIB: u64 = 1 << 20;
     const GIB: u64 = 1 << 30;
@@ -328,6 +335,77 @@ mod tests {
             }
         }
         assert!(odd.is_empty(), "{odd:#?}");
+    }
+
+    /// The arms of the standard study on a machine that lacks these environments and whose sandbox lacks these layers: environments that run, and
+    /// those that do not, in order.
+    fn standard(absent: &[(&str, &str)], lacks: &str) -> (Vec<String>, Vec<String>, Plan) {
+        let parsed = study::parse("standard", SHIPPED[0].text.as_bytes(), &descriptors()).expect("it ships");
+        let owned = |(name, why): &(&str, &str)| ((*name).to_owned(), (*why).to_owned());
+        let found = BTreeMap::from([("lacks".to_owned(), vec![lacks.to_owned()])]);
+        let limits = Limits {
+            cpus: vec![0, 1],
+            memory_available: Bytes(8 * GIB),
+            absent: absent.iter().map(owned).collect(),
+            found: BTreeMap::from([("sandbox".to_owned(), found)]),
+            ..Limits::default()
+        };
+        let plan = resolve("standard", &parsed, &limits, Mode::default()).expect("it is planned");
+        let mut runs: Vec<String> = plan.arms.iter().map(|arm| arm.environment.clone()).collect();
+        let mut misses: Vec<String> = plan.absent.iter().map(|of| of.treatment["environment"].clone()).collect();
+        runs.dedup();
+        misses.dedup();
+        (runs, misses, plan)
+    }
+
+    const DENIED: &str = "/dev/kvm may not be opened: add the user to group kvm";
+
+    #[test]
+    fn the_standard_study_compares_native_with_what_the_machine_lets_it_start() {
+        let kinds = |all: &[String]| all.iter().cloned().collect::<BTreeSet<String>>().into_iter().collect::<Vec<_>>();
+        let of = |absent: &[(&str, &str)], lacks: &str| {
+            let (runs, misses, _) = standard(absent, lacks);
+            (kinds(&runs).join(" "), kinds(&misses).join(" "))
+        };
+        let taken = |runs: &str, misses: &str| (runs.to_owned(), misses.to_owned());
+        // Root with KVM; of the microVM the kernel's page-table work alone is missing.
+        assert_eq!(of(&[], ""), taken("microvm native", "microvm"));
+        // An ordinary user, and a container of an engine's default rights.
+        assert_eq!(of(&[("microvm", DENIED)], ""), taken("native sandbox", "microvm"));
+        assert_eq!(
+            of(&[("microvm", "/dev/kvm does not exist")], "pid (mounting /proc)"),
+            taken("native sandbox", "microvm")
+        );
+        // Another device by the name of /dev/kvm.
+        assert_eq!(of(&[("microvm", "/dev/kvm is not a KVM device")], ""), taken("native sandbox", "microvm"));
+        // User namespaces forbidden: by the filter alone; without one nothing but native is left.
+        assert_eq!(of(&[("microvm", DENIED)], "user (No space left on device)"), taken("native sandbox", "microvm"));
+        assert_eq!(of(&[("microvm", DENIED), ("sandbox", "refused")], ""), taken("native", "microvm sandbox"));
+    }
+
+    #[test]
+    fn what_a_sandbox_lacks_is_in_the_plan_and_every_ratio_is_to_native() {
+        let (.., plan) = standard(&[("microvm", DENIED)], "user (No space left on device)");
+        assert_eq!(plan.environments["sandbox"]["lacks"].to_string(), "user (No space left on device)");
+        let pairs = plan.pairs.iter().filter(|pair| pair.asked);
+        let places: Vec<[&str; 2]> = pairs
+            .map(|pair| [pair.numerator, pair.denominator].map(|arm| plan.arms[arm].environment.as_str()))
+            .collect();
+        assert_eq!(places, [["sandbox", "native"]; 6], "every workload, random access with both page sizes");
+        let (.., plan) = standard(&[], "");
+        assert!(
+            !plan.environments.contains_key("sandbox")
+                && plan.factors.iter().all(|(_, levels)| !levels.contains(&"sandbox".to_owned()))
+        );
+    }
+
+    #[test]
+    fn an_environment_instead_of_one_that_the_study_lacks_is_refused() {
+        let text = SHIPPED[0].text.replace("instead_of = \"microvm\"", "instead_of = \"qemu\"");
+        let parsed = study::parse("standard", text.as_bytes(), &descriptors()).expect("it is read");
+        let limits = Limits { cpus: vec![0, 1], memory_available: Bytes(8 * GIB), ..Limits::default() };
+        let why = resolve("standard", &parsed, &limits, Mode::default()).expect_err("refused").to_string();
+        assert!(why.contains("instead_of = 'qemu' in [environments.sandbox] names no other environment"), "{why}");
     }
 
     #[test]

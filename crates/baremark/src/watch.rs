@@ -6,11 +6,12 @@ use baremark_model::event::Event;
 use baremark_model::plan::Plan;
 use baremark_model::units::Nanos;
 use baremark_report::progress::{self, Lines, Progress};
-use baremark_report::{Color, Style, printable};
+use baremark_report::{Color, Style};
 use baremark_sys::terminal;
-use std::fmt::Display;
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::time::Instant;
+
+pub use crate::message::say;
 
 /// A reader of events that prints.
 pub struct Watch {
@@ -59,12 +60,6 @@ impl Watch {
             drop(write!(stderr(), "\r\x1b[K"));
         }
     }
-}
-
-/// Prints a message on standard error. Control characters in it, which may come from a study file or another program, are
-/// shown and not obeyed. A terminal or pipe that is gone ends nothing, and least of all in a panic.
-pub fn say(text: impl Display) {
-    drop(writeln!(stderr(), "{}", printable(&text.to_string(), Color::Never)));
 }
 
 /// Whether standard error is a terminal on which a line can be written over.

@@ -3,19 +3,21 @@
 use flate2::bufread::GzDecoder;
 use flate2::{Compression, GzBuilder};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{Read, Write};
+use std::io::{BufRead, Read, Write};
 
 /// The name and version of the format.
 pub const FORMAT: &str = "baremark-bundle/1";
 /// The files of a bundle, in this order; the first is the manifest.
 pub const NAMES: [&str; 6] = ["bundle.json", "rederive.py", "run.json", "trials.json", "result.json", "report.txt"];
-/// Most bytes of each file, in the order of [`NAMES`].
-pub const MOST_BYTES: [u64; 6] = [64 << 10, 64 << 10, 32 << 20, 256 << 20, 64 << 20, 8 << 20];
+/// Most bytes of each file, in the order of [`NAMES`]: all of them are in memory at once.
+pub const MOST_BYTES: [u64; 6] = [64 << 10, 64 << 10, 8 << 20, 48 << 20, 8 << 20, 2 << 20];
 /// Most bytes of the compressed bundle.
-const MOST_COMPRESSED: usize = 256 << 20;
+pub const MOST_COMPRESSED: u64 = 64 << 20;
+/// What the values of bundle.json may take in memory.
+const MANIFEST_MEMORY: u64 = 1 << 20;
 /// The time in every header: the same run gives the same bytes.
 pub const CREATED: u64 = 0;
 const BLOCK: usize = 512;
@@ -33,6 +35,8 @@ pub struct Manifest {
 /// The files of a bundle but for its manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bundle {
+    /// The script that derives the printed numbers again: [`crate::REDERIVE`], or that of a stranger.
+    pub script: Vec<u8>,
     /// The run without its trials, as JSON.
     pub run: Vec<u8>,
     /// Its trials, as a JSON array.
@@ -76,7 +80,7 @@ pub enum BundleError {
 /// # Errors
 /// When a file is larger than a reader would take.
 pub fn pack(bundle: &Bundle) -> Result<Vec<u8>, BundleError> {
-    let files: [&[u8]; 5] = [crate::REDERIVE.as_bytes(), &bundle.run, &bundle.trials, &bundle.result, &bundle.report];
+    let files: [&[u8]; 5] = [&bundle.script, &bundle.run, &bundle.trials, &bundle.result, &bundle.report];
     let sha256 = NAMES[1..].iter().zip(files).map(|(name, bytes)| ((*name).to_owned(), digest(bytes))).collect();
     let manifest = Manifest { format: FORMAT.to_owned(), sha256 };
     let manifest = serde_json::to_vec_pretty(&manifest).map_err(BundleError::Manifest)?;
@@ -95,15 +99,12 @@ pub fn pack(bundle: &Bundle) -> Result<Vec<u8>, BundleError> {
     gzip.write_all(&tar).and_then(|()| gzip.finish()).map_err(BundleError::Gzip)
 }
 
-/// The files of a bundle that a stranger may have made.
+/// The files of a bundle that a stranger may have made. It is read as it is unpacked, up to [`MOST_COMPRESSED`].
 ///
 /// # Errors
 /// For everything that [`pack`] would not have written.
-pub fn unpack(bytes: &[u8]) -> Result<Bundle, BundleError> {
-    if bytes.len() > MOST_COMPRESSED {
-        return Err(BundleError::TooLarge { what: "the bundle".to_owned(), most: MOST_COMPRESSED as u64 });
-    }
-    let mut gzip = GzDecoder::new(bytes);
+pub fn unpack(from: impl BufRead) -> Result<Bundle, BundleError> {
+    let mut gzip = GzDecoder::new(from.take(MOST_COMPRESSED));
     let mut files = Vec::new();
     for (name, most) in NAMES.iter().zip(MOST_BYTES) {
         files.push(file(&mut gzip, name, most)?);
@@ -111,7 +112,9 @@ pub fn unpack(bytes: &[u8]) -> Result<Bundle, BundleError> {
     let end = exactly(&mut gzip, 2 * BLOCK as u64)?;
     let mut more = [0];
     let after = gzip.read(&mut more).map_err(BundleError::Gzip)?;
-    if end.iter().any(|byte| *byte != 0) || after > 0 || !gzip.into_inner().is_empty() {
+    let mut rest = gzip.into_inner();
+    let trailing = !rest.fill_buf().map_err(BundleError::Gzip)?.is_empty() || rest.limit() == 0;
+    if end.iter().any(|byte| *byte != 0) || after > 0 || trailing {
         return Err(BundleError::Archive("there is more after the last file".to_owned()));
     }
     checked(files)
@@ -121,7 +124,7 @@ fn checked(files: Vec<Vec<u8>>) -> Result<Bundle, BundleError> {
     let Ok([manifest, script, run, trials, result, report]) = <[Vec<u8>; 6]>::try_from(files) else {
         return Err(BundleError::Archive("a file is missing".to_owned()));
     };
-    let manifest: Manifest = serde_json::from_slice(&manifest).map_err(BundleError::Manifest)?;
+    let manifest: Manifest = baremark_json::read(&manifest, MANIFEST_MEMORY).map_err(BundleError::Manifest)?;
     if manifest.format != FORMAT {
         return Err(BundleError::Format(manifest.format.escape_debug().take(80).collect()));
     }
@@ -133,7 +136,7 @@ fn checked(files: Vec<Vec<u8>>) -> Result<Bundle, BundleError> {
             return Err(BundleError::Changed((*name).to_owned()));
         }
     }
-    Ok(Bundle { run, trials, result, report })
+    Ok(Bundle { script, run, trials, result, report })
 }
 
 /// The next file, whose header must be the one that [`pack`] writes for a file of its name and size.
@@ -190,9 +193,28 @@ fn size_in(header: &[u8]) -> Option<u64> {
 /// SHA-256 in hexadecimal digits.
 #[must_use]
 pub fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {
-        // A `String` takes whatever is written to it.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    let mut digest = Digest::default();
+    digest.add(bytes);
+    digest.hex()
+}
+
+/// The SHA-256 of what comes in pieces.
+#[derive(Debug, Default)]
+pub struct Digest(Sha256);
+
+impl Digest {
+    /// Adds a piece.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// In hexadecimal digits.
+    #[must_use]
+    pub fn hex(self) -> String {
+        self.0.finalize().iter().fold(String::new(), |mut text, byte| {
+            // A `String` takes whatever is written to it.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
 }

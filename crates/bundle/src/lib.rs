@@ -10,9 +10,13 @@
 
 mod archive;
 mod differences;
+mod keys;
 mod redact;
+mod study;
 
-pub use archive::{Bundle, BundleError, CREATED, FORMAT, MOST_BYTES, Manifest, NAMES, digest, pack, unpack};
+pub use archive::{
+    Bundle, BundleError, CREATED, Digest, FORMAT, MOST_BYTES, MOST_COMPRESSED, Manifest, NAMES, digest, pack, unpack,
+};
 pub use differences::{MOST_NAMED, differences};
 pub use redact::{Redactor, secrets_in};
 

@@ -1,19 +1,17 @@
 //! Removing what identifies a machine and its user, in a way that keeps a run's parts fitting to each other.
 //!
+//! Texts leave by one list of keys ([`may_leave`]): those of words of baremark's own, and those of texts, from which names, addresses and
+//! paths are removed. A text under any other key is replaced, so that a key that nobody thought of gives nothing away. Numbers leave.
+//!
 //! The same text becomes the same word everywhere, and different ones become different words, so that two treatments that differ in a path
 //! still differ. Paths below /dev, /proc and /sys are the same on all machines and stay. Names that a user gave to treatments and
 //! metrics are what a report is about and stay, too, unless they are one of the removed words.
 
+use crate::keys::{DOCUMENT, ENVIRONMENTS, Leave, NAMES, TABLES, VARIABLES, may_leave};
+use crate::study;
 use regex_lite::{Captures, Regex};
 use serde_json::Value;
-use std::collections::BTreeMap;
-
-/// Keys whose values a run is not needed for: the kernel's command line names disks.
-const EMPTIED: &[&str] = &["command_line", "hostname"];
-/// The key whose value is a table of environment variables where it is a table; it is a factor's level where it is text.
-const VARIABLES: &str = "environment";
-/// Settings of environments whose values name machines, accounts and files, as documents and studies spell them.
-const SETTINGS: &[&str] = &["host", "config", "identity", "partition", "hostfile", "folder", "address"];
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Removes names, addresses, paths and environment variables.
 #[derive(Debug)]
@@ -21,7 +19,9 @@ pub struct Redactor {
     words: Vec<Regex>,
     patterns: Vec<(&'static str, Regex)>,
     given: BTreeMap<String, String>,
-    counts: BTreeMap<&'static str, usize>,
+    counts: BTreeMap<String, usize>,
+    /// Texts of documents that have left: those of a study may leave as well.
+    left: BTreeSet<String>,
 }
 
 impl Redactor {
@@ -40,6 +40,7 @@ impl Redactor {
             patterns: PATTERNS.into_iter().filter_map(known).collect(),
             given: BTreeMap::new(),
             counts: BTreeMap::new(),
+            left: BTreeSet::new(),
         }
     }
 
@@ -67,24 +68,22 @@ impl Redactor {
         text
     }
 
-    /// A study's text: as any text, without the lines of its environment variables.
+    /// A study's text, after the documents that were made of it: without its comments and the variables of programs, and of its strings those
+    /// that are in the documents, or have a key under which texts leave.
     pub fn study(&mut self, text: &str) -> String {
-        let mut inside = false;
-        let mut lines = Vec::new();
-        for line in text.lines() {
-            let typed = line.trim();
-            if typed.starts_with('[') {
-                inside = typed.starts_with("[command.environment");
-            }
-            let assigned =
-                typed.strip_prefix("environment").map(str::trim_start).and_then(|rest| rest.strip_prefix('='));
-            let inline = assigned.is_some_and(|value| value.trim_start().starts_with('{'));
-            if inline || (inside && !typed.starts_with('[')) {
-                continue;
-            }
-            lines.push(self.text(line));
+        study::rewritten(text, &mut |key, string| self.of_study(key, string))
+    }
+
+    /// A string of a study; one that is in the documents becomes the same there.
+    fn of_study(&mut self, key: &str, string: &str) -> String {
+        match may_leave(key) {
+            _ if string.is_empty() || is_quantity(string) => string.to_owned(),
+            _ if self.left.contains(string) => self.text(string),
+            _ if self.given.contains_key(string) => self.word(key, string),
+            Leave::Word => string.to_owned(),
+            Leave::Text => self.text(string),
+            Leave::Never => self.word(key, string),
         }
-        lines.join("\n") + "\n"
     }
 
     fn replaced(&mut self, pattern: &Regex, text: &str, name: &'static str) -> String {
@@ -100,11 +99,12 @@ impl Redactor {
     }
 
     /// The replacement of `secret`, the same each time.
-    fn word(&mut self, name: &'static str, secret: &str) -> String {
+    fn word(&mut self, name: &str, secret: &str) -> String {
         if let Some(word) = self.given.get(secret) {
             return word.clone();
         }
-        let count = self.counts.entry(name).or_default();
+        let name: String = name.chars().filter(|c| c.is_ascii_lowercase() || *c == '_').collect();
+        let count = self.counts.entry(name.clone()).or_default();
         *count += 1;
         let word = format!("removed-{name}-{count}");
         self.given.insert(secret.to_owned(), word.clone());
@@ -113,16 +113,18 @@ impl Redactor {
 
     /// A document without what identifies, in its texts and in its keys.
     pub fn value(&mut self, value: &mut Value) {
+        self.part(value, Place { key: "", leave: Leave::Never, within: Within::Record });
+    }
+
+    fn part(&mut self, value: &mut Value, place: Place<'_>) {
         match value {
-            Value::String(text) => *text = self.text(text),
-            Value::Array(values) => values.iter_mut().for_each(|value| self.value(value)),
+            Value::String(text) => *text = self.leaf(text, place),
+            Value::Array(values) => values.iter_mut().for_each(|value| self.part(value, place)),
             Value::Object(fields) => {
-                let old = std::mem::take(fields);
-                for (key, mut value) in old {
+                for (key, mut value) in std::mem::take(fields) {
                     match &mut value {
-                        emptied if EMPTIED.contains(&key.as_str()) => *emptied = Value::Null,
                         Value::Object(variables) if key == VARIABLES => variables.clear(),
-                        other => self.value(other),
+                        other => self.part(other, place.below(&key)),
                     }
                     fields.insert(self.recognized(&key), value);
                 }
@@ -130,11 +132,68 @@ impl Redactor {
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
+
+    fn leaf(&mut self, text: &str, place: Place<'_>) -> String {
+        match place.leave {
+            Leave::Never if text.is_empty() || text.starts_with("removed-") => return text.to_owned(),
+            Leave::Never => return self.word(place.key, text),
+            Leave::Word | Leave::Text => drop(self.left.insert(text.to_owned())),
+        }
+        if place.leave == Leave::Word { text.to_owned() } else { self.text(text) }
+    }
 }
+
+/// Where in a document a value is.
+#[derive(Clone, Copy)]
+struct Place<'k> {
+    /// The key of the value, or of the parameter whose value it is.
+    key: &'k str,
+    leave: Leave,
+    within: Within,
+}
+
+/// Whose the keys are.
+#[derive(Clone, Copy, PartialEq)]
+enum Within {
+    /// Baremark's.
+    Record,
+    /// Names that a user or a kernel gave.
+    Table,
+    /// Those of a workload's detailed document.
+    Document,
+}
+
+impl<'k> Place<'k> {
+    /// The place of the value under `key`.
+    fn below(self, key: &'k str) -> Place<'k> {
+        let of = |leave, within| Place { key, leave, within };
+        match (self.within, key) {
+            // How the value of a parameter is written: whether it leaves is said by the parameter's key, unless it is one of its words.
+            (Within::Record, "text" | "words" | "literal") => self,
+            (Within::Table, _) => of(Leave::Text, Within::Table),
+            (_, DOCUMENT) => of(Leave::Text, Within::Document),
+            (Within::Document, key) if NAMES.contains(&key) => of(Leave::Never, Within::Document),
+            (Within::Document, _) => of(self.leave, Within::Document),
+            (Within::Record, key) if TABLES.contains(&key) => of(Leave::Text, Within::Table),
+            (Within::Record, key) => of(may_leave(key), Within::Record),
+        }
+    }
+}
+
+/// Whether a text is a number with a unit, which a study writes in quotation marks.
+fn is_quantity(text: &str) -> bool {
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').trim_start();
+    text.starts_with(|c: char| c.is_ascii_digit())
+        && unit.len() <= 3
+        && unit.chars().all(|c| c.is_ascii_alphabetic() || c == '%')
+}
+
+/// Names of accounts, namespaces and contexts that identify nobody, and are words of other texts as well.
+const EVERYBODYS: &[&str] = &["root", "default", "native", "localhost"];
 
 /// Whether a word can be removed without taking numbers and single letters of other texts with it.
 fn is_word(word: &str) -> bool {
-    word.chars().count() > 1 && word.chars().any(char::is_alphabetic) && word != "root"
+    word.chars().count() > 1 && word.chars().any(char::is_alphabetic) && !EVERYBODYS.contains(&word)
 }
 
 /// What is recognized: a character before, the secret, a character after.
@@ -173,25 +232,30 @@ fn literal(word: &str) -> String {
         .collect()
 }
 
-/// Texts in a run's document that name machines, accounts and files: settings of environments, the name of the machine.
+/// Texts in a run's document that name machines, accounts and files: settings of environments that do not leave, and names of
+/// machines. They are removed from other texts, too.
 #[must_use]
 pub fn secrets_in(value: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    look(value, &mut found);
+    look(value, false, &mut found);
     found.sort();
     found.dedup();
     found
 }
 
-fn look(value: &Value, found: &mut Vec<String>) {
+fn look(value: &Value, settings: bool, found: &mut Vec<String>) {
     match value {
-        Value::Array(values) => values.iter().for_each(|value| look(value, found)),
+        Value::Array(values) => values.iter().for_each(|value| look(value, settings, found)),
         Value::Object(fields) => {
             for (key, value) in fields {
+                let names = ["host", "hostname"].contains(&key.as_str());
                 match value {
                     Value::Object(_) if key == VARIABLES => {}
-                    value if SETTINGS.contains(&key.as_str()) || key == "hostname" => texts(value, found),
-                    other => look(other, found),
+                    Value::Object(environments) if key == ENVIRONMENTS => {
+                        environments.values().for_each(|value| look(value, true, found));
+                    }
+                    value if names || (settings && may_leave(key) == Leave::Never) => texts(value, found),
+                    other => look(other, settings, found),
                 }
             }
         }
@@ -199,7 +263,7 @@ fn look(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Every text below `value`; those with an account or a domain in them, in parts too.
+/// Every text below `value` but for words of a parameter; those with an account or a domain in them, in parts too.
 fn texts(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::String(text) => {
@@ -207,7 +271,10 @@ fn texts(value: &Value, found: &mut Vec<String>) {
             found.push(text.clone());
         }
         Value::Array(values) => values.iter().for_each(|value| texts(value, found)),
-        Value::Object(fields) => fields.values().for_each(|value| texts(value, found)),
+        Value::Object(fields) => {
+            let leaves = |key: &&String| may_leave(key) != Leave::Word;
+            fields.keys().filter(leaves).for_each(|key| texts(&fields[key], found));
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
@@ -252,23 +319,64 @@ mod tests {
         assert_eq!(
             value,
             serde_json::json!({
-                "lab7": { "hostname": null, "command_line": null, "n": 1.25 },
+                "lab7": { "hostname": "removed-name-1", "command_line": "removed-command_line-1", "n": 1.25 },
                 "arms": [{ "environment": "native", "argv": ["removed-path-1", "removed-name-1"] }],
                 "program": { "environment": {} },
             })
         );
     }
 
+    /// Before, settings of Kubernetes left, since nobody had put them on the list of what must not.
     #[test]
-    fn a_study_loses_its_variables_and_keeps_its_factor() {
-        let text = "[factors]\nenvironment = [\"native\"]\n[command.environment]\nTOKEN = \"s\"\n[design]\nseed = 1\nenvironment = { A = \"b\" }\n";
-        let expected = "[factors]\nenvironment = [\"native\"]\n[command.environment]\n[design]\nseed = 1\n";
-        assert_eq!(Redactor::new(&[]).study(text), expected);
+    fn a_new_key_gives_nothing_away() {
+        let mut value = serde_json::json!({
+            "environments": { "pods": {
+                "context": { "text": "prod-eu" }, "namespace": { "text": "payments" }, "node": { "text": "ip-7" },
+                "image": { "text": "registry.example/secret" }, "a_new_key": { "text": "hidden" },
+                "labels": { "words": ["team=blue", "tier=gold"] }, "pull": { "choice": "always" }, "count": { "count": 3 },
+            } },
+            "a_new_key": ["hidden", { "another": "hidden too" }],
+            "title": "payments on prod-eu",
+            "notes": { "cgroup": "v2", "node": "7" },
+            "document": { "url": "http://x/", "mode": "open", "list": [{ "user": "maria", "phase": "hold" }] },
+        });
+        let secrets = secrets_in(&value);
+        assert!(
+            ["prod-eu", "payments", "ip-7", "hidden", "team=blue"].iter().all(|of| secrets.contains(&(*of).to_owned()))
+        );
+        Redactor::new(&secrets).value(&mut value);
+        let text = value.to_string();
+        for secret in ["prod-eu", "payments", "ip-7", "registry", "hidden", "blue", "gold", "maria", "http:"] {
+            assert!(!text.contains(secret), "{secret} is in {text}");
+        }
+        let settings = &value["environments"]["pods"];
+        assert_eq!((&settings["pull"]["choice"], &settings["count"]["count"]), (&"always".into(), &3.into()));
+        assert_eq!(settings["a_new_key"]["text"], value["a_new_key"][0], "the same text is the same word");
+        assert_ne!(settings["labels"]["words"][0], settings["labels"]["words"][1], "different ones stay different");
+        assert_eq!((&value["notes"]["cgroup"], &value["document"]["mode"]), (&"v2".into(), &"open".into()));
+        assert_eq!(value["document"]["list"][0]["phase"], "hold");
+    }
+
+    #[test]
+    fn a_study_loses_variables_and_comments_and_keeps_what_the_plan_keeps() {
+        let text = "# by maria\n[factors] # mine\nenvironment = [\"native\"]\n[command.environment]\nTOKEN = \"s\"\nMORE = \"\"\"\n[x]\n\"\"\"\n\
+                    [design]\nphase = \"10 ms\"\nenvironment = { A = \"b\" }\n[environments.pods]\nnamespace = 'payments' # of ours\n\
+                    pull = \"always\"\nnew = \"\"\"a # b\nc\"\"\"\nargv = [\"sh\", \"/home/m/#1\", \"say \\\"x\\\"\"]\n";
+        let mut redactor = Redactor::new(&[]);
+        let mut plan = serde_json::json!({ "namespace": "payments", "pull": { "choice": "always" }, "argv": ["sh", "/home/m/#1"] });
+        redactor.value(&mut plan);
+        let expected = "\n[factors] \nenvironment = [\"native\"]\n[command.environment]\n[design]\nphase = \"10 ms\"\n\
+                        [environments.pods]\nnamespace = \"removed-namespace-1\" \npull = \"always\"\nnew = \"removed-new-1\"\n\
+                        argv = [\"sh\", \"removed-path-1\", \"say \\\"x\\\"\"]\n";
+        assert_eq!(redactor.study(text), expected);
     }
 
     #[test]
     fn settings_that_name_machines_are_secrets() {
-        let value = serde_json::json!({ "far": { "host": { "text": "maria@lab7" }, "port": 22 }, "hostname": "here" });
+        let value = serde_json::json!({
+            "environments": { "far": { "host": { "text": "maria@lab7" }, "port": { "count": 22 }, "kind": { "choice": "ssh" } } },
+            "machine": { "hostname": "here" },
+        });
         assert_eq!(secrets_in(&value), ["here", "lab7", "maria", "maria@lab7"]);
     }
 }

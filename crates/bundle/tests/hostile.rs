@@ -1,7 +1,7 @@
 //! Bundles of strangers: changed, cut off, too large, and made to harm whoever reads them.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use baremark_bundle::{Bundle, BundleError, MOST_BYTES, NAMES, pack, unpack};
+use baremark_bundle::{Bundle, BundleError, MOST_BYTES, MOST_COMPRESSED, NAMES, REDERIVE, pack};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -11,11 +11,16 @@ use std::io::{Read, Write};
 fn bundle() -> Bundle {
     let text = |text: &str| text.as_bytes().to_vec();
     Bundle {
+        script: REDERIVE.as_bytes().to_vec(),
         run: text("{\"id\":\"r1\"}"),
         trials: text("[{\"value\":1.25}]"),
         result: text("{\"ratio\":0.95}"),
         report: text("0.95\n"),
     }
+}
+
+fn unpack(bytes: &[u8]) -> Result<Bundle, BundleError> {
+    baremark_bundle::unpack(bytes)
 }
 
 fn tar_of(packed: &[u8]) -> Vec<u8> {
@@ -108,7 +113,7 @@ fn claimed_sizes_take_no_memory() {
         unpack(&gzip(&changed)).unwrap_err()
     };
     assert!(matches!(claim("77777777777"), BundleError::TooLarge { most, .. } if most == MOST_BYTES[3]));
-    assert!(matches!(claim("01777777777"), BundleError::Archive(why) if why.contains("too early")));
+    assert!(matches!(claim("00277777777"), BundleError::Archive(why) if why.contains("too early")));
     assert!(matches!(claim("-0000000001"), BundleError::Archive(_)));
 }
 
@@ -135,6 +140,26 @@ fn nothing_follows_the_end() {
     assert!(refused(&[&tar[..], &[0; 512]].concat()).contains("more after"));
     assert!(unpack(&[&packed[..], b"x"].concat()).unwrap_err().to_string().contains("more after"));
     assert!(unpack(&[&packed[..], &packed[..]].concat()).unwrap_err().to_string().contains("more after"));
+}
+
+/// All files together are what reading a bundle holds in memory: before, 360 MiB and the compressed file.
+#[test]
+fn the_files_of_a_bundle_fit_into_a_quarter_of_the_memory_that_verifying_may_take() {
+    assert!(MOST_BYTES.iter().sum::<u64>() <= 68 << 20, "{MOST_BYTES:?}");
+    // Blocks of nothing, which have no end: what is read of them is limited.
+    let mut empty = GzEncoder::new(Vec::new(), Compression::none());
+    empty.flush().unwrap();
+    let head = empty.get_ref().clone();
+    let nothing = [0x00, 0x00, 0x00, 0xff, 0xff].into_iter().cycle();
+    let endless: Vec<u8> =
+        head.into_iter().chain(nothing).take(usize::try_from(MOST_COMPRESSED).unwrap() + 5).collect();
+    assert!(matches!(unpack(&endless).unwrap_err(), BundleError::Gzip(_) | BundleError::Archive(_)));
+}
+
+#[test]
+fn a_stranger_s_script_is_given_as_it_is() {
+    let strange = Bundle { script: b"import os".to_vec(), ..bundle() };
+    assert_eq!(unpack(&pack(&strange).unwrap()).unwrap().script, b"import os");
 }
 
 #[test]

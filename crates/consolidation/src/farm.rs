@@ -92,11 +92,6 @@ impl Drop for Farm {
     }
 }
 
-/// Removes the folders of farms whose process was killed.
-pub fn remove_orphans() {
-    drop(PrivateFolder::orphans(&std::env::temp_dir(), PREFIX));
-}
-
 impl Farm {
     /// A farm without servers.
     ///
@@ -104,7 +99,7 @@ impl Farm {
     /// What is missing, in words.
     pub fn new(journal: &Journal, layout: Layout) -> Result<Farm, String> {
         let parent = std::env::temp_dir();
-        remove_orphans();
+        drop(PrivateFolder::orphans(&parent, PREFIX));
         let folder = PrivateFolder::create(&parent, PREFIX)
             .map_err(|why| format!("making a folder under {}: {why}", parent.display()))?;
         content::write(folder.path()).map_err(|why| format!("writing the files to be served: {why}"))?;

@@ -8,6 +8,7 @@ use baremark_model::arm::{PageSize, ResolvedArm};
 use baremark_model::command::{DURATION, RAMP_DOWN, TIMEOUT, WARM_UP};
 use baremark_model::descriptor::{Default, Descriptor, Value};
 use baremark_model::knob::Misfit;
+use baremark_model::literal::quoted;
 use baremark_model::problem::nearest;
 use baremark_model::units::Nanos;
 use std::collections::BTreeMap;
@@ -83,6 +84,31 @@ pub fn of(arm: &ResolvedArm) -> Result<Vec<Member>, (String, Misfit)> {
     all.into_iter()
         .map(|(name, keys)| member(name, keys).map_err(|(key, why)| (format!("{PREFIX}{name}.{key}"), why)))
         .collect()
+}
+
+/// Hands the texts among the parameters of each member that runs `workload` to `settle`, and keeps those that it adds: what a member names on
+/// this machine is read here, where its study is planned.
+///
+/// # Errors
+/// The first of `settle`, with the member's name.
+pub fn settle(
+    arm: &mut ResolvedArm,
+    workload: &str,
+    settle: impl Fn(&mut BTreeMap<String, Value>) -> Result<(), Misfit>,
+) -> Result<(), Misfit> {
+    let members = of(arm).map_err(|(_, misfit)| misfit)?;
+    for member in members.iter().filter(|member| member.workload == workload) {
+        let text = |(key, literal): (&String, &String)| Some((key.clone(), Value::Text(unquoted(literal)?)));
+        let mut texts: BTreeMap<String, Value> = member.parameters.iter().filter_map(text).collect();
+        settle(&mut texts).map_err(|why| Misfit::new(format!("member '{}': {}", member.name, why.what), why.remedy))?;
+        let added = texts.into_iter().filter(|(key, _)| !member.parameters.contains_key(key));
+        for (key, value) in added {
+            if let Value::Text(text) = value {
+                arm.parameters.insert(format!("{PREFIX}{}.{key}", member.name), Value::Literal(quoted(&text)));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn member(name: &str, mut keys: BTreeMap<String, String>) -> Result<Member, (String, Misfit)> {
@@ -240,6 +266,23 @@ mod tests {
         );
         assert_eq!(arm.parameters[RAMP_DOWN], Value::TimeNs(Nanos(5)));
         assert_eq!(arm.parameters["most"], Value::Count(512), "a default");
+    }
+
+    #[test]
+    fn what_a_member_names_on_this_machine_is_read_where_the_study_is_planned() {
+        let mut arm = arm(&WEB);
+        let text = "two \"lines\"\n\\ and a tab\t\u{7f}";
+        let read = |parameters: &mut BTreeMap<String, Value>| {
+            assert_eq!(parameters.keys().collect::<Vec<_>>(), [""; 0], "numbers are left out");
+            parameters.insert("job_text".to_owned(), Value::Text(text.to_owned()));
+            Ok(())
+        };
+        settle(&mut arm, "web-farm", read).expect("settled");
+        let members = of(&arm).expect("members");
+        assert_eq!(unquoted(&members[0].parameters["job_text"]).as_deref(), Some(text));
+        settle(&mut arm, "block", |_| panic!("no member is of this workload")).expect("nothing to do");
+        let why = settle(&mut arm, "web-farm", |_| Err(Misfit::new("no file", "name one"))).expect_err("it fails");
+        assert_eq!(why.to_string(), "member 'web': no file; name one");
     }
 
     #[test]

@@ -31,7 +31,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// The kind as typed, and the name of the study's section.
-const KIND: &str = "tile";
+pub const KIND: &str = "tile";
 const SECOND: u64 = 1_000_000_000;
 /// A number of tiles whose limits fail is measured so many times before it counts as too many.
 const ATTEMPTS: usize = 2;
@@ -144,6 +144,21 @@ fn check_section(_: &str, text: &str) -> Vec<Problem> {
     wrong.collect()
 }
 
+fn phases(of: Parameters<'_>) -> Result<Phases, Misfit> {
+    Ok(Phases { warm_up: of.get(WARM_UP)?, steady: of.get(DURATION)?, ramp_down: of.get(RAMP_DOWN)? })
+}
+
+/// The arms of those members of a tile that run this workload.
+///
+/// # Errors
+/// A member that cannot be.
+pub fn arms_of(arm: &ResolvedArm, workload: &'static Descriptor) -> Result<Vec<ResolvedArm>, Misfit> {
+    let phases = phases(Parameters::of(arm, &PARAMETERS))?;
+    let members = members::of(arm).map_err(|(_, misfit)| misfit)?;
+    let own = members.iter().filter(|member| member.workload == workload.kind);
+    own.map(|member| member.arm(workload, phases, arm.ranks)).collect()
+}
+
 fn check_arm(arm: &ResolvedArm) -> Vec<(String, Misfit)> {
     members::of(arm).err().into_iter().collect()
 }
@@ -180,7 +195,7 @@ impl Job for Tile {
 
     fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let of = Parameters::of(arm, &PARAMETERS);
-        let phases = Phases { warm_up: of.get(WARM_UP)?, steady: of.get(DURATION)?, ramp_down: of.get(RAMP_DOWN)? };
+        let phases = phases(of)?;
         let members = members::of(arm).map_err(|(key, misfit)| JobError::failed(format!("{key}: {misfit}")))?;
         let runnable = |member: Member| -> Result<Runnable, JobError> {
             let found = (self.find)(&member.workload).filter(|_| member.workload != KIND);

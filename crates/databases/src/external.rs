@@ -7,6 +7,7 @@ use crate::database::{Connection, Failure, Isolation, Rows};
 use crate::endpoint::{Endpoint, Login};
 use crate::kind::Kind;
 use baremark_load::url;
+use baremark_sys::secrets;
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -46,7 +47,7 @@ impl Source {
         let (place, text) = match self {
             Source::Environment(name) => {
                 let missing = || Failure::other(format!("the variable {name} is not set; {EXAMPLE}"));
-                (name.clone(), std::env::var(name).ok().ok_or_else(missing)?)
+                (name.clone(), secrets::get(name).ok_or_else(missing)?)
             }
             Source::File(path) => {
                 let place = path.display().to_string();

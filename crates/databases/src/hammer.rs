@@ -161,10 +161,13 @@ fn mix(text: &str) -> Result<[usize; 4], Misfit> {
     }
 }
 
+/// The texts that decide its data.
+const SOURCES: &[&str] = &[include_str!("hammer.rs")];
+
 /// What its data takes; `None` of an arm that cannot be.
 pub(crate) fn data(arm: &ResolvedArm) -> Option<Data> {
     let Settings { common, rows, .. } = Settings::of(arm).ok()?;
-    Some(Data::of(name(rows), bytes(rows), &common))
+    Some(Data::of(name(rows), bytes(rows), SOURCES, &common))
 }
 
 fn name(rows: i64) -> String {
@@ -245,6 +248,10 @@ impl Workload for Nails {
 
     fn bytes(&self) -> u64 {
         bytes(self.rows)
+    }
+
+    fn sources(&self) -> &'static [&'static str] {
+        SOURCES
     }
 
     fn operations(&self) -> &'static [&'static str] {

@@ -14,6 +14,7 @@ pub mod engine;
 mod equal_utilization;
 mod error;
 pub mod external;
+mod folders;
 pub mod hammer;
 mod http;
 mod interface;

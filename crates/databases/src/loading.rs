@@ -2,7 +2,7 @@
 
 use crate::database::{Access, Cell, Connection, Database, Dialect, Failure, Param, Rows};
 use baremark_model::loading::Loading;
-use baremark_sys::clock;
+use baremark_sys::wall;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
@@ -226,7 +226,7 @@ static STEPPED_MS: AtomicI64 = AtomicI64::new(0);
 /// Now, in ms of 1970. Dates in the database come from here; whatever is measured comes from the monotonic clock.
 #[must_use]
 pub fn now_ms() -> i64 {
-    let now = i64::try_from(clock::unix_time_ns() / 1_000_000).unwrap_or(i64::MAX);
+    let now = i64::try_from(wall::unix_time_ns() / 1_000_000).unwrap_or(i64::MAX);
     now.saturating_add(STEPPED_MS.load(Ordering::Relaxed))
 }
 

@@ -9,7 +9,7 @@ use baremark_delay::Overhead;
 use baremark_disks::layout::{DiskCounts, Mirror};
 use baremark_disks::nbd::Replica;
 use baremark_sys::mounts::Mounted;
-use std::fs;
+use baremark_sys::private_folder::directory::Directory;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -47,7 +47,10 @@ impl Mirrored {
             move |source| ServerError::Io { path, source }
         };
         for folder in [&at, data] {
-            fs::create_dir_all(folder).map_err(failed(folder))?;
+            match Directory::make_new(folder) {
+                Err(why) if why.kind() != io::ErrorKind::AlreadyExists => return Err(failed(folder)(why)),
+                _ => {}
+            }
         }
         let whole = Mounted::device(mirror.path(), kind, &at).map_err(failed(&at))?;
         let inside = at.join("data");

@@ -3,6 +3,7 @@
 use crate::database::Isolation;
 use crate::engine::{Drive, Load};
 use crate::external::Source;
+use crate::folders::Folders;
 use crate::kind::Kind as DatabaseKind;
 use crate::server::{Network, Setup};
 use baremark_model::arm::ResolvedArm;
@@ -14,8 +15,6 @@ use baremark_services::service::Service;
 use std::path::PathBuf;
 
 const SECOND: u64 = 1_000_000_000;
-/// Where data is if the study does not say it.
-const USUAL_DATA: &str = "/var/tmp/baremark-databases";
 
 /// Which database.
 pub(crate) const DATABASE: Knob = Knob::new(
@@ -133,8 +132,8 @@ const URL: Knob = Knob::new(
 const DATA: Knob = Knob::new(
     "data",
     Kind::Text,
-    Default::Derived(USUAL_DATA),
-    "folder of loaded data, which is kept for later runs, and of running databases",
+    Default::Derived("the user's data folder, and /var/tmp"),
+    "folder of loaded data, which is kept for later runs, and of running databases; it must be the user's own, and no one else may write it",
 );
 
 /// Pipelining.
@@ -198,7 +197,7 @@ pub(crate) struct Common {
     /// The load, without its seed and CPUs.
     pub load: Load,
     /// Where data is.
-    pub root: PathBuf,
+    pub folders: Folders,
     /// The CPU utilization at which throughput is interpolated, in percent.
     pub utilization: Option<u64>,
 }
@@ -235,9 +234,9 @@ impl Common {
         let drive = rate.map_or(Drive::Closed, |rate| Drive::Open { rate: rate as f64, poisson });
         let (warm_up, duration, ramp_down) = (WARM.get(arm)?, TIME.get(arm)?, RAMP_DOWN.get(arm)?);
         let load = Load { drive, warm_up, duration, ramp_down, seed: 0, cpus: Vec::new() };
-        let root = match DATA.find::<PathBuf>(arm)? {
-            None => PathBuf::from(USUAL_DATA),
-            Some(path) if path.is_absolute() => path,
+        let folders = match DATA.find::<PathBuf>(arm)? {
+            None => Folders::usual(),
+            Some(path) if path.is_absolute() => Folders::named(path),
             Some(path) => {
                 let what = format!("data: {} must be an absolute path", path.display());
                 return Err(Misfit::new(what, "begin it with /"));
@@ -250,7 +249,7 @@ impl Common {
                 "keep one of them: utilization steps a closed loop",
             ));
         }
-        Ok(Common { setup, load, root, utilization })
+        Ok(Common { setup, load, folders, utilization })
     }
 }
 

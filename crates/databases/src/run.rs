@@ -8,6 +8,7 @@ use crate::dvd_store::browser::Front;
 use crate::dvd_store::front::Order;
 use crate::engine::{self, Client, Load, LoadError, Outcome};
 use crate::equal_utilization::{self, Step};
+use crate::folders::Room;
 use crate::interface::Interface;
 use crate::kept::{Kept, KeptError};
 use crate::kernel_work::KernelCounters;
@@ -27,9 +28,7 @@ use baremark_sys::clock;
 use baremark_sys::cpu_time::CpuTime;
 use baremark_sys::file_system::FileSystem;
 use std::cell::RefCell;
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,6 +40,8 @@ pub(crate) trait Workload {
     fn name(&self) -> String;
     /// Bytes of its data on disk, about.
     fn bytes(&self) -> u64;
+    /// The texts of its schema and its generator: data of others is loaded anew.
+    fn sources(&self) -> &'static [&'static str];
     /// Names of its operations.
     fn operations(&self) -> &'static [&'static str];
     /// Names of the steps of its operations; see [`Client::steps`].
@@ -114,32 +115,33 @@ impl<W: Workload> Ready<W> {
         around: Surroundings<'_>,
         report: &mut dyn FnMut(Loading),
     ) -> Result<Self, JobError> {
-        let data = Data::of(workload.name(), workload.bytes(), &common);
-        let Common { setup, mut load, root, utilization } = common;
+        let data = Data::of(workload.name(), workload.bytes(), workload.sources(), &common);
+        let Common { setup, mut load, folders, utilization } = common;
         let utilization = utilization.map(|percent| percent as f64);
         load.seed = around.seed;
         load.cpus = around.cpus.to_vec();
         if let Some((what, remedy)) = setup.sites.and_then(|sites| sites::missing(sites.mechanism)) {
             return Err(JobError::Missing { what, remedy });
         }
-        make_root(&root)?;
         let external = setup.external.is_some();
         let own = if external {
             String::new()
         } else {
             setup.kind.version().map_err(|why| job_error(why, around.interrupt))?
         };
-        let kept = Kept::open(&root, &data.place(&own)).map_err(|why| job_error(why.into(), around.interrupt))?;
-        let system = FileSystem::of(&root).map_err(|why| JobError::failed(format!("{}: {why}", root.display())))?;
+        let kept = Kept::open(folders.kept()?, &data.place(&own)).map_err(unusable)?.made_by(data.made_by.clone());
+        let running = &folders.running;
+        let failed = |why| JobError::failed(format!("{}: {why}", running.display()));
         if !external {
-            data.fits(kept.is_there(), system.free_bytes)?;
+            data.fits(kept.is_there(), Room::of(&folders).map_err(failed)?)?;
         }
+        let in_memory = !external && FileSystem::of(running).map_err(failed)?.in_memory;
         let start = || -> Result<(Server, String), ServerError> {
             let _held = kept.hold(around.interrupt)?;
             if !external && kept.is_there() {
-                return Ok((Server::of_kept(&setup, &root, &kept.secret()?)?, own));
+                return Ok((Server::of_kept(&setup, running, &kept.secret()?)?, own));
             }
-            let mut server = Server::start(&setup, &root, &kept.secret()?, around.interrupt)?;
+            let mut server = Server::start(&setup, running, &kept.secret()?, around.interrupt)?;
             let version = server.external_version()?.unwrap_or(own);
             if !external {
                 // It is stopped then: other arms run first, perhaps.
@@ -148,7 +150,6 @@ impl<W: Workload> Ready<W> {
             Ok((server, version))
         };
         let (server, version) = start().map_err(|why| job_error(why, around.interrupt))?;
-        let in_memory = !external && system.in_memory;
         let interrupt = Arc::clone(around.interrupt);
         Ok(Ready { workload, setup, load, utilization, version, kept, server, in_memory, interrupt })
     }
@@ -417,12 +418,12 @@ pub(crate) fn verdict(
     Ok(Ok(vec![held, "every acknowledged transaction is in the database".to_owned()]))
 }
 
-fn make_root(root: &Path) -> Result<(), JobError> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(root);
-    made.map_err(|why| JobError::Missing {
-        what: format!("the folder {} cannot be made: {why}", root.display()),
-        remedy: "name another with the parameter data".to_owned(),
-    })
+/// A folder of kept data that cannot be made, or that others control.
+fn unusable(why: KeptError) -> JobError {
+    JobError::Missing {
+        what: format!("the folder of loaded data cannot be used: {why}"),
+        remedy: "or name another with the parameter data".to_owned(),
+    }
 }
 
 fn job_error(why: ServerError, interrupt: &AtomicBool) -> JobError {

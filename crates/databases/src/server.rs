@@ -22,6 +22,7 @@ use baremark_services::place::{Inside, Native, Place};
 use baremark_services::service::{Order, Service, ServiceError, Tier, program};
 use baremark_services::settings::Settings;
 use baremark_sys::confine::Limits;
+use baremark_sys::private_folder::directory::Directory;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -262,7 +263,7 @@ impl Server {
         let pair = (setup.network == Network::Lab).then(Pair::new).transpose()?.map(Arc::new);
         let Some(service) = setup.kind.service() else {
             let data = folder.path().join("data");
-            std::fs::create_dir(&data).map_err(|source| ServerError::Io { path: data, source })?;
+            Directory::make_new(&data).map_err(|source| ServerError::Io { path: data, source })?;
             return Ok(Server { setup: setup.clone(), instance: None, external: None, pair, replica: None, folder });
         };
         let address = match &pair {

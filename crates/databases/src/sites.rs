@@ -21,6 +21,7 @@ use baremark_services::instance::Instance;
 use baremark_services::place::Native;
 use baremark_services::service::{Order, Service};
 use baremark_sys::confine::Limits;
+use baremark_sys::private_folder::directory::Directory;
 use baremark_sys::{clock, mounts};
 use baremark_volatile_disk::{Replicated, SecondSite, Seen, mount_replicated};
 use std::cell::Cell as Once;
@@ -146,7 +147,7 @@ impl TwoCopies {
         for copy in [Some(&first), second.as_ref()].into_iter().flatten() {
             kept.take(copy, owner)?;
         }
-        match fs::create_dir(data) {
+        match Directory::make_new(data) {
             Err(why) if why.kind() != io::ErrorKind::AlreadyExists => return Err(at(data)(why)),
             _ => {}
         }

@@ -15,6 +15,7 @@ use baremark_disks::access::{BlockShare, Mix, Pattern};
 use baremark_disks::engine::{self, Engine, Plan, Ramp, Stop};
 use baremark_disks::pace::Load;
 use baremark_disks::target::{Cache, Place, Target};
+use baremark_disks::writable::Consent;
 use baremark_stats::Interval;
 use baremark_stats::multiplicity::{Claim, judge_study};
 use baremark_stats::outcome::Better;
@@ -79,7 +80,7 @@ fn main() -> Outcome<()> {
     let cases: Vec<&Case> = CASES.iter().filter(|case| named.is_empty() || named.contains(&case.name)).collect();
     let folder = tempfile::tempdir_in(folder)?;
     let file = folder.path().join("data");
-    let target = Target::open(&Place::File(file.clone()), SIZE, Cache::Direct)?;
+    let target = Target::open(&Place::File(file.clone()), SIZE, Cache::Direct, Consent::NONE)?;
     target.fill(1, None, &AtomicBool::new(false))?;
     Engine::probe(&target)?;
     let mut claims = Vec::new();

@@ -31,3 +31,12 @@ impl EngineError {
         EngineError::Io { what: what.into(), source }
     }
 }
+
+impl From<EngineError> for io::Error {
+    fn from(why: EngineError) -> io::Error {
+        match why {
+            EngineError::Io { source, .. } => source,
+            other => io::Error::other(other),
+        }
+    }
+}

@@ -118,6 +118,10 @@ impl Reader {
         let bytes = || size(value).ok_or_else(|| wrong("a size such as 4k, 1m or 10g"));
         let time = || duration(value).ok_or_else(|| wrong("a time such as 30, 500ms or 2m"));
         let number = || value.parse::<u64>().ok().ok_or_else(|| wrong("a whole number"));
+        // fio takes variables from its environment; a study that did would be another one at each site.
+        if value.contains("${") && !matches!(key, "filename" | "directory") {
+            return Err(wrong("the value itself; environment variables are not expanded"));
+        }
         match key {
             "rw" | "readwrite" => {
                 self.access(value).ok_or_else(|| wrong("read, write, rw, randread, randwrite or randrw"))?
@@ -142,8 +146,8 @@ impl Reader {
             "sync" => self.set("durable", if matches!(value, "0" | "none") { "false" } else { "true" }),
             "direct" => self.set("cache", if value == "1" { "direct" } else { "buffered" }),
             "buffered" => self.set("cache", if value == "1" { "buffered" } else { "direct" }),
-            "directory" => self.directory = Some(value.to_owned()),
-            "filename" => self.file = Some(value.to_owned()),
+            "directory" => self.directory = Some(path(value).ok_or_else(|| wrong(ONE_PATH))?),
+            "filename" => self.file = Some(path(value).ok_or_else(|| wrong(ONE_PATH))?),
             "ioengine" => self.engine(line, value),
             "random_distribution" => self.distribution(value).ok_or_else(|| wrong("random or zipf:1.2"))?,
             "verify" => self.set("verify", if matches!(value, "0" | "none") { "false" } else { "true" }),
@@ -200,14 +204,29 @@ impl Reader {
 
     fn finish(mut self) -> FioJob {
         match (self.directory.take(), self.file.take()) {
-            (Some(folder), Some(file)) => self.set("file", format!("{folder}/{file}")),
             (Some(folder), None) => self.set("path", folder),
-            (None, Some(file)) if file.starts_with("/dev/") => self.set("device", file),
-            (None, Some(file)) => self.set("file", file),
+            // As fio has it: an absolute name is not below the folder.
+            (Some(folder), Some(file)) if !file.starts_with('/') => self.target(format!("{folder}/{file}")),
+            (_, Some(file)) => self.target(file),
             (None, None) => {}
         }
         self.job
     }
+
+    /// What lies below `/dev` is a device, but for shared memory. Where this is wrong, the site finds out and refuses it.
+    fn target(&mut self, name: String) {
+        let is_device = name.starts_with("/dev/") && !name.starts_with("/dev/shm/");
+        self.set(if is_device { "device" } else { "file" }, name);
+    }
+}
+
+const ONE_PATH: &str = "one path without variables; a colon that is part of it as \\:";
+
+/// A path as fio writes it, where a colon separates several.
+fn path(text: &str) -> Option<String> {
+    let plain = text.replace("\\:", "\u{0}");
+    let is_one = !plain.contains([':', '$']);
+    is_one.then(|| plain.replace('\u{0}', ":"))
 }
 
 /// Bytes of `4k`, `4kb`, `4ki`, `1m`.
@@ -288,6 +307,21 @@ mod tests {
         assert_eq!(zipf.parameters["pattern"], "zipf");
         let file = FioJob::read("[a]\nfilename=/dev/sdz\nrw=read").unwrap();
         assert_eq!(file.parameters["device"], "/dev/sdz");
+        let of = |text: &str| {
+            let mut job = FioJob::read(&format!("[a]\nrw=read\n{text}")).unwrap().parameters;
+            ["device", "file", "path"].map(|key| job.remove(key).unwrap_or_default())
+        };
+        assert_eq!(of("directory=/dev\nfilename=sdz"), ["/dev/sdz", "", ""]);
+        assert_eq!(
+            of("directory=/srv\nfilename=/dev/disk/by-path/pci-0000\\:00"),
+            ["/dev/disk/by-path/pci-0000:00", "", ""]
+        );
+        assert_eq!(of("filename=/dev/shm/data"), ["", "/dev/shm/data", ""]);
+        assert_eq!(of("directory=/srv\nfilename=data"), ["", "/srv/data", ""]);
+        for several in ["filename=/dev/sda:/dev/sdb", "filename=${DEV}", "directory=$HOME"] {
+            let why = FioJob::read(&format!("[a]\nrw=read\n{several}")).unwrap_err().to_string();
+            assert!(why.contains("write one path without variables"), "{why}");
+        }
     }
 
     #[test]
@@ -296,6 +330,11 @@ mod tests {
         assert_eq!(said("[a]\nrw=read\n[b]\nrw=write"), "2 jobs (a, b); keep one in the file");
         assert_eq!(said("rw=read"), "0 jobs (); keep one in the file");
         assert_eq!(said("[a]\n\nbs=4q"), "line 3: bs = 4q; write a size such as 4k, 1m or 10g");
+        for key in ["size", "ioengine", "sync", "direct", "verify", "thinktime"] {
+            let expected =
+                format!("line 2: {key} = ${{X}}; write the value itself; environment variables are not expanded");
+            assert_eq!(said(&format!("[a]\n{key}=${{X}}")), expected);
+        }
         assert_eq!(said("[a]\nrw=trim"), "line 2: rw = trim; write read, write, rw, randread, randwrite or randrw");
     }
 }

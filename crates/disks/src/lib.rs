@@ -19,6 +19,7 @@ pub mod settings;
 pub mod target;
 pub mod verify;
 pub mod workload;
+pub mod writable;
 
 /// Jobs of this crate.
 pub const ALL: &[&dyn baremark_model::job::Job] = &[&workload::Block, &provision::Provision];

@@ -12,13 +12,21 @@ use baremark_model::knob::Misfit;
 use baremark_model::parameters::Parameters;
 use baremark_model::units::{Bytes, Nanos, Share};
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 
 const SECOND: u64 = 1_000_000_000;
 /// Threads of the engine `threads`, at most.
 const MOST_THREADS: usize = 1024;
 /// The parameter that names a block device to be overwritten.
 pub const DEVICE: &str = "device";
+/// The parameter that names a fio job file of the lab's.
+pub const JOB: &str = "job";
+/// The parameter that has the text of a fio job.
+pub const JOB_TEXT: &str = "job_text";
+/// Bytes of a fio job file, at most.
+const LONGEST_JOB: u64 = 1 << 20;
 
 /// The preset of accesses.
 pub(crate) const ACCESS: Knob = Knob::new(
@@ -77,8 +85,14 @@ pub(crate) const STEADY_LIMIT: Knob = Knob::new(
 );
 
 /// The table of parameters.
-pub static PARAMETERS: [Knob; 29] = [
-    Knob::new("job", Kind::Text, Default::Derived("none"), "fio job file whose keys replace the parameters here"),
+pub static PARAMETERS: [Knob; 30] = [
+    Knob::new(
+        JOB,
+        Kind::Text,
+        Default::Derived("none"),
+        "fio job file whose keys replace the parameters here; read once, on this machine, when the run is planned",
+    ),
+    Knob::new(JOB_TEXT, Kind::Text, Default::Derived("that of job"), "text of a fio job, in place of a file"),
     ACCESS,
     PATH,
     Knob::new("file", Kind::Text, Default::Derived("a file without a name in path"), "file to use, which is kept"),
@@ -180,12 +194,12 @@ pub struct Settings {
     pub plan: Plan,
     /// Lines of a fio job without effect.
     pub ignored: Vec<Ignored>,
-    /// The job file, if any.
+    /// The name of the fio job, if there is one.
     pub job: Option<String>,
 }
 
 impl Settings {
-    /// Of an arm, whose fio job, if it has one, is read at this site.
+    /// Of an arm, which has the text of its fio job if it has one: no file is read.
     ///
     /// # Errors
     /// The parameter at fault and what would be right.
@@ -195,11 +209,14 @@ impl Settings {
         if let Some(name) = of.find::<String>(ACCESS.key)? {
             preset(&mut replaced.parameters, &name)?;
         }
-        let job = of.find::<String>("job")?;
-        let ignored = match &job {
-            Some(path) => replace_by_job(&mut replaced.parameters, path)?,
+        let (job, text) = (of.find::<String>(JOB)?, of.find::<String>(JOB_TEXT)?);
+        let name = job.as_deref().unwrap_or(JOB_TEXT);
+        let ignored = match &text {
+            Some(text) => replace_by_job(&mut replaced.parameters, name, text)?,
+            None if job.is_some() => return Err(unread(name)),
             None => Vec::new(),
         };
+        let job = text.map(|_| name.to_owned());
         command::fits_timeout(&replaced)?;
         let of = Parameters::of(&replaced, &PARAMETERS);
         let settings = Settings {
@@ -287,11 +304,53 @@ fn set(parameters: &mut BTreeMap<String, Value>, key: &str, typed: &str) -> Resu
     Ok(())
 }
 
-fn replace_by_job(parameters: &mut BTreeMap<String, Value>, path: &str) -> Result<Vec<Ignored>, Misfit> {
-    let text = fs::read_to_string(path).map_err(|why| {
-        Misfit::new(format!("job = '{path}' cannot be read: {why}"), "name a file by its absolute path")
-    })?;
-    let job = FioJob::read(&text).map_err(|why| {
+/// A job file whose text an order does not have.
+fn unread(path: &str) -> Misfit {
+    Misfit::new(
+        format!("{JOB} = '{path}' was not read when the run was planned"),
+        "start a new run of the study; a site reads no job file of its own",
+    )
+}
+
+/// Reads the fio job file that these parameters name, if they name one, on this machine: its text is a parameter from then on.
+///
+/// # Errors
+/// A file that cannot be read, or a text next to it.
+pub fn read_job(parameters: &mut BTreeMap<String, Value>) -> Result<(), Misfit> {
+    let Some(Value::Text(path)) = parameters.get(JOB) else { return Ok(()) };
+    if parameters.contains_key(JOB_TEXT) {
+        return Err(Misfit::new(format!("{JOB} and {JOB_TEXT} are both set"), "keep one of them"));
+    }
+    let text = job_file(path)?;
+    parameters.insert(JOB_TEXT.to_owned(), Value::Text(text));
+    Ok(())
+}
+
+/// The text of a fio job file.
+///
+/// # Errors
+/// When it is not a regular file, is longer than a job can be, or cannot be read.
+pub fn job_file(path: &str) -> Result<String, Misfit> {
+    let failed = |why: &dyn std::fmt::Display| {
+        Misfit::new(format!("{JOB} = '{path}' cannot be read: {why}"), "name a file by its absolute path")
+    };
+    // A FIFO without a writer does not wait.
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
+    let file = opened.map_err(|why| failed(&why))?;
+    if !file.metadata().is_ok_and(|found| found.is_file()) {
+        return Err(failed(&"it is not a regular file"));
+    }
+    let mut text = String::new();
+    let read = file.take(LONGEST_JOB + 1).read_to_string(&mut text).and_then(|read| match read as u64 {
+        ..=LONGEST_JOB => Ok(()),
+        _ => Err(io::Error::other("it is longer than 1 MiB")),
+    });
+    read.map_err(|why| failed(&why))?;
+    Ok(text)
+}
+
+fn replace_by_job(parameters: &mut BTreeMap<String, Value>, path: &str, text: &str) -> Result<Vec<Ignored>, Misfit> {
+    let job = FioJob::read(text).map_err(|why| {
         let why = why.to_string();
         let (what, remedy) = why.split_once("; ").unwrap_or((&why, "see docs/block.md"));
         Misfit::new(format!("{path}, {what}"), remedy)
@@ -387,6 +446,7 @@ fn blocks(text: &str) -> Result<Vec<BlockShare>, Misfit> {
 mod tests {
     use super::*;
     use baremark_model::arm::PageSize;
+    use std::fs;
 
     /// An arm with defaults and these.
     fn arm(typed: &[(&str, &str)]) -> ResolvedArm {
@@ -443,14 +503,42 @@ mod tests {
 
     #[test]
     fn a_fio_job_replaces_the_parameters() {
+        let typed = |text| [("job_text", text), ("depth", "64"), ("size", "16 MiB")];
+        let settings = Settings::of(&arm(&typed("[a]\nrw=randwrite\nbs=8k\niodepth=4\nthinktime=5\n"))).unwrap();
+        assert_eq!((settings.plan.depth, settings.size, settings.plan.mix.read_share), (4, 16 << 20, 0.0));
+        assert_eq!((settings.ignored[0].key.as_str(), settings.job.as_deref()), ("thinktime", Some("job_text")));
+        let why = refusal(&typed("[a]\niodepth=100000\n"));
+        assert!(why.contains("depth = 100000 is out of range"), "{why}");
+    }
+
+    #[test]
+    fn a_job_file_is_read_once_by_the_lab_and_never_at_a_site() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.fio");
-        fs::write(&path, "[a]\nrw=randwrite\nbs=8k\niodepth=4\nthinktime=5\n").unwrap();
-        let typed = [("job", path.to_str().unwrap()), ("depth", "64"), ("size", "16 MiB")];
-        let settings = Settings::of(&arm(&typed)).unwrap();
-        assert_eq!((settings.plan.depth, settings.size, settings.plan.mix.read_share), (4, 16 << 20, 0.0));
-        assert_eq!(settings.ignored[0].key, "thinktime");
-        fs::write(&path, "[a]\niodepth=100000\n").unwrap();
-        assert!(refusal(&typed).contains("depth = 100000 is out of range"), "{}", refusal(&typed));
+        let name = path.to_str().unwrap();
+        fs::write(&path, "[a]\nrw=randwrite\nfilename=/srv/first\n").unwrap();
+        let mut planned = arm(&[("job", name)]);
+        read_job(&mut planned.parameters).unwrap();
+        // Exchanged while the run goes on, or another file of this name at the site, or none.
+        for other in ["[a]\nrw=randwrite\nfilename=/dev/sda\n", "no job"] {
+            fs::write(&path, other).unwrap();
+            let settings = Settings::of(&planned).unwrap();
+            assert_eq!((&settings.place, settings.job.as_deref()), (&Place::File("/srv/first".into()), Some(name)));
+        }
+        fs::write(&path, "[a]\nrw=randwrite\nfilename=/dev/sda\n").unwrap();
+        // An order without the text, as an earlier version sent it: the file of this name is not read.
+        let why = refusal(&[("job", name)]);
+        assert!(
+            why.starts_with(&format!("job = '{name}' was not read when the run was planned; start a new run")),
+            "{why}"
+        );
+        fs::remove_file(&path).unwrap();
+        assert!(Settings::of(&planned).is_ok());
+        let refused = |parameters: &[(&str, &str)]| read_job(&mut arm(parameters).parameters).unwrap_err().to_string();
+        assert!(refused(&[("job", name)]).contains("cannot be read: No such file"));
+        assert!(refused(&[("job", name), ("job_text", "[a]")]).contains("are both set; keep one"));
+        assert!(refused(&[("job", "/dev/zero")]).contains("it is not a regular file"));
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert!(refused(&[("job", name)]).contains("it is not a regular file"));
     }
 }

@@ -1,14 +1,13 @@
 //! What is read and written: a file without a name, a file of the user's, or a block device that may be destroyed.
 
-use crate::device;
 use crate::error::EngineError;
 use crate::io::buffers::Buffers;
 use crate::io::calls;
 use crate::verify::Ledger;
+use crate::writable::{Consent, Writable};
 use baremark_model::units::Bytes;
 use baremark_stats::Rng;
-use baremark_sys::private_folder::PrivateFolder;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -19,7 +18,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const CHUNK: usize = 4 << 20;
 /// What is left free on the file system.
 pub(crate) const RESERVE: u64 = 64 << 20;
-const PREFIX: &str = "baremark-block-";
 
 /// Whether the page cache is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,26 +39,37 @@ pub enum Place {
     Device(PathBuf),
 }
 
+impl Place {
+    /// The folder, file or device.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        let (Place::Folder(path) | Place::File(path) | Place::Device(path)) = self;
+        path
+    }
+}
+
 /// An open target of a known size.
 pub struct Target {
-    keeper: File,
+    keeper: Writable,
     size: u64,
     cache: Cache,
 }
 
 impl Target {
-    /// Opens it and makes sure that `size` bytes fit; `None` takes all of a device. Data are not written yet.
+    /// Opens it and makes sure that `size` bytes fit. Data are not written yet.
     ///
     /// # Errors
-    /// Too little space, a folder or device that cannot be used, or a file system without `O_DIRECT`.
-    pub fn open(place: &Place, size: u64, cache: Cache) -> Result<Target, EngineError> {
-        let (keeper, size) = match place {
-            Place::Folder(folder) => (nameless(folder)?, size),
-            Place::File(path) => (named(path)?, size),
-            Place::Device(path) => device_of(path, size)?,
+    /// A block device that `consent` does not cover, too little space, a folder or device that cannot be used, or a file system without
+    /// `O_DIRECT`.
+    pub fn open(place: &Place, size: u64, cache: Cache, consent: Consent<'_>) -> Result<Target, EngineError> {
+        let keeper = match place {
+            Place::Folder(folder) => Writable::nameless(folder)?,
+            Place::File(path) => Writable::file(path)?,
+            Place::Device(path) => Writable::device(path, consent)?,
         };
-        if !matches!(place, Place::Device(_)) {
-            room(&keeper, size, place)?;
+        match place {
+            Place::Device(path) => fits(&keeper, size, path)?,
+            _ => room(keeper.open(), size, place)?,
         }
         Target::over(keeper, size, cache)
     }
@@ -69,7 +78,7 @@ impl Target {
     ///
     /// # Errors
     /// A file system without `O_DIRECT`.
-    pub(crate) fn over(keeper: File, size: u64, cache: Cache) -> Result<Target, EngineError> {
+    pub(crate) fn over(keeper: Writable, size: u64, cache: Cache) -> Result<Target, EngineError> {
         let target = Target { keeper, size, cache };
         target.handle(false)?;
         Ok(target)
@@ -84,7 +93,7 @@ impl Target {
     /// The device number of what holds the data.
     #[must_use]
     pub fn device(&self) -> Option<u64> {
-        let found = self.keeper.metadata().ok()?;
+        let found = self.keeper.open().metadata().ok()?;
         Some(if found.rdev() != 0 { found.rdev() } else { found.dev() })
     }
 
@@ -95,7 +104,7 @@ impl Target {
     pub fn handle(&self, durable: bool) -> Result<File, EngineError> {
         let direct = if self.cache == Cache::Direct { libc::O_DIRECT } else { 0 };
         let flags = direct | if durable { libc::O_DSYNC } else { 0 };
-        let path = format!("/proc/self/fd/{}", self.keeper.as_raw_fd());
+        let path = format!("/proc/self/fd/{}", self.keeper.open().as_raw_fd());
         let opened = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
         opened.map_err(|why| match why.raw_os_error() {
             Some(libc::EINVAL) if direct != 0 => EngineError::Missing {
@@ -159,52 +168,22 @@ fn acknowledge(ledger: &mut Ledger, at: u64, length: u64) -> Result<(), EngineEr
     Ok(())
 }
 
-/// A file that no name leads to. Where the file system has none from the start, it has a name in a locked folder for a moment.
-pub(crate) fn nameless(folder: &Path) -> Result<File, EngineError> {
-    let failed = |why| EngineError::io(format!("creating a file in {}", folder.display()), why);
-    if folder == std::env::temp_dir() {
-        // A container of this program alone has no such folder yet.
-        fs::create_dir_all(folder).map_err(failed)?;
-    }
-    drop(PrivateFolder::orphans(folder, PREFIX));
-    let options = || OpenOptions::new().read(true).write(true).mode(0o600).clone();
-    match options().custom_flags(libc::O_TMPFILE).open(folder) {
-        Err(why) if matches!(why.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL)) => {}
-        other => return other.map_err(failed),
-    }
-    let private = PrivateFolder::create(folder, PREFIX).map_err(failed)?;
-    let path = private.path().join("data");
-    let file = options().create_new(true).open(&path).map_err(failed)?;
-    fs::remove_file(&path).map_err(failed)?;
-    Ok(file)
-}
-
-fn named(path: &Path) -> Result<File, EngineError> {
-    let failed = |why| EngineError::io(format!("opening {}", path.display()), why);
-    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        return Err(EngineError::Missing {
-            what: format!("file = '{}' is not a regular file", path.display()),
-            remedy: "name a file; for a block device write device = and allow it".to_owned(),
-        });
-    }
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path).map_err(failed)
-}
-
-fn device_of(path: &Path, size: u64) -> Result<(File, u64), EngineError> {
-    let file = device::open_unused(path)?;
-    let all = calls::device_bytes(&file).map_err(|why| EngineError::io(format!("asking {}", path.display()), why))?;
+/// Refuses a device that is smaller than `size`.
+fn fits(device: &Writable, size: u64, path: &Path) -> Result<(), EngineError> {
+    let all = calls::device_bytes(device.open());
+    let all = all.map_err(|why| EngineError::io(format!("asking {}", path.display()), why))?;
     if size > all {
         return Err(EngineError::Missing {
             what: format!("{} has {}, and size is {}", path.display(), Bytes(all), Bytes(size)),
             remedy: "write a smaller size".to_owned(),
         });
     }
-    Ok((file, size))
+    Ok(())
 }
 
 /// Reserves the space, so that a disk that is too small is refused before anything is measured.
 fn room(file: &File, size: u64, place: &Place) -> Result<(), EngineError> {
-    let (Place::Folder(path) | Place::File(path) | Place::Device(path)) = place;
+    let path = place.path();
     let found = file.metadata().map_err(|why| EngineError::io("asking for the file's size", why))?;
     let free = calls::free_bytes(file).map_err(|why| EngineError::io("asking for free space", why))?;
     let needed = size.saturating_sub(found.blocks().saturating_mul(512));
@@ -230,7 +209,8 @@ mod tests {
     fn a_disk_that_is_too_small_is_refused_before_anything_is_written() {
         let folder = tempfile::tempdir().unwrap();
         let place = Place::Folder(folder.path().to_owned());
-        let why = Target::open(&place, 1 << 60, Cache::Buffered).err().expect("an exbibyte does not fit");
+        let why =
+            Target::open(&place, 1 << 60, Cache::Buffered, Consent::NONE).err().expect("an exbibyte does not fit");
         let said = why.to_string();
         assert!(said.contains("of disk and") && said.contains("write a smaller size"), "{said}");
     }
@@ -239,9 +219,9 @@ mod tests {
     fn the_file_has_no_name_from_the_start() {
         let folder = tempfile::tempdir().unwrap();
         let place = Place::Folder(folder.path().to_owned());
-        let target = Target::open(&place, 1 << 20, Cache::Buffered).unwrap();
+        let target = Target::open(&place, 1 << 20, Cache::Buffered, Consent::NONE).unwrap();
         target.fill(1, None, &AtomicBool::new(false)).unwrap();
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
         let mut bytes = [0; 4096];
         target.handle(false).unwrap().read_exact_at(&mut bytes, (1 << 20) - 4096).unwrap();
         assert!(bytes.iter().collect::<std::collections::BTreeSet<_>>().len() > 200, "random to its end");

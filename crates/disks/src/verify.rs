@@ -6,9 +6,10 @@
 //!
 //! A write torn so late that all that differs is one bit cannot be distinguished from a flipped bit.
 
+use crate::writable::Writable;
 use std::fmt;
-use std::fs::{File, OpenOptions};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -258,7 +259,7 @@ impl Ledger {
     /// # Errors
     /// When the file cannot be written, or another process holds it.
     pub fn create(path: &Path, seed: u64, block: usize, size: u64) -> io::Result<Ledger> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let file = Writable::file(path).map_err(io::Error::from)?.into_file();
         file.try_lock()?;
         let mut ledger = Ledger::new(seed, block, size);
         file.set_len(0)?;
@@ -274,12 +275,12 @@ impl Ledger {
     /// # Errors
     /// When it cannot be read, is not a ledger, or its writer still runs.
     pub fn open(path: &Path) -> io::Result<Option<Ledger>> {
-        let file = match OpenOptions::new().read(true).write(true).open(path) {
-            Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(None),
-            other => other?,
+        let Some(file) = Writable::existing(path).map_err(io::Error::from)?.map(Writable::into_file) else {
+            return Ok(None);
         };
         file.try_lock()?;
-        let bytes = std::fs::read(path)?;
+        let mut bytes = Vec::new();
+        (&file).read_to_end(&mut bytes)?;
         let head = [0, 8, 16, 24].map(|at| word64(&bytes, at));
         let rows = bytes.get(32..).unwrap_or_default();
         let block = usize::try_from(head[2]).unwrap_or(0);

@@ -4,9 +4,10 @@
 //! a volume and in a guest. What was used (engine, registration, size) is in the detail of every phase.
 
 use crate::engine::{self, Engine, EngineError, Outcome, Plan};
-use crate::settings::{DEVICE, PARAMETERS, Settings};
+use crate::settings::{DEVICE, JOB, JOB_TEXT, PARAMETERS, Settings};
 use crate::target::{Place, Target};
 use crate::verify::{Fault, Ledger};
+use crate::writable::Consent;
 use baremark_load::latency::{Latencies, Summary};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::{Better, Descriptor, Metric, Together};
@@ -17,7 +18,9 @@ use baremark_model::seam::Sample;
 use baremark_model::units::Bytes;
 use baremark_model::wire::{Detail, Point};
 use serde_json::json;
-use std::path::PathBuf;
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
@@ -121,19 +124,32 @@ static DESCRIPTOR: Descriptor = Descriptor {
     check,
 };
 
-/// Checks an arm at the lab, where a site's job file need not be.
+/// Checks an arm. One whose job file is not yet read is checked when that has been done.
 fn check(arm: &ResolvedArm) -> Result<(), Misfit> {
-    let job = Parameters::of(arm, &PARAMETERS).find::<PathBuf>("job")?;
-    if job.is_some_and(|path| !path.exists()) { Ok(()) } else { Settings::of(arm).map(drop) }
+    let of = Parameters::of(arm, &PARAMETERS);
+    if of.has(JOB) && !of.has(JOB_TEXT) { Ok(()) } else { Settings::of(arm).map(drop) }
 }
 
-/// Refuses arms of this workload that would overwrite a block device that is not among `allowed`.
+/// An arm of this workload, and where it runs.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    /// The arm.
+    pub arm: ResolvedArm,
+    /// Its environment.
+    pub environment: String,
+    /// Whether that is on this machine, with its devices under the names that they have here.
+    pub is_here: bool,
+}
+
+/// Refuses arms that would overwrite a block device that is not among `allowed`. The site refuses it all the same; here it is asked before
+/// anything runs.
 ///
 /// # Errors
 /// The device, and the option that allows it.
-pub fn consent<'a>(arms: impl IntoIterator<Item = &'a ResolvedArm>, allowed: &[PathBuf]) -> Result<(), Misfit> {
-    for device in arms.into_iter().filter_map(device) {
-        if !allowed.contains(&device) {
+pub fn consent<'a>(writers: impl IntoIterator<Item = &'a Writer>, allowed: &[PathBuf]) -> Result<(), Misfit> {
+    for writer in writers {
+        let Some(device) = device(writer) else { continue };
+        if !Consent(allowed).covers(&device, writer.is_here) {
             let what = format!("{} would be overwritten", device.display());
             let remedy = format!("if its content can go, add --allow-destructive {}", device.display());
             return Err(Misfit { what, remedy });
@@ -142,23 +158,49 @@ pub fn consent<'a>(arms: impl IntoIterator<Item = &'a ResolvedArm>, allowed: &[P
     Ok(())
 }
 
-/// The block device of an arm of this workload.
-fn device(arm: &ResolvedArm) -> Option<PathBuf> {
-    match Settings::of(arm).map(|settings| settings.place) {
+/// The block device of an arm of this workload: one that it names as such, or a file that is one on this machine.
+fn device(writer: &Writer) -> Option<PathBuf> {
+    let is_device = |path: &Path| fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
+    match Settings::of(&writer.arm).map(|settings| settings.place) {
         Ok(Place::Device(path)) => Some(path),
+        Ok(Place::File(path)) if writer.is_here && is_device(&path) => Some(path),
         Ok(_) => None,
         // What cannot be read here is refused at the site; a device that is named is one all the same.
-        Err(_) => Parameters::of(arm, &PARAMETERS).find(DEVICE).ok().flatten(),
+        Err(_) => Parameters::of(&writer.arm, &PARAMETERS).find(DEVICE).ok().flatten(),
     }
 }
 
-/// How much these arms of this workload write before anything is measured, in words; `None` for none of this workload.
-pub fn notice<'a>(arms: impl IntoIterator<Item = &'a ResolvedArm>) -> Option<String> {
-    let sizes: Vec<u64> = arms.into_iter().filter_map(|arm| Some(Settings::of(arm).ok()?.size)).collect();
-    let most = sizes.iter().max()?;
+/// What these arms write, how much at most, and what becomes of it; `None` without arms.
+pub fn notice<'a>(writers: impl IntoIterator<Item = &'a Writer>) -> Option<String> {
+    let known = |writer: &'a Writer| Some((writer, Settings::of(&writer.arm).ok()?));
+    let mut written: Vec<(&str, Place, u64)> = Vec::new();
+    for (writer, settings) in writers.into_iter().filter_map(known) {
+        let at = written.iter_mut().find(|(site, place, _)| *site == writer.environment && *place == settings.place);
+        match at {
+            Some((_, _, most)) => *most = settings.size.max(*most),
+            None => written.push((&writer.environment, settings.place, settings.size)),
+        }
+    }
+    let most = written.iter().map(|(_, _, size)| *size).max()?;
+    let lines = written.iter().map(|(environment, place, size)| match place {
+        Place::Device(path) => {
+            format!("\n  {environment}: overwrites {} from its start, at most {}", path.display(), Bytes(*size))
+        }
+        Place::File(path) => {
+            format!("\n  {environment}: writes and keeps the file {}, at most {}", path.display(), Bytes(*size))
+        }
+        Place::Folder(path) => {
+            format!(
+                "\n  {environment}: writes a file without a name in {}, at most {} an arm",
+                path.display(),
+                Bytes(*size)
+            )
+        }
+    });
     Some(format!(
-        "block: each arm of a trial first fills its target with up to {} of random data; the arms of a trial exist side by side",
-        Bytes(*most)
+        "block: each arm of a trial first fills its target with up to {} of random data; the arms of a trial exist side by side{}",
+        Bytes(most),
+        lines.collect::<String>()
     ))
 }
 
@@ -181,7 +223,8 @@ impl Job for Block {
 
     fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let settings = Settings::of(arm).map_err(JobError::failed)?;
-        let target = Target::open(&settings.place, settings.size, settings.cache).map_err(refused)?;
+        let consent = Consent(around.overwritable);
+        let target = Target::open(&settings.place, settings.size, settings.cache, consent).map_err(refused)?;
         let (engine, mut flags) = chosen(settings.engine, &target)?;
         let job = settings.job.as_deref().unwrap_or_default();
         flags.extend(
@@ -392,4 +435,63 @@ pub(crate) fn points(outcome: &Outcome) -> Vec<Point> {
 /// In HdrHistogram's V2 format and base64, as a point carries it.
 fn encoded(latencies: &Latencies) -> Option<String> {
     serde_json::to_value(latencies).ok()?.as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use baremark_model::arm::PageSize;
+    use baremark_model::descriptor::Default;
+
+    fn writer(environment: &str, typed: &[(&str, &str)]) -> Writer {
+        let mut arm = ResolvedArm::native(1, PageSize::Small);
+        for knob in &PARAMETERS {
+            let own = typed.iter().find(|(key, _)| *key == knob.key).map(|(_, value)| *value);
+            let text = own.or(if let Default::Typed(text) = knob.default { Some(text) } else { None });
+            if let Some(text) = text {
+                arm.parameters.insert(knob.key.to_owned(), knob.read_text(text).unwrap());
+            }
+        }
+        Writer { arm, environment: environment.to_owned(), is_here: environment == "native" }
+    }
+
+    #[test]
+    fn the_lab_asks_for_devices_at_every_site() {
+        let job = "[a]\nrw=randwrite\nfilename=/dev/sdx\n";
+        for environment in ["native", "ssh"] {
+            for typed in [("device", "/dev/sdx"), ("job_text", job)] {
+                let writers = [writer(environment, &[("file", "/srv/a")][..0]), writer(environment, &[typed])];
+                let why = consent(&writers, &["/dev/sdy".into()]).unwrap_err().to_string();
+                assert_eq!(
+                    why,
+                    "/dev/sdx would be overwritten; if its content can go, add --allow-destructive /dev/sdx"
+                );
+                assert!(consent(&writers, &["/dev/sdx".into()]).is_ok());
+            }
+        }
+        // What cannot be read is asked for all the same.
+        let wrong = writer("native", &[("device", "/dev/sdx"), ("block", "4000 B")]);
+        assert!(consent(&[wrong], &[]).is_err());
+    }
+
+    #[test]
+    fn a_notice_has_each_target_with_the_most_that_is_written() {
+        let writers = [
+            writer("native", &[("device", "/dev/sdx"), ("size", "1 GiB")]),
+            writer("native", &[("device", "/dev/sdx"), ("size", "2 GiB")]),
+            writer("ssh", &[("job_text", "[a]\nrw=read\nsize=3m\nfilename=/srv/data\n")]),
+            writer("ssh", &[("path", "/data"), ("size", "4 MiB")]),
+        ];
+        let text = notice(&writers).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].contains("first fills its target with up to 2 GiB of random data"), "{text}");
+        let expected = [
+            "  native: overwrites /dev/sdx from its start, at most 2 GiB",
+            "  ssh: writes and keeps the file /srv/data, at most 3 MiB",
+            "  ssh: writes a file without a name in /data, at most 4 MiB an arm",
+        ];
+        assert_eq!(&lines[1..], expected);
+        assert_eq!(notice(&[]), None);
+    }
 }

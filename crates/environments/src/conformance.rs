@@ -174,6 +174,7 @@ fn spec(place: &Place<'_>, executor: ExecutorKind, phases: usize) -> TrialSpec {
         cpus: vec![place.cpu],
         seed: 1,
         observe: None,
+        overwritable: Vec::new(),
     }
 }
 

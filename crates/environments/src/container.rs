@@ -425,22 +425,11 @@ impl Environment for Container {
 
     /// Each gets CPUs of its own as long as there are enough, else they share them in turn, and its part of the memory.
     fn portion(&self, portion: Portion) -> Result<Option<Box<dyn Environment>>, Missing> {
-        let Portion { index, of, ranks } = portion;
+        let of = portion.of;
         if of == 1 {
             return Ok(None);
         }
-        let all = match &self.settings.cpus {
-            Some(cpus) => cpus.clone(),
-            None => baremark_sys::affinity::allowed_cpus().map_err(|why| Missing {
-                what: format!("asking which CPUs may be used: {why}"),
-                remedy: "name them: cpus".to_owned(),
-            })?,
-        };
-        if ranks > all.len() {
-            let what = format!("each of {of} containers is to run {ranks} ranks and may use {} CPUs", all.len());
-            return Err(Missing { what, remedy: "write fewer ranks, or a larger count".to_owned() });
-        }
-        let cpus = (0..ranks).map(|rank| all[(index * ranks + rank) % all.len()]).collect();
+        let cpus = crate::portion::cpus(self.settings.cpus.as_deref(), portion, "containers")?;
         let memory_bytes = self.settings.memory_bytes.map(|bytes| bytes / of as u64);
         let settings = Settings { cpus: Some(cpus), memory_bytes, ..self.settings.clone() };
         let own = Container::new(self.program.clone(), settings).with_engine(&self.engine);

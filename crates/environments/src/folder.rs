@@ -5,8 +5,7 @@
 
 use baremark_model::site::SiteError;
 use baremark_sys::private_folder::PrivateFolder;
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
+use baremark_sys::private_folder::directory::Directory;
 use std::path::{Path, PathBuf};
 
 /// The folder in a folder that is the site's own.
@@ -24,7 +23,7 @@ impl Folder {
     /// A new one in `parent`, for a site of this kind.
     pub fn create_in(parent: &Path, kind: &str) -> Result<Self, SiteError> {
         let made = PrivateFolder::create(parent, &prefix(kind)).map(Folder).and_then(|folder| {
-            DirBuilder::new().mode(0o700).create(folder.inner())?;
+            Directory::make_new(&folder.inner())?;
             Ok(folder)
         });
         let what = || format!("creating a folder in {}", parent.display());

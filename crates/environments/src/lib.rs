@@ -14,6 +14,8 @@ pub mod lab;
 pub mod mpi;
 pub mod native;
 mod patience;
+mod portion;
 pub mod qemu;
+pub mod sandbox;
 pub mod slurm;
 pub mod ssh;

@@ -4,6 +4,7 @@
 
 use crate::child::Piped;
 use baremark_model::site::{Environment, Link, Missing, Site, SiteError, loopback};
+use baremark_sys::secrets;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
@@ -50,6 +51,7 @@ impl Environment for Native {
         self.probe()?;
         let mut command = Command::new(&self.program);
         command.arg("agent").envs(self.variables.iter().map(|(name, value)| (name, value)));
+        secrets::hand_to(&mut command);
         Ok(Box::new(NativeSite(Piped::spawn(&mut command)?)))
     }
 }

@@ -26,7 +26,8 @@ const END_LIMIT: Duration = Duration::from_secs(5);
 
 /// Keeps the folder `$folder`: receives `$2` bytes of a program of hash `$1`, says where it is, ends agents by number on
 /// demand, and ends all and removes everything at the end of its input. An agent is ended only while its process is still
-/// the program: its number may belong to somebody else by then. One line, because not every login shell lets a quoted
+/// the program: its number may belong to somebody else by then. Users whom the folder lets through may run the program, as the auction's
+/// servers do at a site of the superuser's. One line, because not every login shell lets a quoted
 /// word have several.
 const KEEPER: &str = "umask 077; \
     folder=$(mktemp -d \"${TMPDIR:-/tmp}/baremark-ssh-XXXXXXXX\") || exit 1; \
@@ -37,7 +38,7 @@ const KEEPER: &str = "umask 077; \
         rm -rf \"$1\" \"$folder/baremark-files-$pid\"; }; \
     leave() { for agent in \"$folder\"/agent-*; do [ -f \"$agent\" ] && end \"$agent\"; done; rm -rf \"$folder\"; }; \
     trap leave EXIT; trap \"exit 1\" HUP INT TERM PIPE; \
-    head -c \"$2\" >\"$program\" && chmod 700 \"$program\" && \"$program\" --version >/dev/null || exit 1; \
+    head -c \"$2\" >\"$program\" && chmod 755 \"$program\" && \"$program\" --version >/dev/null || exit 1; \
     echo \"ready $folder\"; \
     while read -r number; do \
         [ -f \"$folder/agent-$number\" ] && end \"$folder/agent-$number\"; echo \"ended $number\"; \

@@ -129,9 +129,21 @@ fn acts_on_other_descriptors() {
     let end = pipe[1] as u64;
     let (mut room, bad) = ([0u64; 32], -i64::from(libc::EBADF));
     let at = room.as_mut_ptr() as u64;
+    let (x, y) = (c"x".as_ptr() as u64, c"y".as_ptr() as u64);
+    let process = call(libc::SYS_pidfd_open, &[std::process::id().into(), 0]).cast_unsigned();
+    let mut pair = [0i32; 2];
+    call(libc::SYS_socketpair, &[libc::AF_UNIX as u64, libc::SOCK_STREAM as u64, 0, pair.as_mut_ptr() as u64]);
     let mut others = BTreeSet::new();
-    for fd in numbers().filter(|fd| *fd > poll) {
-        let calls: [(i64, [u64; 6]); 24] = [
+    for fd in numbers().filter(|fd| *fd > pair[1] as u64) {
+        // A message that hands it over, and a list of one that is polled.
+        let rights = [20u64, (libc::SCM_RIGHTS as u64) << 32 | libc::SOL_SOCKET as u64, fd];
+        let message = [0, 0, 0, 0, rights.as_ptr() as u64, 24, 0];
+        let mut polled = [fd | 1 << 32];
+        let ready = call(libc::SYS_poll, &[polled.as_mut_ptr() as u64, 1, 0]);
+        if (ready, polled[0] >> 48) != (1, libc::POLLNVAL as u64) {
+            others.insert((libc::SYS_poll, ready));
+        }
+        let calls: [(i64, [u64; 6]); 69] = [
             (libc::SYS_read, [fd, at, 8, 0, 0, 0]),
             (libc::SYS_pwrite64, [fd, at, 8, 0, 0, 0]),
             (libc::SYS_pwritev2, [fd, at, 0, 0, 0, 0]),
@@ -156,12 +168,59 @@ fn acts_on_other_descriptors() {
             (libc::SYS_getdents64, [fd, at, 64, 0, 0, 0]),
             (libc::SYS_fgetxattr, [fd, c"user.x".as_ptr() as u64, at, 8, 0, 0]),
             (libc::SYS_getsockname, [fd, at, at, 0, 0, 0]),
+            (libc::SYS_openat, [fd, x, 0, 0, 0, 0]),
+            (libc::SYS_mkdirat, [fd, x, 0o700, 0, 0, 0]),
+            (libc::SYS_unlinkat, [fd, x, 0, 0, 0, 0]),
+            (libc::SYS_newfstatat, [fd, x, at, 0, 0, 0]),
+            (libc::SYS_statx, [fd, x, 0, 0x7ff, at, 0]),
+            (libc::SYS_faccessat, [fd, x, 0, 0, 0, 0]),
+            (libc::SYS_readlinkat, [fd, x, at, 64, 0, 0]),
+            (libc::SYS_symlinkat, [y, fd, x, 0, 0, 0]),
+            (libc::SYS_linkat, [fd, x, CURRENT, y, 0, 0]),
+            (libc::SYS_renameat, [CURRENT, x, fd, y, 0, 0]),
+            (libc::SYS_fchmodat, [fd, x, 0, 0, 0, 0]),
+            (libc::SYS_utimensat, [fd, 0, 0, 0, 0, 0]),
+            (libc::SYS_execveat, [fd, x, 0, 0, 0, 0]),
+            (libc::SYS_bind, [fd, at, 16, 0, 0, 0]),
+            (libc::SYS_connect, [fd, at, 16, 0, 0, 0]),
+            (libc::SYS_listen, [fd, 1, 0, 0, 0, 0]),
+            (libc::SYS_accept4, [fd, 0, 0, 0, 0, 0]),
+            (libc::SYS_shutdown, [fd, 0, 0, 0, 0, 0]),
+            (libc::SYS_sendto, [fd, at, 8, 0, 0, 0]),
+            (libc::SYS_recvfrom, [fd, at, 8, 0, 0, 0]),
+            (libc::SYS_sendmsg, [fd, at, 0, 0, 0, 0]),
+            (libc::SYS_recvmsg, [fd, at, 0, 0, 0, 0]),
+            (libc::SYS_sendmsg, [pair[0] as u64, message.as_ptr() as u64, libc::MSG_DONTWAIT as u64, 0, 0, 0]),
+            (libc::SYS_setsockopt, [fd, 1, 2, at, 4, 0]),
+            (libc::SYS_getsockopt, [fd, 1, 3, at, at, 0]),
+            (libc::SYS_epoll_wait, [fd, at, 1, 0, 0, 0]),
+            (libc::SYS_epoll_ctl, [fd, 1, end, at, 0, 0]),
+            (libc::SYS_timerfd_gettime, [fd, at, 0, 0, 0, 0]),
+            (libc::SYS_signalfd4, [fd, at, 8, 0, 0, 0]),
+            (libc::SYS_inotify_add_watch, [fd, x, 1, 0, 0, 0]),
+            (libc::SYS_inotify_rm_watch, [fd, 1, 0, 0, 0, 0]),
+            (libc::SYS_pidfd_send_signal, [fd, 0, 0, 0, 0, 0]),
+            (libc::SYS_pidfd_getfd, [process, fd, 0, 0, 0, 0]),
+            (libc::SYS_waitid, [3, fd, 0, 4, 0, 0]),
+            (libc::SYS_setns, [fd, 0, 0, 0, 0, 0]),
+            (libc::SYS_mq_getsetattr, [fd, 0, at, 0, 0, 0]),
+            (libc::SYS_ioctl, [1, 0x4004_9409, fd, 0, 0, 0]),
+            (libc::SYS_fstatfs, [fd, at, 0, 0, 0, 0]),
+            (libc::SYS_fchdir, [fd, 0, 0, 0, 0, 0]),
+            (libc::SYS_flock, [fd, 8, 0, 0, 0, 0]),
+            (libc::SYS_lseek, [fd, 0, 0, 0, 0, 0]),
+            (libc::SYS_fadvise64, [fd, 0, 8, 0, 0, 0]),
+            (libc::SYS_sync_file_range, [fd, 0, 8, 2, 0, 0]),
+            (libc::SYS_flistxattr, [fd, at, 8, 0, 0, 0]),
+            (libc::SYS_close, [fd, 0, 0, 0, 0, 0]),
         ];
         others.extend(calls.into_iter().map(|(number, arguments)| (number, call(number, &arguments))));
     }
     others.retain(|(_, result)| *result != bad);
     println!("others {others:?}");
-    [poll, end, pipe[0] as u64].into_iter().for_each(|fd| assert_eq!(call(libc::SYS_close, &[fd]), 0));
+    [poll, end, pipe[0] as u64, process, pair[0] as u64, pair[1] as u64]
+        .into_iter()
+        .for_each(|fd| assert_eq!(call(libc::SYS_close, &[fd]), 0));
 }
 
 /// Each list of mappings has the program's own and no other, and all that may be read by the list can be read.

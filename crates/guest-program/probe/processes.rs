@@ -157,4 +157,7 @@ pub fn unsupported() {
     println!("ptrace {}", call(libc::SYS_ptrace, &[0, 0, 0, 0]));
     println!("seccomp {}", call(libc::SYS_seccomp, &[1, 0, 8]));
     println!("prctl {}", call(libc::SYS_prctl, &[libc::PR_SET_TSC as u64, libc::PR_TSC_SIGSEGV as u64]));
+    println!("uring {}", call(libc::SYS_io_uring_setup, &[1, 0]));
+    // KVM_RUN, of no device that would know it.
+    println!("ioctl {}", call(libc::SYS_ioctl, &[1, 0xae80, 0]));
 }

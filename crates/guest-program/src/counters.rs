@@ -128,6 +128,10 @@ pub enum UnsupportedKind {
     OccupiedDescriptor,
     /// Dispatch of system calls to user space, or traps on the time-stamp counter.
     ThreadControl,
+    /// A system call that is not in the runner's table, such as `io_uring_setup`.
+    UnlistedCall,
+    /// A request of `ioctl` that is not in the runner's table.
+    UnlistedControl,
 }
 
 impl From<Refused> for UnsupportedKind {
@@ -143,6 +147,8 @@ impl From<Refused> for UnsupportedKind {
             Refused::OccupiedAddress => UnsupportedKind::OccupiedAddress,
             Refused::OccupiedDescriptor => UnsupportedKind::OccupiedDescriptor,
             Refused::ThreadControl => UnsupportedKind::ThreadControl,
+            Refused::UnlistedCall => UnsupportedKind::UnlistedCall,
+            Refused::UnlistedControl => UnsupportedKind::UnlistedControl,
         }
     }
 }
@@ -161,6 +167,10 @@ impl fmt::Display for UnsupportedKind {
             UnsupportedKind::OccupiedDescriptor => "a descriptor number that the runner uses",
             UnsupportedKind::ThreadControl => {
                 "dispatch of system calls to user space, or a trapping time-stamp counter"
+            }
+            UnsupportedKind::UnlistedCall => "a system call that does not exist inside (the detail is its number)",
+            UnsupportedKind::UnlistedControl => {
+                "a request of ioctl that does not exist inside (the detail is its number)"
             }
         })
     }

@@ -34,6 +34,7 @@ mod pool;
 mod program;
 mod restore;
 mod signals;
+mod signatures;
 mod sockets;
 mod space;
 mod stack;

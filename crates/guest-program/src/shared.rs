@@ -102,10 +102,14 @@ pub(crate) enum Refused {
     OccupiedDescriptor,
     /// Dispatch of system calls to user space, traps on the time-stamp counter, or tagged addresses.
     ThreadControl,
+    /// A call whose descriptors are not known.
+    UnlistedCall,
+    /// A request of `ioctl` whose descriptors are not known.
+    UnlistedControl,
 }
 
 /// Every kind of refusal.
-pub(crate) const REFUSED: [Refused; 10] = [
+pub(crate) const REFUSED: [Refused; 12] = [
     Refused::MemorySharingProcess,
     Refused::Ptrace,
     Refused::ForeignProgram,
@@ -116,6 +120,8 @@ pub(crate) const REFUSED: [Refused; 10] = [
     Refused::OccupiedAddress,
     Refused::OccupiedDescriptor,
     Refused::ThreadControl,
+    Refused::UnlistedCall,
+    Refused::UnlistedControl,
 ];
 
 /// Counters.

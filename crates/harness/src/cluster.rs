@@ -8,14 +8,17 @@ use crate::generator::LoadSites;
 use crate::kept_data::{Content, KeptData};
 use crate::leaving::{Leaving, STOP_LIMIT};
 use crate::topology::{Application, Environments, Networking, On, TierPlan};
+use baremark_databases::kept::digest;
+use baremark_databases::kind::Kind;
 use baremark_lab::generators::MakeEnvironment;
-use baremark_services::instance::Instance;
+use baremark_services::auction::{Auction, PASSWORD_FILE};
+use baremark_services::instance::{self, Instance};
 use baremark_services::place::{Native, Place};
-use baremark_services::recipe::Step;
 use baremark_services::service::{Order, Service, ServiceError, Statistics, Tier, Tls, Upstream, program};
 use baremark_sys::affinity;
-use baremark_sys::confine::Limits;
+use baremark_sys::confine::{self, Limits};
 use baremark_sys::network::HeldPort;
+use baremark_sys::private_folder::directory::Directory;
 use baremark_sys::process_tree::{Usage, Waits};
 use baremark_sys::stall_group::Stalls;
 use baremark_sys::topology;
@@ -23,12 +26,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+/// The file of the database's password.
+const DATABASE_PASSWORD: &str = "database-password";
 /// How long it may take at the end of a run.
 const LAST_STOP_LIMIT: Duration = Duration::from_millis(500);
 /// Requests that a new server gets before users come.
@@ -68,6 +73,8 @@ pub struct Surroundings {
     pub places: Places,
     /// How the sites of load generators are made.
     pub load_sites: LoadSites,
+    /// The texts of the application that decide its data.
+    pub data_sources: &'static [&'static str],
     /// Settings of environments.
     pub environments: Arc<Environments>,
 }
@@ -130,6 +137,8 @@ pub struct Cluster {
     around: Surroundings,
     folder: PathBuf,
     secret: String,
+    /// The user and group of the application's servers and commands; absent, those of whoever starts them.
+    owner: Option<(u32, u32)>,
     /// Whose certificates users trust, where they come by TLS.
     authority: Option<Authority>,
     instances: BTreeMap<Tier, Vec<Instance>>,
@@ -215,11 +224,12 @@ impl Cluster {
     ) -> Result<Cluster, ClusterError> {
         Cluster::check(&plan)?;
         let folder = around.folder.join(&plan.name);
-        fs::DirBuilder::new()
-            .mode(0o700)
-            .create(&folder)
-            .map_err(|source| ClusterError::Io { what: format!("making {}", folder.display()), source })?;
-        let kept = kept(&plan, seed, &around.interrupt)?;
+        let making = |path: &Path| {
+            let what = format!("making {}", path.display());
+            move |source| ClusterError::Io { what, source }
+        };
+        Directory::make_new(&folder).map_err(making(&folder))?;
+        let kept = kept(&plan, seed, &around)?;
         let secret = match &kept {
             Some(kept) => kept.secret().map_err(ClusterError::Data)?,
             None => random_word().map_err(|source| ClusterError::Io { what: "making a secret".to_owned(), source })?,
@@ -231,6 +241,7 @@ impl Cluster {
             around,
             folder,
             secret,
+            owner: confine::is_root().then(|| Auction.install().account(confine::user)).flatten(),
             instances: BTreeMap::new(),
             numbers: BTreeMap::new(),
             killed: BTreeSet::new(),
@@ -239,14 +250,16 @@ impl Cluster {
             ports: BTreeMap::new(),
             external: None,
         };
-        cluster.write_password(kept.as_ref().and_then(KeptData::password))?;
+        let own = cluster.own_folder();
+        instance::make_for(cluster.owner, &own).map_err(making(&own))?;
         if let Some(wanted) = &cluster.plan.external {
             cluster.external =
                 Some(ExternalDatabase::create(wanted, &cluster.around.program).map_err(ClusterError::External)?);
         }
-        if cluster.plan.kept_data.is_some() && !cluster.plan.tiers.contains_key(&Tier::Database) {
-            let made = fs::DirBuilder::new().mode(0o700).create(cluster.sqlite_folder());
-            made.map_err(|source| ClusterError::Io { what: "making a folder for the data".to_owned(), source })?;
+        cluster.write_passwords(kept.as_ref().and_then(KeptData::password))?;
+        if !cluster.plan.tiers.contains_key(&Tier::Database) {
+            let folder = cluster.sqlite_folder();
+            instance::make_for(cluster.owner, &folder).map_err(making(&folder))?;
         }
         for tier in [Tier::Database, Tier::Bus] {
             cluster.grow(tier, cluster.planned(tier), say)?;
@@ -329,16 +342,20 @@ impl Cluster {
         own.unwrap_or(&self.folder)
     }
 
-    /// The folder of SQLite's file: one of its own where that is kept.
+    /// The folder of SQLite's file.
     fn sqlite_folder(&self) -> PathBuf {
-        let folder = self.folder_of(Tier::Database);
-        if self.plan.kept_data.is_some() { folder.join("sqlite") } else { folder.to_owned() }
+        self.folder_of(Tier::Database).join("sqlite")
+    }
+
+    /// The folder of what the application's servers and commands share: passwords, and images in files.
+    fn own_folder(&self) -> PathBuf {
+        self.folder.join("shared")
     }
 
     /// Stops the database, which has its data then in a folder that can be copied; that folder and whose it is.
     fn rest(&mut self) -> Result<(PathBuf, Option<(u32, u32)>), ClusterError> {
         let Some(instance) = self.instances.get_mut(&Tier::Database).and_then(|list| list.first_mut()) else {
-            return Ok((self.sqlite_folder(), None));
+            return Ok((self.sqlite_folder(), self.owner));
         };
         instance.stop(STOP_LIMIT);
         Ok((instance.folder().join("data"), instance.order().owner))
@@ -486,20 +503,29 @@ impl Cluster {
     /// # Errors
     /// When its file is gone.
     pub fn password(&self) -> Result<String, ClusterError> {
-        let path = self.folder.join("password");
+        let path = self.own_folder().join("password");
         fs::read_to_string(&path)
             .map(|text| text.trim().to_owned())
             .map_err(|source| ClusterError::Io { what: path.display().to_string(), source })
     }
 
-    fn write_password(&self, kept: Option<String>) -> Result<(), ClusterError> {
-        let path = self.folder.join("password");
+    fn database_secret(&self) -> &str {
+        self.external.as_ref().map_or(&self.secret, ExternalDatabase::password)
+    }
+
+    /// The password of all accounts, and that of the database.
+    fn write_passwords(&self, kept: Option<String>) -> Result<(), ClusterError> {
+        let path = self.own_folder();
         let write = || {
-            let mut file = File::options().write(true).create_new(true).mode(0o600).open(&path)?;
+            let folder = Directory::of_others(&path)?;
             let made = kept.map_or_else(random_word, |kept| Ok(kept.trim().to_owned()))?;
-            writeln!(file, "{made}")
+            for (name, word) in [("password", made.as_str()), (DATABASE_PASSWORD, self.database_secret())] {
+                folder.replace(Path::new(name), format!("{word}\n").as_bytes(), self.owner)?;
+            }
+            Ok(())
         };
-        write().map_err(|source| ClusterError::Io { what: format!("writing {}", path.display()), source })
+        write()
+            .map_err(|source| ClusterError::Io { what: format!("writing passwords into {}", path.display()), source })
     }
 
     /// The database as it is reached from there.
@@ -537,7 +563,7 @@ impl Cluster {
 
     fn images(&self) -> String {
         match self.plan.images.as_str() {
-            "files" => format!("files:{}", self.folder.join("images").display()),
+            "files" => format!("files:{}", self.own_folder().join("images").display()),
             other => other.to_owned(),
         }
     }
@@ -545,7 +571,7 @@ impl Cluster {
     fn load(&self, seed: u64) -> Result<(), ClusterError> {
         let durable = self.plan.tiers.get(&Tier::App).map_or("on", |plan| plan.settings.word("durable")).to_owned();
         let mut args = self.wiring();
-        let password = self.folder.join("password").display().to_string();
+        let password = self.own_folder().join("password").display().to_string();
         for (key, value) in [
             ("--max-users", self.plan.max_users.to_string()),
             ("--seed", seed.to_string()),
@@ -606,13 +632,12 @@ impl Cluster {
 
     /// Runs a command of the application to its end: exit code, output, and the last that it said.
     fn ask(&self, command: &'static str, args: Vec<String>) -> Result<(Option<i32>, String, String), ClusterError> {
-        let mut all = vec!["auction".to_owned(), command.to_owned()];
-        all.extend(args);
-        let secret = self.external.as_ref().map_or(self.secret.as_str(), ExternalDatabase::password);
-        let step = Step::new(&self.around.program, all).env(baremark_services::auction::PASSWORD, secret);
         let io = |source| ClusterError::Io { what: format!("running baremark auction {command}"), source };
-        let mut process = std::process::Command::new(&step.program);
-        process.args(&step.args).envs(step.env.iter().map(|(name, value)| (name, value)));
+        let secret = self.database_secret();
+        let program = &self.around.program;
+        let mut process = self.owner.map_or_else(|| Command::new(program), |owner| instance::as_user(program, owner));
+        process.args(["auction", command]).args(args);
+        process.arg(PASSWORD_FILE).arg(self.own_folder().join(DATABASE_PASSWORD));
         process
             .stdin(std::process::Stdio::null())
             .stdout(std::process::Stdio::piped())
@@ -804,16 +829,23 @@ impl Cluster {
 }
 
 /// The place of data that are to be kept; what decides their rows is compared with what is there.
-fn kept(plan: &Application, seed: u64, interrupt: &AtomicBool) -> Result<Option<KeptData>, ClusterError> {
+fn kept(plan: &Application, seed: u64, around: &Surroundings) -> Result<Option<KeptData>, ClusterError> {
     let Some(root) = &plan.kept_data else { return Ok(None) };
+    let of_service = plan.tiers.get(&Tier::Database).map_or("", |tier| tier.service.source());
+    let made_by = digest(around.data_sources.iter().copied().chain([of_service]));
     let server = match plan.tiers.get(&Tier::Database) {
-        Some(tier) if tier.on == On::Native => program(tier.service)?.display().to_string(),
+        Some(tier) if tier.on == On::Native => {
+            let version = Kind::of(&plan.database).map(Kind::version).transpose();
+            let version = version.map_err(|why| ClusterError::Data(why.to_string()))?.unwrap_or_default();
+            format!("{} ({version})", program(tier.service)?.display())
+        }
         Some(tier) => format!("{} on {}", tier.service.kind(), tier.on),
         None => plan.database.clone(),
     };
     let content = [
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
         ("server", server),
+        ("schema and generator", made_by),
         ("max_users", plan.max_users.to_string()),
         ("seed", seed.to_string()),
         ("history", format!("{:.3}", plan.history)),
@@ -822,7 +854,7 @@ fn kept(plan: &Application, seed: u64, interrupt: &AtomicBool) -> Result<Option<
     ];
     let content = Content(content.into_iter().map(|(key, value)| (key.to_owned(), value)).collect());
     let name = format!("{}-{}", plan.name, plan.database);
-    KeptData::open(root, &name, content, interrupt).map(Some).map_err(ClusterError::Data)
+    KeptData::open(root, &name, content, &around.interrupt).map(Some).map_err(ClusterError::Data)
 }
 
 /// What is wrong with the CPUs of a tier. Those of guests are counted only, those of other machines known there alone; an engine

@@ -1,13 +1,15 @@
 //! The database on a server that is there already: one of the run's own, made before the data are loaded and removed at the end.
 //!
 //! The password comes from a file that only its owner may read, or from the environment; it goes to the application's programs
-//! by their environment and is in no argument, log or document. The application makes and removes the database
+//! by a file or a pipe and is in no argument, environment, log or document. The application makes and removes the database
 //! (`baremark auction create`, `remove`), for only it speaks with one.
 
 use crate::topology::External;
 use baremark_load::url;
-use baremark_services::auction::PASSWORD;
+use baremark_services::auction::PASSWORD_FILE;
 use baremark_services::place::Place;
+use baremark_sys::secrets;
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -31,7 +33,7 @@ impl Credentials {
     /// From a file of two lines, the user and the password, or from the environment.
     fn read(file: Option<&Path>) -> Result<Credentials, String> {
         let Some(file) = file else {
-            let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+            let variable = |name: &str| secrets::get(name).filter(|value| !value.is_empty());
             return match (variable(USER_VARIABLE), variable(PASSWORD_VARIABLE)) {
                 (Some(user), Some(password)) => Credentials { user, password }.checked("the environment"),
                 _ => Err(format!(
@@ -145,9 +147,14 @@ impl ExternalDatabase {
         let url = self.url(&baremark_services::place::Native);
         let mut process = Command::new(&self.program);
         process.args(["auction", command, "--database", &url, "--owner", &std::process::id().to_string()]).args(more);
-        process.env(PASSWORD, self.password());
-        process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = baremark_sys::offspring::start(&mut process).map_err(|why| why.to_string())?;
+        // Neither in its arguments nor in its environment, which others of this user's programs may read.
+        process.args([PASSWORD_FILE, "/dev/stdin"]);
+        process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = baremark_sys::offspring::start(&mut process).map_err(|why| why.to_string())?;
+        if let Some(mut input) = child.stdin.take() {
+            // What has ended says why.
+            drop(writeln!(input, "{}", self.password()));
+        }
         let output = child.wait_with_output().map_err(|why| why.to_string())?;
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
@@ -170,7 +177,6 @@ impl Drop for ExternalDatabase {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write as _;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]

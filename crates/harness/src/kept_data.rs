@@ -8,9 +8,6 @@
 use baremark_databases::kept::{Held, Kept, KeptError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -41,7 +38,7 @@ impl KeptData {
         let held = kept.hold(interrupt).map_err(|why| told(&why, root))?;
         // What is there is read by several at once.
         let held = (!kept.is_there()).then_some(held);
-        let data = KeptData { kept, folder: root.join(name), content, _held: held };
+        let data = KeptData { folder: kept.folder().path().to_owned(), kept, content, _held: held };
         if data.is_there() {
             data.fits()?;
         }
@@ -56,7 +53,8 @@ impl KeptData {
     /// Whether the data is what is requested.
     fn fits(&self) -> Result<(), String> {
         let path = self.folder.join(CONTENT);
-        let text = fs::read_to_string(&path).map_err(|why| format!("{}: {why}", path.display()))?;
+        let text = self.kept.folder().read_to_string(Path::new(CONTENT));
+        let text = text.map_err(|why| format!("{}: {why}", path.display()))?;
         let there: Content = serde_json::from_str(&text).map_err(|why| format!("{}: {why}", path.display()))?;
         let none = String::new();
         let keys = self.content.0.keys().chain(there.0.keys()).collect::<std::collections::BTreeSet<_>>();
@@ -82,17 +80,14 @@ impl KeptData {
 
     /// The password of the accounts in the data; absent before anything was kept.
     pub(crate) fn password(&self) -> Option<String> {
-        fs::read_to_string(self.folder.join(PASSWORD)).ok().filter(|_| self.is_there())
+        self.kept.folder().read_to_string(Path::new(PASSWORD)).ok().filter(|_| self.is_there())
     }
 
     /// Keeps the data of a database that has stopped.
     pub(crate) fn put(&self, data: &Path, password: &str) -> Result<(), String> {
         let write = |name: &str, text: &str| {
-            let path = self.folder.join(name);
-            let mut options = fs::OpenOptions::new();
-            let file = options.write(true).create(true).truncate(true).mode(0o600).open(&path);
-            file.and_then(|mut file| file.write_all(text.as_bytes()))
-                .map_err(|why| format!("{}: {why}", path.display()))
+            let written = self.kept.folder().replace(Path::new(name), text.as_bytes(), None);
+            written.map_err(|why| format!("{}: {why}", self.folder.join(name).display()))
         };
         write(CONTENT, &serde_json::to_string(&self.content).unwrap_or_default())?;
         write(PASSWORD, password)?;
@@ -117,9 +112,22 @@ fn told(why: &KeptError, folder: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
 
     fn content(users: u64) -> Content {
         Content([("max_users".to_owned(), users.to_string()), ("seed".to_owned(), "1".to_owned())].into())
+    }
+
+    /// Whoever else may write the folder could have put any data there.
+    #[test]
+    fn a_folder_that_others_may_write_is_refused_with_the_remedy() {
+        let root = tempfile::tempdir().expect("a folder");
+        fs::set_permissions(root.path(), fs::Permissions::from_mode(0o770)).expect("it is ours");
+        let why =
+            KeptData::open(root.path(), "main-sqlite", content(1), &AtomicBool::new(false)).err().unwrap_or_default();
+        assert!(why.contains("others may write") && why.contains("; chmod go-w "), "{why}");
+        assert!(!root.path().join("main-sqlite").exists());
     }
 
     /// Data is reused when it is what is requested and as it was loaded; else the reason is told and nothing is changed.

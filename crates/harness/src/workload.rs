@@ -378,6 +378,8 @@ pub struct Auction {
     pub places: Places,
     /// How the sites of load generators are made.
     pub load_sites: LoadSites,
+    /// The texts of the application that decide its data.
+    pub data_sources: &'static [&'static str],
 }
 
 /// The topology of an arm: its parameters over the shipped defaults; else every mistake, with the parameter at fault.
@@ -489,6 +491,7 @@ impl Job for Auction {
             interrupt: Arc::clone(&interrupt),
             places: self.places,
             load_sites: self.load_sites,
+            data_sources: self.data_sources,
             environments: Arc::new(std::mem::take(&mut topology.environments)),
         };
         let data = database_folders(&mut topology)?;

@@ -3,6 +3,7 @@
 use crate::disks::disks_under;
 use crate::{cpus, module};
 use baremark_journal::value::{self, OFF, Setting};
+use baremark_sys::machine;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -24,7 +25,7 @@ impl Host {
     /// This machine, with the disks that hold `data`.
     #[must_use]
     pub fn this(data: Vec<PathBuf>) -> Host {
-        Host { root: PathBuf::from("/"), data }
+        Host { root: machine::root().to_owned(), data }
     }
 }
 

@@ -21,4 +21,4 @@ pub use feature::{Absent, FEATURES, Feature, Host, absent, probe};
 pub use module::Modules;
 pub use setter::{HostError, Setter};
 pub use tried::{Tried, tried};
-pub use vms::running;
+pub use vms::{Vms, running};

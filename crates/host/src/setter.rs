@@ -1,7 +1,8 @@
 //! Setting features between trials and undoing them at the end.
 
 use crate::feature::{Absent, FEATURES, Feature, Host, Levels, Source, probe, written};
-use crate::{module, vms};
+use crate::module;
+use crate::vms::{self, Vms};
 use baremark_journal::value::Setting;
 use baremark_journal::{Held, Journal, MakeError};
 use baremark_sys::point;
@@ -31,6 +32,14 @@ pub enum HostError {
         key: &'static str,
         /// The process.
         pid: u32,
+    },
+    /// A virtual machine may run that depends on it.
+    #[error("{key}: whether a virtual machine depends on it is unknown: {why}")]
+    VmsUnknown {
+        /// The feature.
+        key: &'static str,
+        /// Why it is unknown, with the remedy.
+        why: String,
     },
     /// Something uses the module that has to be loaded again.
     #[error("{key}: {why}; end what uses it first")]
@@ -99,7 +108,7 @@ impl Setter {
         let absent = |source| HostError::Absent { key: feature.key, source };
         let (source, files) = probe(feature, &self.host).map_err(absent)?;
         let wanted = written(source, &files, level).map_err(absent)?;
-        free(feature)?;
+        free(feature, &self.host)?;
         self.loadable(feature.key, source, &wanted)?;
         // What the level before changed is undone first: each file has one owner, and what was there before the study is what is recorded.
         if self.set.remove(feature.key).is_some() {
@@ -148,11 +157,15 @@ impl Setter {
     }
 }
 
-/// Refuses a feature on which a running virtual machine depends.
-fn free(feature: &Feature) -> Result<(), HostError> {
-    match vms::running().first().filter(|_| feature.used_by_vms) {
-        Some(&pid) => Err(HostError::InUse { key: feature.key, pid }),
-        None => Ok(()),
+/// Refuses a feature on which a running virtual machine depends, or may depend.
+fn free(feature: &Feature, host: &Host) -> Result<(), HostError> {
+    if !feature.used_by_vms {
+        return Ok(());
+    }
+    match vms::running(&host.root) {
+        Vms::Absent => Ok(()),
+        Vms::Held(pid) => Err(HostError::InUse { key: feature.key, pid }),
+        Vms::Unknown(why) => Err(HostError::VmsUnknown { key: feature.key, why }),
     }
 }
 

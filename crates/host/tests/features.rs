@@ -137,6 +137,31 @@ fn a_value_that_somebody_else_has_changed_is_noticed_and_left() {
     assert_eq!(now(&root, "proc/sys/vm/swappiness"), "33");
 }
 
+/// A feature below virtual machines is refused where one may run, and the process that hides it is named.
+#[test]
+fn a_feature_below_machines_is_refused_where_a_process_cannot_be_looked_into() {
+    let (root, folder) = (pretended(), TempDir::new().unwrap());
+    let file = root.path().join("sys/module/kvm/parameters/halt_poll_ns");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let process = root.path().join("proc/5000300");
+    fs::create_dir_all(&process).unwrap();
+    fs::write(process.join("stat"), "5000300 (qemu) S 1 1 1 0 -1 4194304 0").unwrap();
+    // Not a folder: root cannot read it, either.
+    fs::write(process.join("fd"), "").unwrap();
+    let mut setter = Setter::new(journal(folder.path(), &below(&root)), below(&root));
+    let why = setter.set("host.halt_poll_ns", "100000").unwrap_err();
+    assert!(matches!(why, HostError::VmsUnknown { key: "host.halt_poll_ns", .. }), "{why}");
+    let said = why.to_string();
+    assert!(said.contains("depends on it is unknown: the descriptors of process 5000300 cannot be read"), "{said}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "200000");
+    setter.set("host.swappiness", "10").expect("no machine depends on it");
+    fs::remove_dir_all(process).unwrap();
+    setter.set("host.halt_poll_ns", "100000").expect("nothing is hidden");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "100000");
+    drop(setter);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "200000");
+}
+
 /// Interrupts are served by the CPUs of a list, which is written as the kernel writes it; those that do not move keep theirs.
 #[test]
 fn interrupts_move_to_a_list_of_cpus_that_are_online() {

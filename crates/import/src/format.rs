@@ -1,6 +1,8 @@
 //! What a format of results is.
 
-use crate::result::{Column, Damage, Imported};
+use crate::result::{Column, Damage};
+use crate::results::Results;
+use crate::text::Text;
 
 /// A format of results.
 #[derive(Clone, Copy, Debug)]
@@ -12,5 +14,5 @@ pub struct Format {
     /// Whether a file that begins so is of this format.
     pub recognises: fn(&str) -> bool,
     /// Reads a file.
-    pub read: fn(&str, &[Column]) -> Result<Imported, Damage>,
+    pub(crate) read: fn(&mut Text<'_>, &[Column]) -> Result<Results, Damage>,
 }

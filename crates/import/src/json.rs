@@ -3,6 +3,9 @@
 use crate::result::{Damage, Place};
 use serde::de::DeserializeOwned;
 
+/// What the values of a document may take, in bytes of memory.
+const MOST_BYTES: u64 = 128 << 20;
+
 /// Reads the document that begins at the first line that opens an object. Some programs print warnings before it.
 pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Damage> {
     let lines = text.split_inclusive('\n');
@@ -16,12 +19,12 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Damage> {
     if at.1 == text.len() {
         return Err(Damage::at(Place::Byte(0), "has no JSON object"));
     }
-    serde_json::from_str(&text[at.1..]).map_err(|why| damage(&why, at.0))
+    line(&text[at.1..], at.0)
 }
 
 /// Reads one line of a file of JSON lines; `before` are the lines before it.
 pub(crate) fn line<T: DeserializeOwned>(text: &str, before: u64) -> Result<T, Damage> {
-    serde_json::from_str(text).map_err(|why| damage(&why, before))
+    baremark_json::read(text.as_bytes(), MOST_BYTES).map_err(|why| damage(&why, before))
 }
 
 fn damage(why: &serde_json::Error, before: u64) -> Damage {

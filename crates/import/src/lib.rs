@@ -4,6 +4,13 @@
 //! A format is one file in `formats` and one line of [`FORMATS`]. Values are taken as the program wrote them, times in the unit
 //! that the metric's key names. Nothing is guessed: what is damaged is refused with its place in the file, and a program that
 //! reports its own failure has no result.
+//!
+//! A file that was cut off is refused: a document by its own grammar, a printed text by the line that its program prints last, a
+//! log by its last line, which must end. A log that was cut off at the end of a line is a shorter log, and nothing in it shows
+//! that; the result of a format without an end mark therefore has a note that says so.
+//!
+//! Logs and tables are read as they come, documents are held in memory and limited. Files, lines, values and names are limited, so
+//! that no file takes more than 256 MiB of memory, or time that grows faster than its size.
 #![forbid(unsafe_code)]
 
 mod format;
@@ -12,15 +19,20 @@ mod json;
 mod lines;
 mod number;
 mod result;
+mod results;
+mod rows;
+mod text;
+mod xml;
 
 pub use format::Format;
 pub use formats::FORMATS;
 pub use result::{Better, Column, Damage, Imported, Measured, Metric, Place};
+pub use results::{MOST_SERIES, MOST_VALUES};
+pub use text::{LONGEST_DOCUMENT, LONGEST_FILE};
 
+use std::io::Read;
+use text::Text;
 use thiserror::Error;
-
-/// Bytes of a file that are looked at to find its format.
-const HEAD: usize = 64 << 10;
 
 /// Why a file gave no result.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -42,37 +54,46 @@ pub enum ImportError {
         /// What is wrong, and where.
         damage: Damage,
     },
+    /// It cannot be read, or has nothing to find a format by.
+    #[error("{0}")]
+    Unreadable(Damage),
 }
 
 fn names() -> String {
     FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", ")
 }
 
-/// Reads the results in `bytes`, of the format `named` or of the one that is recognised. `columns` are those of a CSV file.
+/// How a file is read.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'o> {
+    /// Its format; `None` for the one that is recognised.
+    pub format: Option<&'o str>,
+    /// The columns of a CSV file.
+    pub columns: &'o [Column],
+    /// The time now, in seconds since 1970: a time in the file that is later by more than a day is not believed.
+    pub now_unix_s: u64,
+}
+
+/// Reads a file of results.
 ///
 /// # Errors
-/// When the format is not known, or the file is damaged: the place is in the error.
-pub fn read(bytes: &[u8], named: Option<&str>, columns: &[Column]) -> Result<Imported, ImportError> {
-    let format = match (named, columns) {
-        (Some(name), _) => {
-            let found = FORMATS.iter().find(|format| format.name == name);
-            found.ok_or_else(|| ImportError::NoSuchFormat { name: name.to_owned() })?
-        }
+/// When the format is not known, or the file is damaged or exceeds a limit: the place is in the error.
+pub fn read(from: &mut dyn Read, options: &Options<'_>) -> Result<Imported, ImportError> {
+    let named = |name: &str| {
+        let found = FORMATS.iter().find(|format| format.name == name);
+        found.ok_or_else(|| ImportError::NoSuchFormat { name: name.to_owned() })
+    };
+    let named = options.format.map(named).transpose()?;
+    let mut text = Text::open(from).map_err(ImportError::Unreadable)?;
+    let format = match (named, options.columns) {
+        (Some(format), _) => format,
         (None, [_, ..]) => &formats::CSV,
-        (None, []) => {
-            let head = String::from_utf8_lossy(&bytes[..bytes.len().min(HEAD)]);
-            FORMATS.iter().find(|format| (format.recognises)(&head)).ok_or(ImportError::Unknown)?
-        }
+        (None, []) => FORMATS.iter().find(|format| (format.recognises)(text.head())).ok_or(ImportError::Unknown)?,
     };
     let damaged = |damage| ImportError::Damaged { format: format.name, damage };
-    let text = std::str::from_utf8(bytes).map_err(|why| {
-        damaged(Damage::at(Place::Byte(why.valid_up_to() as u64), "is not UTF-8; convert it with iconv -t UTF-8"))
-    })?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    if text.trim().is_empty() {
+    if text.is_empty() {
         return Err(damaged(Damage::at(Place::Byte(0), "the file is empty")));
     }
-    let imported = (format.read)(text, columns).map_err(damaged)?;
-    let last_line = text.lines().count().max(1) as u64;
-    imported.checked(last_line).map(|imported| Imported { format: format.name, ..imported }).map_err(damaged)
+    let results = (format.read)(&mut text, options.columns).map_err(damaged)?;
+    results.finished(format.name, text.lines(), options.now_unix_s).map_err(damaged)
 }

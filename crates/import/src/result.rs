@@ -72,40 +72,6 @@ pub struct Imported {
 }
 
 impl Imported {
-    /// What the program `program` measured: nothing yet.
-    pub(crate) fn of(program: impl Into<String>) -> Imported {
-        Imported { program: program.into(), ..Imported::default() }
-    }
-
-    /// Adds values. A value of 0 has no logarithm and is left out, which a note says.
-    pub(crate) fn add(&mut self, benchmark: &str, metric: Metric, values: impl IntoIterator<Item = f64>) {
-        let (kept, zero): (Vec<f64>, Vec<f64>) = values.into_iter().partition(|value| *value != 0.0);
-        if !zero.is_empty() {
-            let of = if benchmark.is_empty() { String::new() } else { format!(" of {benchmark}") };
-            self.notes.push(format!("{} values of {}{of} are 0 and left out", zero.len(), metric.key));
-        }
-        if kept.is_empty() {
-            return;
-        }
-        let same = |of: &&mut Measured| of.benchmark == benchmark && of.metric == metric;
-        match self.measured.iter_mut().find(same) {
-            Some(of) => of.values.extend(kept),
-            None => self.measured.push(Measured { benchmark: benchmark.to_owned(), metric, values: kept }),
-        }
-    }
-
-    /// Adds one value, if the file has it.
-    pub(crate) fn add_one(&mut self, benchmark: &str, metric: Metric, value: Option<f64>) {
-        self.add(benchmark, metric, value);
-    }
-
-    /// Sets a parameter, if the file has it.
-    pub(crate) fn parameter(&mut self, key: &str, value: Option<impl ToString>) {
-        if let Some(value) = value {
-            self.parameters.insert(key.to_owned(), value.to_string());
-        }
-    }
-
     /// The names of its benchmarks, in order.
     #[must_use]
     pub fn benchmarks(&self) -> Vec<&str> {
@@ -118,21 +84,6 @@ impl Imported {
     pub fn metrics(&self) -> Vec<&Metric> {
         let mut seen = BTreeSet::new();
         self.measured.iter().map(|of| &of.metric).filter(|metric| seen.insert(metric.key.as_str())).collect()
-    }
-
-    /// Refuses what cannot be compared; `last_line` is the file's.
-    pub(crate) fn checked(self, last_line: u64) -> Result<Imported, Damage> {
-        let damage = |what: String| Err(Damage::at(Place::Whole, what));
-        if self.measured.is_empty() {
-            let notes = if self.notes.is_empty() { String::new() } else { format!(" ({})", self.notes.join("; ")) };
-            return Err(Damage::at(Place::Line(last_line), format!("the file ends without a result{notes}")));
-        }
-        for Measured { benchmark, metric, values } in &self.measured {
-            if let Some(value) = values.iter().find(|value| !value.is_finite() || **value < 0.0) {
-                return damage(format!("{} {benchmark}: {value} is not a positive number", metric.key));
-            }
-        }
-        Ok(self)
     }
 }
 

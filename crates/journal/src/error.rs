@@ -18,13 +18,8 @@ pub enum JournalError {
         source: io::Error,
     },
     /// Somebody else could write records that would be obeyed.
-    #[error("{path} is not safe: {why}; it must belong to this user and be writable by nobody else", path = path.display())]
-    Unsafe {
-        /// The folder.
-        path: PathBuf,
-        /// Who else can write it.
-        why: String,
-    },
+    #[error("the journal of changes to this host must be yours alone: {0}")]
+    Unsafe(#[source] io::Error),
     /// No kind of this name was given to [`crate::Journal::open`].
     #[error("unknown type of change: '{0}'; this version cannot undo it")]
     UnknownKind(String),

@@ -2,60 +2,73 @@
 
 use crate::change::{Change, Kind, Undone};
 use crate::error::{JournalError, MakeError};
+use crate::folder::{ENDING, Folder};
 use crate::owner::Owner;
-use crate::record::{Contents, FORMAT, LONGEST, Record};
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use crate::record::{FORMAT, Record};
+use baremark_sys::point;
+use baremark_sys::registry::random_word;
+use std::fs::{File, TryLockError};
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The end of the names of files with records.
-pub(crate) const ENDING: &str = "journal";
-const LOCK: &str = "lock";
-
-/// The journal of this process in a folder that all owners share. Clones are the same journal.
+/// The journal of this process in a folder that all owners share. Clones are the same journal, and so is what is opened again.
 #[derive(Clone)]
 pub struct Journal {
     pub(crate) shared: Arc<Shared>,
 }
 
+/// The journals of this process that are open, by the identity of their folder.
+static OPEN: Mutex<Vec<(Identity, Weak<Shared>)>> = Mutex::new(Vec::new());
+/// Device and number of a folder.
+type Identity = (u64, u64);
+
 pub(crate) struct Shared {
-    pub(crate) folder: PathBuf,
-    pub(crate) kinds: Vec<Box<dyn Kind>>,
-    pub(crate) owner: Owner,
+    pub(crate) folder: Folder,
+    kinds: Mutex<Vec<Arc<dyn Kind>>>,
     writing: Mutex<Writing>,
 }
 
-#[derive(Default)]
+/// What this process has written. A copy of it that fork(2) made begins anew: the file is its parent's.
 struct Writing {
-    file: Option<(File, PathBuf)>,
+    pid: u32,
+    file: Option<(File, String)>,
     next: u64,
     open: Vec<(u64, Change)>,
 }
 
+impl Writing {
+    fn new() -> Writing {
+        Writing { pid: std::process::id(), file: None, next: 0, open: Vec::new() }
+    }
+}
+
 impl std::fmt::Debug for Journal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Journal").field("folder", &self.shared.folder).field("owner", &self.shared.owner).finish()
+        f.debug_struct("Journal").field("folder", &self.shared.folder).finish_non_exhaustive()
     }
 }
 
 impl Journal {
-    /// The journal in `folder`, which is made when it does not exist. `kinds` are the types of changes that it can make and undo. No
-    /// file is written before the first change.
+    /// The journal in `folder`, which is made when it does not exist. `kinds` are the types of changes that it can make and undo. A process has
+    /// one journal in a folder: opened again it is the same, which can undo the kinds of both. No file is written before the first change.
     ///
     /// # Errors
     /// When the folder cannot be made or somebody else can write it.
     pub fn open(folder: impl Into<PathBuf>, kinds: Vec<Box<dyn Kind>>) -> Result<Journal, JournalError> {
-        let folder = folder.into();
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder)
-            .map_err(JournalError::io("making the folder of the journal", &folder))?;
-        is_ours(&folder)?;
-        let owner = Owner::this().map_err(JournalError::io("finding out who this process is", "/proc/self"))?;
-        Ok(Journal { shared: Arc::new(Shared { folder, kinds, owner, writing: Mutex::default() }) })
+        let folder = Folder::open(&folder.into())?;
+        let identity = folder.identity()?;
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|(_, journal)| journal.strong_count() > 0);
+        let there = open.iter().find(|(other, _)| *other == identity).and_then(|(_, journal)| journal.upgrade());
+        let shared = there.unwrap_or_else(|| {
+            let new = Shared { folder, kinds: Mutex::default(), writing: Mutex::new(Writing::new()) };
+            let new = Arc::new(new);
+            open.push((identity, Arc::downgrade(&new)));
+            new
+        });
+        shared.add(kinds);
+        Ok(Journal { shared })
     }
 
     /// Records `change`, then makes it by `make`. What `make` returns comes with the hold on the change. When `make` fails, whatever it
@@ -82,11 +95,14 @@ impl Journal {
     ) -> Result<(T, Held), MakeError<E>> {
         let shared = &self.shared;
         shared.kind(&kind)?;
-        let _lock = shared.lock()?;
-        self.free(&target)?;
-        let change = Change { kind, target, details: look().map_err(MakeError::Change)? };
-        let id = shared.record(&change)?;
-        let mut held = Held { shared: Arc::clone(shared), id: Some(id), change, pid: shared.owner.pid };
+        let mut held = {
+            let _lock = shared.lock()?;
+            self.free(&target)?;
+            let change = Change { kind, target, details: look().map_err(MakeError::Change)? };
+            let (id, pid) = (shared.record(&change)?, std::process::id());
+            Held { shared: Arc::clone(shared), id: Some(id), change, pid }
+        };
+        point::reached("change-recorded");
         match make(&held.change.details) {
             Ok(made) => Ok((made, held)),
             Err(why) => {
@@ -100,34 +116,56 @@ impl Journal {
     fn free(&self, target: &str) -> Result<(), JournalError> {
         let shared = &self.shared;
         if shared.writing().open.iter().any(|(_, change)| change.target == target) {
-            return Err(JournalError::Held { target: target.to_owned(), pid: shared.owner.pid });
+            return Err(JournalError::Held { target: target.to_owned(), pid: std::process::id() });
         }
         crate::recovery::free(shared, target)
     }
 }
 
 impl Shared {
-    fn writing(&self) -> std::sync::MutexGuard<'_, Writing> {
-        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    fn add(&self, kinds: Vec<Box<dyn Kind>>) {
+        let mut known = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        for kind in kinds {
+            if known.iter().all(|other| other.name() != kind.name()) {
+                known.push(kind.into());
+            }
+        }
     }
 
-    pub(crate) fn kind(&self, name: &str) -> Result<&dyn Kind, JournalError> {
-        let found = self.kinds.iter().find(|kind| kind.name() == name);
-        found.map(AsRef::as_ref).ok_or_else(|| JournalError::UnknownKind(name.to_owned()))
+    fn writing(&self) -> MutexGuard<'_, Writing> {
+        let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        if writing.pid != std::process::id() {
+            *writing = Writing::new();
+        }
+        writing
     }
 
-    /// Held while a change is made or others' are undone; the kernel gives it up when this process ends.
+    pub(crate) fn kind(&self, name: &str) -> Result<Arc<dyn Kind>, JournalError> {
+        let kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = kinds.iter().find(|kind| kind.name() == name).map(Arc::clone);
+        found.ok_or_else(|| JournalError::UnknownKind(name.to_owned()))
+    }
+
+    /// The name of this process's own file, if it has one.
+    pub(crate) fn own(&self) -> Option<String> {
+        self.writing().file.as_ref().map(|(_, name)| name.clone())
+    }
+
+    /// Held while a change is recorded or others' are undone; the kernel gives it up when this process ends.
     pub(crate) fn lock(&self) -> Result<File, JournalError> {
-        let path = self.folder.join(LOCK);
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .open(&path)
-            .map_err(JournalError::io("opening the lock", &path))?;
-        file.lock().map_err(JournalError::io("locking", path))?;
+        let file = self.folder.lock_file()?;
+        file.lock().map_err(JournalError::io("locking", self.folder.path()))?;
         Ok(file)
+    }
+
+    /// As [`Shared::lock`]; `None` where another process has it.
+    pub(crate) fn lock_at_once(&self) -> Result<Option<File>, JournalError> {
+        let file = self.folder.lock_file()?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(why)) => Err(JournalError::io("locking", self.folder.path())(why)),
+        }
     }
 
     /// Appends a change, durably.
@@ -137,7 +175,7 @@ impl Shared {
             writing.file = Some(self.create()?);
         }
         let id = writing.next;
-        append(&writing, &Record::Make { id, change: change.clone() })?;
+        self.append(&writing, &Record::Make { id, change: change.clone() })?;
         writing.next += 1;
         writing.open.push((id, change.clone()));
         Ok(id)
@@ -146,76 +184,39 @@ impl Shared {
     /// Notes that a change is no more; the file goes with the last.
     fn forget(&self, id: u64) -> Result<(), JournalError> {
         let mut writing = self.writing();
-        append(&writing, &Record::Undone { id })?;
+        if writing.open.iter().any(|(other, _)| *other != id) {
+            self.append(&writing, &Record::Undone { id })?;
+        }
         writing.open.retain(|(other, _)| *other != id);
         if writing.open.is_empty()
-            && let Some((_, path)) = writing.file.take()
+            && let Some((file, name)) = writing.file.take()
         {
-            fs::remove_file(&path).map_err(JournalError::io("removing", path))?;
+            // It is locked until it has no name any more: who opened it before sees that.
+            self.folder.remove(&name)?;
+            drop(file);
         }
         Ok(())
     }
 
-    /// A file whose first line is complete before it has its name.
-    fn create(&self) -> Result<(File, PathBuf), JournalError> {
-        let path = self.folder.join(format!("{}-{}.{ENDING}", self.owner.pid, self.owner.start));
-        let unfinished = path.with_extension("new");
-        let mut file = OpenOptions::new()
-            .create(true)
-            .truncate(true)
-            .write(true)
-            .mode(0o600)
-            .open(&unfinished)
-            .map_err(JournalError::io("making", &unfinished))?;
-        let first = Record::Owner { format: FORMAT, owner: self.owner.clone() }.line();
-        file.write_all(first.as_bytes())
-            .and_then(|()| file.sync_all())
-            .and_then(|()| fs::rename(&unfinished, &path))
-            .and_then(|()| File::open(&self.folder)?.sync_all())
-            .map_err(JournalError::io("writing", &path))?;
-        Ok((file, path))
+    /// A file with its first line, locked for as long as this process lives.
+    fn create(&self) -> Result<(File, String), JournalError> {
+        let owner = Owner::this().map_err(JournalError::io("finding out who this process is", "/proc/self"))?;
+        let word = random_word().map_err(JournalError::io("reading", "/proc/sys/kernel/random/uuid"))?;
+        let name = format!("{}-{word}{ENDING}", owner.pid);
+        let file = self.folder.create(&name, &Record::Owner { format: FORMAT, owner }.line())?;
+        Ok((file, name))
+    }
+
+    fn append(&self, writing: &Writing, record: &Record) -> Result<(), JournalError> {
+        let Some((file, name)) = &writing.file else { return Ok(()) };
+        append(file, record).map_err(JournalError::io("writing", self.folder.path().join(name)))
     }
 }
 
-fn append(writing: &Writing, record: &Record) -> Result<(), JournalError> {
-    let Some((file, path)) = &writing.file else { return Ok(()) };
-    let mut file = file;
-    let written = file.write_all(record.line().as_bytes()).and_then(|()| file.sync_data());
-    written.map_err(JournalError::io("writing", path))
-}
-
-/// Refuses a folder that somebody else can write: its records are obeyed.
-fn is_ours(folder: &Path) -> Result<(), JournalError> {
-    let facts = fs::symlink_metadata(folder).map_err(JournalError::io("looking at", folder))?;
-    let this = fs::metadata("/proc/self").map_err(JournalError::io("finding out who this process is", "/proc/self"))?;
-    let why = if !facts.is_dir() {
-        "it is not a folder".to_owned()
-    } else if facts.uid() != this.uid() {
-        format!("it belongs to user {}", facts.uid())
-    } else if facts.mode() & 0o022 != 0 {
-        format!("its mode is {:o}", facts.mode() & 0o777)
-    } else {
-        return Ok(());
-    };
-    Err(JournalError::Unsafe { path: folder.to_owned(), why })
-}
-
-/// Reads a file of records.
-pub(crate) fn read(path: &Path) -> Result<Contents, JournalError> {
-    let reading = JournalError::io("reading", path);
-    let mut bytes = Vec::new();
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(why) => return Err(reading(why)),
-    };
-    match file.take(LONGEST + 1).read_to_end(&mut bytes) {
-        Ok(length) if length as u64 > LONGEST => {
-            let what = format!("it is longer than {LONGEST} bytes");
-            Err(reading(std::io::Error::new(std::io::ErrorKind::InvalidData, what)))
-        }
-        Ok(_) => Ok(Contents::parse(&bytes)),
-        Err(why) => Err(reading(why)),
-    }
+/// Appends a line, durably.
+pub(crate) fn append(mut file: &File, record: &Record) -> std::io::Result<()> {
+    file.write_all(record.line().as_bytes())?;
+    file.sync_data()
 }
 
 /// A change that was made. Dropping it undoes it; what cannot be undone stays recorded, and the next start tries again.
@@ -253,12 +254,19 @@ impl Held {
     /// # Errors
     /// When that cannot be written; the record is kept.
     pub fn gone(mut self) -> Result<(), JournalError> {
-        let Some(id) = self.id.take() else { return Ok(()) };
-        self.shared.forget(id)
+        match self.id.take() {
+            Some(id) if self.is_ours() => self.shared.forget(id),
+            _ => Ok(()),
+        }
+    }
+
+    /// A forked child has a copy of this and not the right to undo it.
+    fn is_ours(&self) -> bool {
+        std::process::id() == self.pid
     }
 
     fn end(&mut self) -> Result<Undone, JournalError> {
-        let Some(id) = self.id.take() else { return Ok(Undone::Absent) };
+        let Some(id) = self.id.take().filter(|_| self.is_ours()) else { return Ok(Undone::Absent) };
         let kind = self.shared.kind(&self.change.kind)?;
         let undone = kind
             .undo(&self.change.details)
@@ -270,9 +278,6 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // A forked child has a copy of this and not the right to undo it.
-        if std::process::id() == self.pid {
-            drop(self.end());
-        }
+        drop(self.end());
     }
 }

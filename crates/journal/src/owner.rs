@@ -1,32 +1,33 @@
 //! Who made a change, and whether that process still lives.
+//!
+//! An owner holds its file of records locked (`flock(2)`), and the kernel lets go of the lock when the owner ends, however it ends. So whether it
+//! lives does not depend on process numbers, clocks or namespaces. A copy of the owner made by fork(2) has the lock too and counts as the owner.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
 
-/// A process, so that no later one with its number is taken for it.
+/// A process, as its records name it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Owner {
     /// Identity of the boot, from /proc/sys/kernel/random/boot_id.
     pub boot: String,
-    /// The process's number.
+    /// Identity of the machine, from /etc/machine-id; `None` where it has none.
+    pub machine: Option<String>,
+    /// The process's number, for messages.
     pub pid: u32,
-    /// Its start, in clock ticks since the boot (field 22 of /proc/PID/stat).
-    pub start: u64,
-    /// The PID namespace in which `pid` counts, as /proc/self/ns/pid names it.
-    pub pid_namespace: String,
 }
 
-/// What is known of an owner.
+/// Where an owner ran whose lock is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Life {
-    /// It runs, or cannot be seen from this PID namespace and is taken to run.
-    Alive,
-    /// It has ended since this boot.
-    Dead,
-    /// The machine has booted since.
+pub enum Ended {
+    /// Here, since this boot.
+    ThisBoot,
+    /// Here, before this boot.
     OtherBoot,
+    /// On another machine that has the same folder: what it left is there.
+    OtherMachine,
 }
 
 impl Owner {
@@ -35,82 +36,44 @@ impl Owner {
     /// # Errors
     /// What reading /proc gives.
     pub fn this() -> io::Result<Owner> {
-        let pid = std::process::id();
-        let start = start_of(pid)?.ok_or_else(|| io::Error::other("/proc/self/stat has no start time"))?;
-        Ok(Owner { boot: boot()?, pid, start, pid_namespace: pid_namespace()? })
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
+        let machine = fs::read_to_string("/etc/machine-id").ok().map(|id| id.trim().to_owned());
+        Ok(Owner { boot, machine: machine.filter(|id| !id.is_empty()), pid: std::process::id() })
     }
 
-    /// Whether it lives, seen from `this`. A process that has ended and was not waited for counts as dead: it undoes nothing.
+    /// Where it has ended, seen from `this`.
     #[must_use]
-    pub fn life(&self, this: &Owner) -> Life {
-        if self.boot != this.boot {
-            return Life::OtherBoot;
-        }
-        if self.pid_namespace != this.pid_namespace {
-            return Life::Alive;
-        }
-        match start_of(self.pid) {
-            Ok(Some(start)) if start == self.start => Life::Alive,
-            Ok(_) => Life::Dead,
-            // Not readable is not dead.
-            Err(why) if why.kind() != io::ErrorKind::NotFound => Life::Alive,
-            Err(_) => Life::Dead,
+    pub fn ended(&self, this: &Owner) -> Ended {
+        match (&self.machine, &this.machine) {
+            _ if self.boot == this.boot => Ended::ThisBoot,
+            (Some(there), Some(here)) if there != here => Ended::OtherMachine,
+            _ => Ended::OtherBoot,
         }
     }
-}
-
-fn boot() -> io::Result<String> {
-    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
-}
-
-fn pid_namespace() -> io::Result<String> {
-    Ok(fs::read_link("/proc/self/ns/pid")?.to_string_lossy().into_owned())
-}
-
-/// The start of a process that runs; `None` when it has ended and waits to be waited for.
-fn start_of(pid: u32) -> io::Result<Option<u64>> {
-    let stat = match fs::read_to_string(format!("/proc/{pid}/stat")) {
-        // Between opening and reading the process may end: ESRCH.
-        Err(why) if why.raw_os_error() == Some(3) => return Ok(None),
-        read => read?,
-    };
-    Ok(parse(&stat))
-}
-
-fn parse(stat: &str) -> Option<u64> {
-    // The name may hold blanks and brackets itself.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let state = fields.next()?;
-    if matches!(state, "Z" | "X") { None } else { fields.nth(18)?.parse().ok() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Command;
 
     #[test]
-    fn a_process_lives_until_it_ends_even_before_it_is_waited_for() {
-        let this = Owner::this().expect("/proc");
-        assert_eq!(this.life(&this), Life::Alive);
-        let mut child = Command::new("sleep").arg("60").spawn().expect("sleep runs");
-        let start = start_of(child.id()).expect("/proc").expect("it runs");
-        let owner = Owner { pid: child.id(), start, ..this.clone() };
-        assert_eq!(owner.life(&this), Life::Alive);
-        assert_eq!(Owner { start: start + 1, ..owner.clone() }.life(&this), Life::Dead, "a later one with its number");
-        assert_eq!(Owner { boot: "another".to_owned(), ..owner.clone() }.life(&this), Life::OtherBoot);
-        child.kill().expect("it is ours");
-        while start_of(child.id()).expect("not waited for").is_some() {
-            std::thread::yield_now();
+    fn an_owner_has_ended_here_before_a_boot_or_on_another_machine() {
+        let of = |boot: &str, machine: Option<&str>| Owner {
+            boot: boot.to_owned(),
+            machine: machine.map(str::to_owned),
+            pid: 7,
+        };
+        let this = of("now", Some("here"));
+        for (owner, ended) in [
+            (of("now", Some("here")), Ended::ThisBoot),
+            // A container has the boot of its host and an identity of its own.
+            (of("now", Some("there")), Ended::ThisBoot),
+            (of("before", Some("here")), Ended::OtherBoot),
+            (of("before", None), Ended::OtherBoot),
+            (of("before", Some("there")), Ended::OtherMachine),
+        ] {
+            assert_eq!(owner.ended(&this), ended, "{owner:?}");
         }
-        assert_eq!(owner.life(&this), Life::Dead, "ended, not waited for");
-        child.wait().expect("it has ended");
-        assert_eq!(owner.life(&this), Life::Dead);
-    }
-
-    #[test]
-    fn a_name_with_brackets_is_read() {
-        let stat = "7 (a) b (c)) S 1 7 7 0 -1 4194560 10 0 0 0 3 4 5 6 20 0 1 0 100 1000 25";
-        assert_eq!((parse(stat), parse(&stat.replace(") S", ") Z")), parse("")), (Some(100), None, None));
+        assert_eq!(Owner::this().expect("/proc").pid, std::process::id());
     }
 }

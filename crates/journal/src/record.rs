@@ -8,7 +8,7 @@ use crate::owner::Owner;
 use serde::{Deserialize, Serialize};
 
 /// Number of the format.
-pub(crate) const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 2;
 /// What is read of one file at most.
 pub(crate) const LONGEST: u64 = 16 << 20;
 
@@ -33,21 +33,49 @@ impl Record {
     }
 
     fn parse(line: &[u8]) -> Result<Record, String> {
-        let text = std::str::from_utf8(line).map_err(|why| format!("not UTF-8: {why}"))?;
-        let (sum, json) = text.split_once(' ').ok_or("no checksum")?;
-        let sum = u32::from_str_radix(sum, 16).map_err(|why| format!("checksum: {why}"))?;
-        if crc32fast::hash(json.as_bytes()) != sum {
-            return Err("the checksum does not match".to_owned());
-        }
-        serde_json::from_str(json).map_err(|why| why.to_string())
+        serde_json::from_str(checked(line)?).map_err(|why| why.to_string())
+    }
+}
+
+/// The JSON text of a line, which agrees with its checksum.
+fn checked(line: &[u8]) -> Result<&str, String> {
+    let text = std::str::from_utf8(line).map_err(|why| format!("not UTF-8: {why}"))?;
+    let (sum, json) = text.split_once(' ').ok_or("no checksum")?;
+    let sum = u32::from_str_radix(sum, 16).map_err(|why| format!("checksum: {why}"))?;
+    if crc32fast::hash(json.as_bytes()) != sum {
+        return Err("the checksum does not match".to_owned());
+    }
+    Ok(json)
+}
+
+/// Whose file it is, by its first line: no other is obeyed, for nobody knows what the records of another format mean.
+fn owner_of(line: &[u8]) -> Result<Owner, String> {
+    #[derive(Deserialize)]
+    struct Numbered {
+        format: u32,
+    }
+    #[derive(Deserialize)]
+    struct First {
+        owner: Numbered,
+    }
+    let json = checked(line).map_err(|why| format!("line 1: {why}"))?;
+    let First { owner: Numbered { format } } =
+        serde_json::from_str(json).map_err(|why| format!("line 1 names no owner: {why}"))?;
+    if format != FORMAT {
+        return Err(format!("its format is {format}, and this version reads {FORMAT}"));
+    }
+    match Record::parse(line) {
+        Ok(Record::Owner { owner, .. }) => Ok(owner),
+        Ok(_) => Err("line 1 names no owner".to_owned()),
+        Err(why) => Err(format!("line 1: {why}")),
     }
 }
 
 /// What a file says.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Contents {
-    /// Its owner; `None` for a file that holds no change or has lost its first line.
-    pub(crate) owner: Option<Owner>,
+    /// Its owner.
+    pub(crate) owner: Owner,
     /// Changes that were recorded and not undone, oldest first.
     pub(crate) open: Vec<(u64, Change)>,
     /// What is wrong with it, by line.
@@ -57,26 +85,33 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
-    pub(crate) fn parse(bytes: &[u8]) -> Contents {
-        let mut contents = Contents::default();
+    /// What a file holds; `None` for one whose first line is not complete: no change was recorded after it.
+    ///
+    /// # Errors
+    /// Why it is not obeyed.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Contents>, String> {
         let mut rest = bytes;
-        let mut number = 0;
-        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-            number += 1;
-            match Record::parse(&rest[..end]).and_then(|record| contents.take(record, number)) {
-                Ok(()) => {}
-                Err(why) => contents.damage.push(format!("line {number}: {why}")),
-            }
+        let mut line = || {
+            let end = rest.iter().position(|byte| *byte == b'\n')?;
+            let line = &rest[..end];
             rest = &rest[end + 1..];
+            Some(line)
+        };
+        let Some(first) = line() else { return Ok(None) };
+        let mut contents = Contents { owner: owner_of(first)?, open: Vec::new(), damage: Vec::new(), whole: 0 };
+        let mut number = 1;
+        while let Some(line) = line() {
+            number += 1;
+            if let Err(why) = Record::parse(line).and_then(|record| contents.take(record)) {
+                contents.damage.push(format!("line {number}: {why}"));
+            }
         }
         contents.whole = (bytes.len() - rest.len()) as u64;
-        contents
+        Ok(Some(contents))
     }
 
-    fn take(&mut self, record: Record, number: usize) -> Result<(), String> {
+    fn take(&mut self, record: Record) -> Result<(), String> {
         match record {
-            Record::Owner { format, owner } if number == 1 && format == FORMAT => self.owner = Some(owner),
-            Record::Owner { format, .. } if number == 1 => return Err(format!("format {format} is not known")),
             Record::Owner { .. } => return Err("a second owner".to_owned()),
             Record::Make { id, .. } if self.open.iter().any(|(other, _)| *other == id) => {
                 return Err(format!("change {id} is recorded twice"));

@@ -2,12 +2,13 @@
 
 use crate::change::{Change, Undone};
 use crate::error::JournalError;
-use crate::journal::{ENDING, Journal, Shared, read};
-use crate::owner::Life;
-use crate::record::{Contents, Record};
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use crate::journal::{Journal, Shared, append};
+use crate::owner::{Ended, Owner};
+use crate::record::{Contents, LONGEST, Record};
+use std::fs::{File, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 
 /// What a recovery did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,7 +23,9 @@ pub struct Recovery {
     pub failed: Vec<(String, String)>,
     /// Files with damaged records, each with what is wrong. What is whole in them was undone; the files are kept for a person.
     pub damaged: Vec<(PathBuf, String)>,
-    /// Changes that processes hold which are alive.
+    /// Files of which nothing was obeyed, each with why: of another format, or not made by this user. They are kept.
+    pub refused: Vec<(PathBuf, String)>,
+    /// Changes that processes hold which are alive, on this machine or another.
     pub held: usize,
 }
 
@@ -30,8 +33,8 @@ impl Recovery {
     /// Whether there was nothing to do and nothing to say.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        let Recovery { undone, foreign, absent: _, failed, damaged, held: _ } = self;
-        undone.is_empty() && foreign.is_empty() && failed.is_empty() && damaged.is_empty()
+        let Recovery { undone, foreign, absent: _, failed, damaged, refused, held: _ } = self;
+        undone.is_empty() && foreign.is_empty() && failed.is_empty() && damaged.is_empty() && refused.is_empty()
     }
 }
 
@@ -40,58 +43,145 @@ impl Journal {
     /// changes or recover.
     ///
     /// # Errors
-    /// When the folder cannot be read or locked. A file that cannot be read is in [`Recovery::damaged`].
+    /// When the folder cannot be read or locked. A file that cannot be read is in [`Recovery::refused`].
     pub fn recover(&self) -> Result<Recovery, JournalError> {
+        let lock = self.shared.lock()?;
+        self.recover_by(&lock)
+    }
+
+    /// As [`Journal::recover`], without waiting: `None` where another process records a change or recovers.
+    ///
+    /// # Errors
+    /// As [`Journal::recover`].
+    pub fn recover_at_once(&self) -> Result<Option<Recovery>, JournalError> {
+        self.shared.lock_at_once()?.map(|lock| self.recover_by(&lock)).transpose()
+    }
+
+    fn recover_by(&self, _lock: &File) -> Result<Recovery, JournalError> {
         let shared = &self.shared;
-        let _lock = shared.lock()?;
         let mut recovery = Recovery::default();
-        for path in files(shared)? {
-            match read(&path) {
-                Ok(contents) => recovery.of_file(shared, &path, contents)?,
-                Err(why) => recovery.damaged.push((path, why.to_string())),
+        for name in others(shared)? {
+            match Found::of(shared, &name) {
+                Found::Gone => {}
+                Found::Alive(contents) => recovery.held += contents.map_or(0, |contents| contents.open.len()),
+                Found::Dead(file, contents) => recovery.of_file(shared, &name, file, contents)?,
+                Found::Refused(why) => recovery.refused.push((shared.folder.path().join(name), why)),
             }
         }
         Ok(recovery)
     }
 }
 
+/// A file of another owner.
+enum Found {
+    Gone,
+    /// Its owner has it locked.
+    Alive(Option<Contents>),
+    /// It is locked by this process now. Without contents no change was recorded.
+    Dead(File, Option<Contents>),
+    /// It is not obeyed.
+    Refused(String),
+}
+
+impl Found {
+    fn of(shared: &Shared, name: &str) -> Found {
+        let mut file = match shared.folder.file(name) {
+            Ok(Some(file)) => file,
+            Ok(None) => return Found::Gone,
+            Err(why) => return Found::Refused(why),
+        };
+        // Before it is read: from here on nobody writes it.
+        let alive = match file.try_lock() {
+            Ok(()) => false,
+            Err(TryLockError::WouldBlock) => true,
+            Err(TryLockError::Error(why)) => return Found::Refused(format!("locking it: {why}")),
+        };
+        // An owner whose last change is undone removes the file and then gives up its lock.
+        match file.metadata() {
+            Ok(facts) if facts.nlink() == 0 => return Found::Gone,
+            Ok(_) => {}
+            Err(why) => return Found::Refused(why.to_string()),
+        }
+        match read(&mut file) {
+            Ok(contents) if alive => Found::Alive(contents),
+            Ok(contents) => Found::Dead(file, contents),
+            Err(_) if alive => Found::Alive(None),
+            Err(why) => Found::Refused(why),
+        }
+    }
+}
+
+fn read(file: &mut File) -> Result<Option<Contents>, String> {
+    let mut bytes = Vec::new();
+    match file.take(LONGEST + 1).read_to_end(&mut bytes) {
+        Ok(length) if length as u64 > LONGEST => Err(format!("it is longer than {LONGEST} bytes")),
+        Ok(_) => Contents::parse(&bytes),
+        Err(why) => Err(why.to_string()),
+    }
+}
+
 impl Recovery {
     /// Undoes what the file of an owner that has ended records, newest first. Each change that is settled is noted in the file at once: no
     /// later recovery takes the same change of a new owner for this one's.
-    fn of_file(&mut self, shared: &Shared, path: &Path, contents: Contents) -> Result<(), JournalError> {
-        let life = life(shared, path, &contents);
-        if life == Life::Alive {
+    fn of_file(
+        &mut self,
+        shared: &Shared,
+        name: &str,
+        mut file: File,
+        contents: Option<Contents>,
+    ) -> Result<(), JournalError> {
+        let Some(contents) = contents else { return shared.folder.remove(name) };
+        let this = Owner::this().map_err(JournalError::io("finding out who this process is", "/proc/self"))?;
+        let ended = contents.owner.ended(&this);
+        if ended == Ended::OtherMachine {
             self.held += contents.open.len();
             return Ok(());
         }
-        let mut file = appendable(path, contents.whole)?;
+        let path = shared.folder.path().join(name);
+        let writing = || JournalError::io("writing", &path);
+        // Without an unfinished last line.
+        file.set_len(contents.whole).and_then(|()| file.seek(SeekFrom::End(0))).map_err(writing())?;
         let mut kept = false;
         for (id, change) in contents.open.iter().rev() {
-            if self.settle(shared, change, life) {
-                let line = Record::Undone { id: *id }.line();
-                let written = file.write_all(line.as_bytes()).and_then(|()| file.sync_data());
-                written.map_err(JournalError::io("writing", path))?;
+            if self.settle(shared, change, ended) {
+                append(&file, &Record::Undone { id: *id }).map_err(writing())?;
             } else {
                 kept = true;
             }
         }
         if !contents.damage.is_empty() {
-            self.damaged.push((path.to_owned(), contents.damage.join("; ")));
+            self.damaged.push((path, contents.damage.join("; ")));
         } else if !kept {
-            fs::remove_file(path).map_err(JournalError::io("removing", path))?;
+            shared.folder.remove(name)?;
         }
         Ok(())
     }
 
     /// Whether the record is no longer needed.
-    fn settle(&mut self, shared: &Shared, change: &Change, life: Life) -> bool {
+    fn settle(&mut self, shared: &Shared, change: &Change, ended: Ended) -> bool {
         let target = change.target.clone();
-        match undo(shared, change, life) {
+        let kind = match shared.kind(&change.kind) {
+            Ok(kind) => kind,
+            Err(why) => {
+                self.failed.push((target, why.to_string()));
+                return false;
+            }
+        };
+        if ended == Ended::OtherBoot && !kind.survives_reboot() {
+            self.absent.push(target);
+            return true;
+        }
+        match kind.undo(&change.details) {
             Ok(Undone::Done) => self.undone.push(target),
             Ok(Undone::Absent) => self.absent.push(target),
             Ok(Undone::Foreign(found)) => self.foreign.push((target, found)),
+            // A process that the owner started still has it, and removes it itself or is about to end.
+            Err(why) if why.kind() == io::ErrorKind::WouldBlock => {
+                self.held += 1;
+                return false;
+            }
             Err(why) => {
-                self.failed.push((target, why));
+                self.failed.push((target, why.to_string()));
                 return false;
             }
         }
@@ -99,71 +189,26 @@ impl Recovery {
     }
 }
 
-/// A file of records to append to, without an unfinished last line.
-fn appendable(path: &Path, whole: u64) -> Result<File, JournalError> {
-    let opening = || {
-        let file = OpenOptions::new().append(true).open(path)?;
-        file.set_len(whole)?;
-        Ok(file)
-    };
-    opening().map_err(JournalError::io("opening", path))
+/// Names of the files of other owners. Whoever makes one has the lock that is held here.
+fn others(shared: &Shared) -> Result<Vec<String>, JournalError> {
+    let own = shared.own();
+    Ok(shared.folder.names()?.into_iter().filter(|name| Some(name) != own.as_ref()).collect())
 }
 
-fn undo(shared: &Shared, change: &Change, life: Life) -> Result<Undone, String> {
-    let kind = shared.kind(&change.kind).map_err(|why| why.to_string())?;
-    if life == Life::OtherBoot && !kind.survives_reboot() {
-        return Ok(Undone::Absent);
-    }
-    kind.undo(&change.details).map_err(|why| why.to_string())
-}
-
-/// Whether the owner of a file lives. One that has lost its first line is judged by its name.
-fn life(shared: &Shared, path: &Path, contents: &Contents) -> Life {
-    if let Some(owner) = &contents.owner {
-        return owner.life(&shared.owner);
-    }
-    let name = path.file_stem().and_then(|name| name.to_str()).and_then(|name| name.split_once('-'));
-    let Some((Ok(pid), Ok(start))) = name.map(|(pid, start)| (pid.parse(), start.parse())) else { return Life::Dead };
-    let owner = crate::owner::Owner { pid, start, ..shared.owner.clone() };
-    owner.life(&shared.owner)
-}
-
-/// Files of records, this process's own and unfinished ones apart; those are removed when nobody writes them any more.
-fn files(shared: &Shared) -> Result<Vec<PathBuf>, JournalError> {
-    let listing = JournalError::io("listing", &shared.folder);
-    let entries = match fs::read_dir(&shared.folder) {
-        Ok(entries) => entries,
-        Err(why) => return Err(listing(why)),
-    };
-    let own = format!("{}-{}", shared.owner.pid, shared.owner.start);
-    let mut found = Vec::new();
-    for path in entries.flatten().map(|entry| entry.path()) {
-        let ending = path.extension().and_then(|ending| ending.to_str());
-        let is_own = path.file_stem().is_some_and(|stem| *stem == *own);
-        match ending {
-            Some(ENDING) if !is_own => found.push(path),
-            // Writers hold the lock that is held here: whoever began it is gone.
-            Some("new") => drop(fs::remove_file(path)),
-            _ => {}
-        }
-    }
-    found.sort();
-    Ok(found)
-}
-
-/// Makes sure that no other owner holds `target`. The folder is locked.
+/// Makes sure that no other owner holds `target`. The folder is locked. A file that is not obeyed holds nothing.
 pub(crate) fn free(shared: &Shared, target: &str) -> Result<(), JournalError> {
-    for path in files(shared)? {
-        let contents = read(&path)?;
-        if !contents.open.iter().any(|(_, change)| change.target == target) {
-            continue;
-        }
-        let pid = contents.owner.as_ref().map_or(0, |owner| owner.pid);
-        if life(shared, &path, &contents) == Life::Alive {
-            return Err(JournalError::Held { target: target.to_owned(), pid });
-        }
+    let holds = |contents: &Contents| contents.open.iter().any(|(_, change)| change.target == target);
+    for name in others(shared)? {
+        let (file, contents) = match Found::of(shared, &name) {
+            Found::Alive(Some(contents)) if holds(&contents) => {
+                return Err(JournalError::Held { target: target.to_owned(), pid: contents.owner.pid });
+            }
+            Found::Dead(file, Some(contents)) if holds(&contents) => (file, contents),
+            _ => continue,
+        };
+        let pid = contents.owner.pid;
         let mut recovery = Recovery::default();
-        recovery.of_file(shared, &path, contents)?;
+        recovery.of_file(shared, &name, file, Some(contents))?;
         if let Some((_, why)) = recovery.failed.into_iter().find(|(failed, _)| failed == target) {
             return Err(JournalError::Stuck { target: target.to_owned(), pid, why });
         }

@@ -175,8 +175,14 @@ fn native_means(run: &Run) -> String {
     if run.plan.environments.contains_key(imported::PLACE) {
         return run.machine.hostname.clone().unwrap_or_else(|| "an unnamed machine".to_owned());
     }
-    let virtual_machine = run.machine.virtualization.hypervisor == Some(true);
-    if virtual_machine { "this virtual machine" } else { "bare metal" }.to_owned()
+    let virtualization = &run.machine.virtualization;
+    let means = match (virtualization.is_container(), virtualization.hypervisor == Some(true)) {
+        (true, true) => "this container in a virtual machine",
+        (true, false) => "this container",
+        (false, true) => "this virtual machine",
+        (false, false) => "bare metal",
+    };
+    means.to_owned()
 }
 
 /// The places of the plan with all that is set about them.

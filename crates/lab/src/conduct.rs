@@ -15,9 +15,10 @@ use crate::tally::{self, Finished, PATIENCE};
 use baremark_model::document::LookRow;
 use baremark_model::event::{Event, TrialStatus};
 use baremark_model::observation::THIS_MACHINE;
-use baremark_model::plan::{Plan, Treatment};
+use baremark_model::plan::{Plan, Treatment, set_elsewhere};
 use baremark_model::seam::Sample;
 use baremark_model::site::Environment;
+use baremark_model::tables;
 use baremark_model::units::Nanos;
 use baremark_model::wire::{TrialResult, TrialSpec};
 use baremark_stats::Estimate;
@@ -25,6 +26,7 @@ use baremark_stats::interim::{Analysis, Rule, Step, StopReason};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -95,6 +97,8 @@ pub struct Conductor<'c> {
     pub interrupt: &'c AtomicBool,
     /// What an earlier process stored of trials that it did not finish.
     pub progress: &'c [Progress],
+    /// Block devices that its sites may overwrite.
+    pub overwritable: &'c [PathBuf],
     /// Brings this host into the state that a treatment names, before each trial of it; in words why it cannot.
     pub host: &'c mut dyn FnMut(&Treatment) -> Result<(), String>,
     /// Where it is written down.
@@ -216,19 +220,31 @@ impl<'c> Conductor<'c> {
 
     /// Runs one trial, in a fresh agent unless the study keeps them; `None` when the user interrupted it.
     fn trial(&mut self, block: u64, cell: usize, state: &mut State<'c>) -> Option<Finished> {
-        let spec = TrialSpec { reps: state.reps(cell), ..schedule::trial(self.plan, block, cell) };
+        let overwritable = self.overwritable.to_vec();
+        let spec = TrialSpec { reps: state.reps(cell), overwritable, ..schedule::trial(self.plan, block, cell) };
         let arms = self.plan.arms_of(self.plan.cells[cell]);
         let treatments = arms.iter().map(|&arm| self.plan.arms[arm].treatment.clone()).collect();
         (self.watch)(&Event::TrialStarted { block, cell, treatments });
         let began = Instant::now();
         let wanted = wanted(&spec, self.plan.environment_of(self.plan.cells[cell]), block);
         // All arms of a trial have the same state of the host.
-        let host = arms.first().map_or(Ok(()), |&arm| (self.host)(&self.plan.arms[arm].treatment));
+        let host = arms.first().map_or(Ok(()), |&arm| self.set_host(arm));
         let agents = host.map_err(LinkError::Host).and_then(|()| self.agents(wanted, state));
         let outcome = agents.and_then(|agents| self.run(agents, wanted, (&spec, (block, cell)), state));
         let elapsed_ns = nanos(began.elapsed());
         let (status, result) = self.judge(outcome)?;
         Some(Finished { block, cell, place: state.next_place(), spec, status, result, elapsed_ns })
+    }
+
+    /// Brings the host of an arm into the state that its treatment names: this machine, and no other.
+    fn set_host(&mut self, arm: usize) -> Result<(), String> {
+        let planned = &self.plan.arms[arm];
+        let feature = tables::host_levels(&planned.treatment).next();
+        let settings = self.plan.environments.get(&planned.environment);
+        match feature.filter(|_| !tables::is_hosted_here(planned.place(), settings)) {
+            Some((key, _)) => Err(set_elsewhere(key, &planned.environment)),
+            None => (self.host)(&planned.treatment),
+        }
     }
 
     /// An agent at each site that is requested: those that were kept, or new ones.
@@ -249,9 +265,11 @@ impl<'c> Conductor<'c> {
         state: &mut State<'c>,
     ) -> Result<TrialResult, LinkError> {
         let name = wanted.environment;
+        let kind = tables::kind_of(name, &self.plan.environments);
+        let sees_files = tables::place(kind).is_some_and(|place| place.host_files);
         let fit = |agent: &mut AgentLink<'c>| {
             let fitted = fitted(spec, agent, &mut state.peers, self.environments, self.interrupt)?;
-            if name == NATIVE { Ok(fitted) } else { carried(fitted, agent) }
+            if sees_files { Ok(fitted) } else { carried(fitted, agent) }
         };
         let specs = agents.iter_mut().map(fit).collect::<Result<Vec<_>, _>>()?;
         let elsewhere = spec.observe.as_ref().filter(|_| name != NATIVE);

@@ -14,6 +14,7 @@ use baremark_model::command;
 use baremark_model::descriptor::{Better, Descriptor, Metric};
 use baremark_model::document::ExplanationRow;
 use baremark_model::plan::{Contrast, Pair, Plan};
+use baremark_model::tables;
 use baremark_model::units::Share;
 use baremark_stats::Interval;
 use std::cmp::Ordering;
@@ -88,8 +89,13 @@ fn compared(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm: us
         let base = plan.arms[pair.denominator].environment.as_str();
         let overhead = |of: &str| format!("overhead {of}over {base} (extra time)");
         if plan.workload_of(arm) == CONTROL {
-            let advice =
-                format!("VM exits cost at most {:.1} (bound from {CONTROL})", Share(total.hi.max(0.0) / 100.0));
+            let has_exits = tables::place(plan.arms[arm].place()).is_some_and(|place| place.exits);
+            let bound = Share(total.hi.max(0.0) / 100.0);
+            let advice = if has_exits {
+                format!("VM exits cost at most {bound:.1} (bound from {CONTROL})")
+            } else {
+                String::new()
+            };
             rows.push(row(plan, arm, &overhead("of computing alone "), "%", total, &advice));
             continue;
         }

@@ -45,8 +45,19 @@ pub struct Glimpse {
     pub microvm_missing: Option<String>,
     /// Which MMU virtualization a virtual machine gets here, in words.
     pub mmu: String,
+    /// What the environment sandbox has and lacks, or why it cannot be used; `None` when it was not looked at.
+    pub sandbox: Option<Result<Sandbox, String>>,
     /// Version of the control groups by which memory and CPU time are limited; `None` where it was not looked at.
     pub control_groups: Option<[Option<u8>; 2]>,
+}
+
+/// What a sandbox has and lacks, in words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sandbox {
+    /// Its layers.
+    pub has: Vec<String>,
+    /// Those that this machine refuses, each with the reason.
+    pub lacks: Vec<String>,
 }
 
 /// A load average above this many processes, on an otherwise idle machine, is somebody else's work.
@@ -59,7 +70,9 @@ const LOST: f64 = 0.01;
 pub fn judge(facts: &MachineFacts, glimpse: &Glimpse) -> Vec<Finding> {
     [
         standing(facts),
+        container(facts),
         microvm(glimpse),
+        sandbox(glimpse),
         control_groups(glimpse),
         nesting(facts),
         clock(facts),
@@ -111,6 +124,33 @@ fn microvm(glimpse: &Glimpse) -> Option<Finding> {
     match &glimpse.microvm_missing {
         None => finding("microVM", Grade::Good, format!("works; MMU virtualization: {}", glimpse.mmu), None),
         Some(why) => finding("microVM", Grade::Missing, why.clone(), None),
+    }
+}
+
+/// What native means in a container. On a machine that is none nothing is said.
+fn container(facts: &MachineFacts) -> Option<Finding> {
+    let virtualization = &facts.virtualization;
+    let found = || {
+        let signs = virtualization.container_hints.join("; ");
+        format!(
+            "{signs}: native is this container, with its engine's filter of system calls and limits on CPUs and memory"
+        )
+    };
+    let remedy = "for figures of the machine below, run outside of the container";
+    if virtualization.is_container() { finding("container", Grade::Note, found(), Some(remedy)) } else { None }
+}
+
+fn sandbox(glimpse: &Glimpse) -> Option<Finding> {
+    let subject = "sandbox";
+    match glimpse.sandbox.as_ref()? {
+        Ok(Sandbox { has, lacks }) if lacks.is_empty() => {
+            finding(subject, Grade::Good, format!("works; layers: {}", has.join(", ")), None)
+        }
+        Ok(Sandbox { has, lacks }) => {
+            let found = format!("works; layers: {}; refused here: {}", has.join(", "), lacks.join("; "));
+            finding(subject, Grade::Note, found, None)
+        }
+        Err(why) => finding(subject, Grade::Missing, why.clone(), None),
     }
 }
 
@@ -432,6 +472,37 @@ mod tests {
         assert_eq!(grade_of(&findings, "time-stamp counter"), Some(Grade::Missing));
     }
 
+    /// A file that an image of a container has brought to a virtual machine makes no container of it.
+    #[test]
+    fn a_container_is_named_with_what_native_means_there() {
+        let mut facts = MachineFacts::default();
+        facts.virtualization.container_hints.push("/.dockerenv exists".to_owned());
+        facts.virtualization.own_processes = Some(false);
+        assert_eq!(grade_of(&judge(&facts, &Glimpse::default()), "container"), None);
+        facts.virtualization.own_processes = Some(true);
+        let findings = judge(&facts, &Glimpse::default());
+        let found = findings.iter().find(|finding| finding.subject == "container").map(|of| of.found.as_str());
+        assert!(
+            found.is_some_and(|found| found.starts_with("/.dockerenv exists: native is this container")),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn a_sandbox_is_named_with_what_it_has_and_lacks() {
+        let of = |sandbox| {
+            let findings = judge(&MachineFacts::default(), &Glimpse { sandbox: Some(sandbox), ..Glimpse::default() });
+            let found = findings.into_iter().find(|finding| finding.subject == "sandbox").expect("it was looked at");
+            (found.grade, found.found)
+        };
+        let has = vec!["mount".to_owned(), "seccomp".to_owned()];
+        let whole = of(Ok(Sandbox { has: has.clone(), lacks: Vec::new() }));
+        assert_eq!(whole, (Grade::Good, "works; layers: mount, seccomp".to_owned()));
+        let (grade, found) = of(Ok(Sandbox { has, lacks: vec!["user (not permitted)".to_owned()] }));
+        assert_eq!((grade, found.ends_with("refused here: user (not permitted)")), (Grade::Note, true), "{found}");
+        assert_eq!(of(Err("nothing isolates".to_owned())), (Grade::Missing, "nothing isolates".to_owned()));
+    }
+
     #[test]
     fn what_disturbs_is_named_with_its_remedy() {
         let mut facts = MachineFacts::default();
@@ -458,12 +529,20 @@ mod tests {
             lost_share: Some(0.2),
             microvm_missing: Some("no device".to_owned()),
             control_groups: Some([None, Some(1)]),
+            sandbox: Some(Ok(Sandbox {
+                has: vec!["seccomp".to_owned()],
+                lacks: vec!["user (not permitted)".to_owned()],
+            })),
             ..Glimpse::default()
         };
+        facts.virtualization.container_hints.push("/run/.containerenv exists".to_owned());
+        facts.virtualization.own_processes = Some(true);
         let findings = judge(&facts, &glimpse);
         for (subject, grade) in [
             ("where we stand", Grade::Note),
+            ("container", Grade::Note),
             ("microVM", Grade::Missing),
+            ("sandbox", Grade::Note),
             ("control groups", Grade::Note),
             ("frequency", Grade::Concern),
             ("large pages", Grade::Missing),

@@ -7,6 +7,7 @@ use baremark_model::document::Document;
 use baremark_model::plan::{Contrast, Treatment};
 use baremark_stats::changes;
 use serde::Serialize;
+use std::borrow::Borrow;
 
 /// The share of histories without a change in which one is shown.
 const LEVEL: f64 = 0.01;
@@ -49,62 +50,108 @@ pub struct Change {
     pub p_value: f64,
 }
 
-/// The series of `documents`, which may be of several studies and in any order.
+/// What a history has of a run: its headline's values and ratios. The document itself is not needed any more.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recorded {
+    run: String,
+    started: String,
+    study: String,
+    quick: bool,
+    self_check: bool,
+    quantities: Vec<Quantity>,
+}
+
+/// A value or a ratio, as a natural logarithm.
+#[derive(Clone, Debug, PartialEq)]
+struct Quantity {
+    metric: String,
+    treatment: Treatment,
+    relative_to: Option<Treatment>,
+    log: f64,
+}
+
+impl Recorded {
+    /// Of a run's document.
+    #[must_use]
+    pub fn of(document: &Document) -> Recorded {
+        let run = &document.run;
+        Recorded {
+            run: run.id.clone(),
+            started: run.started.clone(),
+            study: run.study.clone(),
+            quick: run.mode.quick,
+            self_check: run.mode.self_check,
+            quantities: quantities(document),
+        }
+    }
+}
+
+/// The series of these runs, which may be of several studies and in any order.
 #[must_use]
-pub fn series(documents: &[Document]) -> Vec<Series> {
-    let mut ordered: Vec<&Document> = documents.iter().filter(|document| !document.run.mode.self_check).collect();
-    ordered.sort_by(|one, two| one.run.started.cmp(&two.run.started));
-    let mut found: Vec<(Series, Vec<(&Document, f64)>)> = Vec::new();
-    for document in ordered {
-        for (metric, treatment, relative_to, value) in quantities(document) {
-            let same = |(series, _): &&mut (Series, Vec<(&Document, f64)>)| {
-                series.study == document.run.study
-                    && series.quick == document.run.mode.quick
-                    && series.metric == metric
-                    && series.treatment == *treatment
-                    && series.relative_to.as_ref() == relative_to
+pub fn series(runs: &[impl Borrow<Recorded>]) -> Vec<Series> {
+    let mut ordered: Vec<&Recorded> = runs.iter().map(Borrow::borrow).filter(|run| !run.self_check).collect();
+    ordered.sort_by(|one, two| one.started.cmp(&two.started));
+    let mut found: Vec<(Series, Vec<(&Recorded, f64)>)> = Vec::new();
+    for run in ordered {
+        for quantity in &run.quantities {
+            let same = |(series, _): &&mut (Series, Vec<(&Recorded, f64)>)| {
+                series.study == run.study
+                    && series.quick == run.quick
+                    && series.metric == quantity.metric
+                    && series.treatment == quantity.treatment
+                    && series.relative_to == quantity.relative_to
             };
             match found.iter_mut().find(same) {
-                Some((_, values)) => values.push((document, value)),
-                None => found.push((of(document, metric, treatment, relative_to), vec![(document, value)])),
+                Some((_, values)) => values.push((run, quantity.log)),
+                None => found.push((of(run, quantity), vec![(run, quantity.log)])),
             }
         }
     }
     found.into_iter().map(|(series, values)| judged(series, &values)).collect()
 }
 
-fn of(document: &Document, metric: &str, treatment: &Treatment, relative_to: Option<&Treatment>) -> Series {
+fn of(run: &Recorded, quantity: &Quantity) -> Series {
     Series {
-        study: document.run.study.clone(),
-        quick: document.run.mode.quick,
-        metric: metric.to_owned(),
-        treatment: treatment.clone(),
-        relative_to: relative_to.cloned(),
+        study: run.study.clone(),
+        quick: run.quick,
+        metric: quantity.metric.clone(),
+        treatment: quantity.treatment.clone(),
+        relative_to: quantity.relative_to.clone(),
         runs: 0,
         changes: None,
     }
 }
 
-/// The headline's values and ratios of a run, as natural logarithms.
-fn quantities(document: &Document) -> Vec<(&str, &Treatment, Option<&Treatment>, f64)> {
+/// The headline's values and ratios of a run.
+fn quantities(document: &Document) -> Vec<Quantity> {
     let headline = |metric: &str, treatment: &Treatment| metric == document.run.metric_of(treatment);
     let values = document.estimates.iter().filter(|row| headline(&row.metric, &row.treatment) && row.estimate > 0.0);
-    let values = values.map(|row| (row.metric.as_str(), &row.treatment, None, row.estimate.ln()));
+    let values = values.map(|row| Quantity {
+        metric: row.metric.clone(),
+        treatment: row.treatment.clone(),
+        relative_to: None,
+        log: row.estimate.ln(),
+    });
     let ratios = document.ratios.iter().filter(|row| headline(&row.metric, &row.treatment));
     let ratios = ratios.filter(|row| row.contrast != Contrast::PageSize).filter_map(|row| {
         let ratio = row.ratio.filter(|ratio| *ratio > 0.0)?;
-        Some((row.metric.as_str(), &row.treatment, Some(&row.relative_to), ratio.ln()))
+        Some(Quantity {
+            metric: row.metric.clone(),
+            treatment: row.treatment.clone(),
+            relative_to: Some(row.relative_to.clone()),
+            log: ratio.ln(),
+        })
     });
     values.chain(ratios).collect()
 }
 
-fn judged(series: Series, values: &[(&Document, f64)]) -> Series {
+fn judged(series: Series, values: &[(&Recorded, f64)]) -> Series {
     let logs: Vec<f64> = values.iter().map(|(_, log)| *log).collect();
     let change = |found: &changes::Change| {
         let interval = found.shift.interval(0.95);
-        let run = &values[found.at].0.run;
+        let run = values[found.at].0;
         Change {
-            run: run.id.clone(),
+            run: run.run.clone(),
             started: run.started.clone(),
             ratio: interval.centre.exp(),
             lo: interval.lo.exp(),

@@ -7,8 +7,8 @@ use crate::link::{AgentLink, LinkError};
 use baremark_model::observation::{Observation, THIS_MACHINE};
 use baremark_model::observer::{Absence, ObserveSpec};
 use baremark_model::site::Environment;
+use baremark_sys::wall::unix_time_ns;
 use std::sync::atomic::AtomicBool;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The observer of the lab's own machine.
 #[derive(Default)]
@@ -59,9 +59,8 @@ impl<'i> HostObserver<'i> {
 
 /// An observation that ended just now, with its place and its beginning by the lab's clock.
 pub(crate) fn placed(observation: Observation, place: &str) -> Observation {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a trial lasts less than 500 years")]
     let lasted = (observation.seconds.max(0.0) * 1e9) as u64;
-    let began_unix_ns = u64::try_from(now).unwrap_or(u64::MAX).saturating_sub(lasted);
+    let began_unix_ns = unix_time_ns().saturating_sub(lasted);
     Observation { place: place.to_owned(), began_unix_ns, ..observation }
 }

@@ -16,7 +16,7 @@ use baremark_stats::special::binomial_cdf;
 /// The costs that are put on.
 pub const COSTS: [Share; 4] = [Share(0.0), Share(0.01), Share(0.02), Share(0.05)];
 /// The factor by which blinded arms differ.
-const FACTOR: &str = "blinded";
+pub const FACTOR: &str = "blinded";
 
 /// `plan`, with its arm `index` run against copies of itself that carry these labels; exactly `blocks` blocks.
 #[must_use]

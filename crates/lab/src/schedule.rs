@@ -7,6 +7,7 @@ use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{self, TIMEOUT};
 use baremark_model::descriptor::Value;
 use baremark_model::plan::{Cell, Contrast, Plan};
+use baremark_model::tables;
 use baremark_model::wire::{ArmSpec, Member, TrialSpec};
 use baremark_stats::Rng;
 
@@ -55,6 +56,7 @@ pub fn trial(plan: &Plan, block: u64, cell: usize) -> TrialSpec {
         cpus: if plan.environment_of(plan.cells[cell]) == "native" { plan.cpus.clone() } else { Vec::new() },
         seed: rng.next_u64(),
         observe: (!plan.observe.which.is_empty()).then(|| plan.observe.clone()),
+        overwritable: Vec::new(),
     }
 }
 
@@ -93,7 +95,8 @@ fn most_ns(plan: &Plan, cell: usize) -> Option<u64> {
     const LEAST: u64 = 1_000_000_000;
     let cell = plan.cells[cell];
     let arm = &plan.arms[plan.arms_of(cell)[0]];
-    let cut = plan.design.quads > 1 && arm.on_this_machine();
+    let shares_kernel = tables::place(arm.place()).is_some_and(|place| place.host_kernel) && arm.arm.parts == 1;
+    let cut = plan.design.quads > 1 && (arm.on_this_machine() || shares_kernel);
     cut.then(|| plan.design.phase.0.saturating_mul(2 * plan.phases_of(cell)).max(LEAST))
 }
 

@@ -20,6 +20,7 @@ use crate::rng::Rng;
 use crate::scenario::Scenario;
 use crate::transport::Transport;
 use baremark_sys::clock::monotonic_ns;
+use baremark_sys::wall::SystemClock;
 use state::{Actors, Buffers, Clock, Record, Schedule, Shard, Sockets};
 use std::cmp::Reverse;
 use std::sync::atomic::Ordering;
@@ -62,6 +63,8 @@ pub(crate) struct Worker<'e> {
     shard: Shard,
     rng: Rng,
     clock: Clock,
+    /// For what servers have stamped.
+    system_clock: SystemClock,
     schedule: Schedule,
     actors: Actors,
     sockets: Sockets,
@@ -99,6 +102,7 @@ impl<'e> Worker<'e> {
             scenario,
             rng: Rng::stream(engine.load.seed, WORKER_STREAM + shard.index),
             clock: Clock { begin: 0, now: 0, end: engine.end_ns(), ending: false, next_look: 0 },
+            system_clock: SystemClock::default(),
             schedule: Schedule::new(engine, &shard, most),
             actors: Actors::default(),
             sockets: Sockets::new(scenario.origins.len())?,

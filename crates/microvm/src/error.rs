@@ -9,8 +9,8 @@ use std::path::PathBuf;
 pub enum Error {
     /// No KVM device.
     #[error(
-        "{} does not exist: load kvm_intel or kvm_amd (modprobe), turn on virtualization in the firmware, and inside a \
-         virtual machine turn on nested virtualization on its host",
+        "{} does not exist: load kvm_intel or kvm_amd (modprobe), turn on virtualization in the firmware, inside a \
+         virtual machine turn on nested virtualization on its host, and in a container pass the device in with --device /dev/kvm",
         device.display()
     )]
     Missing {
@@ -20,7 +20,7 @@ pub enum Error {
     /// The device is there and may not be used.
     #[error(
         "{} may not be opened: add the user to group kvm (usermod -aG kvm USER, then log in again), or in a container \
-         pass the device in",
+         pass it in with --device /dev/kvm",
         device.display()
     )]
     Denied {
@@ -35,6 +35,16 @@ pub enum Error {
         /// What the system said.
         #[source]
         source: io::Error,
+    },
+    /// A device of another kind by that name.
+    #[error(
+        "{} is not a KVM device, for it does not answer KVM_GET_API_VERSION: remove what hides it, and in a container pass the host's with \
+         --device /dev/kvm",
+        device.display()
+    )]
+    NotKvm {
+        /// The device.
+        device: PathBuf,
     },
     /// Another interface than the one that has been stable since 2007.
     #[error("KVM speaks API version {found}, needed is 12: this is not Linux's KVM, or it is older than 2.6.22")]

@@ -66,6 +66,8 @@ pub(crate) fn open(device: &Path) -> Result<Kvm, Error> {
     })?;
     match kvm.get_api_version() {
         API_VERSION => Ok(kvm),
+        // The call failed: what is there knows nothing of it.
+        ..0 => Err(Error::NotKvm { device: device.into() }),
         found => Err(Error::ApiVersion { found }),
     }
 }

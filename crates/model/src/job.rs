@@ -12,7 +12,7 @@ use crate::loading::Loading;
 use crate::seam::{Sample, WorkloadError};
 use crate::wire::{Detail, Point};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -28,6 +28,8 @@ pub struct Surroundings<'s> {
     pub seed: u64,
     /// How long a job lasts that can choose.
     pub phase: Duration,
+    /// Block devices that the job may overwrite: those that the user has named for it. A job writes to no other.
+    pub overwritable: &'s [PathBuf],
     /// Set when nobody wants the result any more; see [`Job::heeds_interrupt`].
     pub interrupt: &'s Arc<AtomicBool>,
 }

@@ -28,7 +28,8 @@ fn pairs(table: &DeTable<'_>) -> Vec<String> {
 }
 
 /// A basic string of TOML.
-fn quoted(text: &str) -> String {
+#[must_use]
+pub fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for c in text.chars() {

@@ -207,6 +207,8 @@ pub struct VirtualizationFacts {
     pub product: Option<String>,
     /// What makes this look like a container, in words; empty when nothing does.
     pub container_hints: Vec<String>,
+    /// Whether its processes are in a PID namespace of their own, as those of containers are; `None` where that was not looked at.
+    pub own_processes: Option<bool>,
     /// The parameters of each KVM module that is loaded (`kvm`, `kvm_intel`, `kvm_amd`, `kvm_pvm`), by module.
     pub kvm_modules: BTreeMap<String, BTreeMap<String, String>>,
     /// Whether there is a /dev/kvm.
@@ -236,6 +238,15 @@ pub enum RateSource {
     Hypervisor,
     /// It was compared with the kernel's raw clock.
     Calibration,
+}
+
+impl VirtualizationFacts {
+    /// Whether this is a container: something looks like one, and its processes are not those of the whole machine. A file that a container's
+    /// image has brought to a virtual machine alone makes none.
+    #[must_use]
+    pub fn is_container(&self) -> bool {
+        self.own_processes == Some(true) && !self.container_hints.is_empty()
+    }
 }
 
 impl MachineFacts {

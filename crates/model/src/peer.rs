@@ -7,14 +7,13 @@ use crate::arm::ResolvedArm;
 use crate::descriptor::Value;
 use crate::knob::Misfit;
 use crate::problem::nearest;
+use crate::tables;
 use std::net::SocketAddr;
 
 /// The parameter.
 pub const KEY: &str = "peer";
 /// How the name of a site begins.
 const SITE: &str = "site:";
-/// Environments whose sites have a network that others can be led to.
-pub const ENVIRONMENTS: &[&str] = &["native", "container", "qemu", "ssh"];
 /// What this program is told at a site to be the other end; the address follows.
 pub const SERVER: [&str; 2] = ["echo", "--listen"];
 /// What it says when it listens, before its address.
@@ -45,11 +44,12 @@ pub fn settle(arm: &mut ResolvedArm, address: SocketAddr) {
 /// # Errors
 /// What would be right.
 pub fn check(arm: &ResolvedArm) -> Result<(), Misfit> {
-    match of_arm(arm).filter(|name| !ENVIRONMENTS.contains(name)) {
+    let peers = tables::names(|place| place.peer);
+    match of_arm(arm).filter(|name| !peers.contains(name)) {
         None => Ok(()),
         Some(name) => {
             let what = format!("peer = 'site:{name}' is not a site with a network");
-            Err(Misfit { what, remedy: nearest(name, ENVIRONMENTS) })
+            Err(Misfit { what, remedy: nearest(name, &peers) })
         }
     }
 }

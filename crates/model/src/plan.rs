@@ -7,6 +7,7 @@
 use crate::arm::{ExecutorKind, GuestTables, PageSize, ResolvedArm};
 use crate::command;
 use crate::descriptor::{Default, Descriptor, Knob, Value};
+use crate::instead;
 use crate::observer::ObserveSpec;
 use crate::peer;
 use crate::placement::{MemoryPolicy, Placement, Ranks, Topology};
@@ -35,6 +36,8 @@ pub struct Limits {
     pub absent: BTreeMap<String, String>,
     /// Environments whose machine is emulated here: they exercise the mechanics and never give a verdict.
     pub emulated: BTreeSet<String>,
+    /// What environments were found to have on this machine, to be recorded with their settings.
+    pub found: BTreeMap<String, BTreeMap<String, Vec<String>>>,
 }
 
 /// What the command line adds to a study.
@@ -61,6 +64,15 @@ pub struct PlannedArm {
     /// Whether the place is emulated: no ratio with it has a verdict.
     #[serde(default)]
     pub emulated: bool,
+}
+
+/// Why a feature of the host is refused for an environment whose host is another machine.
+#[must_use]
+pub fn set_elsewhere(key: &str, environment: &str) -> String {
+    format!(
+        "{key} is set on this machine, and '{environment}' runs on another; run the study on that machine with environment = \"native\", or \
+         leave {key} out"
+    )
 }
 
 impl PlannedArm {
@@ -265,7 +277,9 @@ pub const MOST_TREATMENTS: usize = 4096;
 /// Every combination that cannot be executed for reasons that lie in the study; what lies in the machine is recorded
 /// in [`Plan::absent`] instead.
 pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result<Plan, Problems> {
-    let mut resolver = Resolver { study, limits, mode, problems: Vec::new(), absent: Vec::new() };
+    let problems = instead::problems(study);
+    let study = &instead::on_machine(study, &limits.absent);
+    let mut resolver = Resolver { study, limits, mode, problems, absent: Vec::new() };
     resolver.check_size();
     let arms = if resolver.problems.is_empty() { resolver.arms() } else { Vec::new() };
     let (pairs, cells) = resolver.compare(&arms);
@@ -471,7 +485,12 @@ impl Resolver<'_> {
         if let Some(reason) = self.limits.absent.get(environment) {
             return Some(reason.clone());
         }
+        let kind = tables::kind_of(environment, &self.study.environments);
+        let is_here = tables::is_hosted_here(kind, self.study.environments.get(environment));
         for (key, level) in levels.iter().filter(|(key, _)| key.starts_with(tables::HOST)) {
+            if !is_here {
+                return Some(set_elsewhere(key, environment));
+            }
             let absent = self.limits.absent.get(key).or_else(|| self.limits.absent.get(&format!("{key}={level}")));
             if let Some(reason) = absent {
                 return Some(format!("{key} = {level}: {reason}"));
@@ -493,7 +512,6 @@ impl Resolver<'_> {
             Some(Ok(ranks)) => ranks,
             None => self.ranks(levels),
         };
-        let kind = tables::kind_of(environment, &self.study.environments);
         if tables::place(kind).is_none_or(|place| place.on_this_machine) {
             let flat = Topology::flat(&self.limits.cpus);
             let here = self.limits.topology.as_ref().unwrap_or(&flat);
@@ -505,13 +523,15 @@ impl Resolver<'_> {
         if !ranks.is_multiple_of(count) {
             return Some(format!("a team of {ranks} cannot be divided over {count} machines"));
         }
-        if kind == "container" && ranks / count > self.limits.cpus.len() {
+        let place = tables::place(kind);
+        let is_apart = place.is_some_and(|place| place.host_kernel && !place.on_this_machine);
+        if is_apart && ranks / count > self.limits.cpus.len() {
             let (each, cpus) = (ranks / count, self.limits.cpus.len());
             let verb = if each == 1 { "needs" } else { "need" };
-            return Some(format!("{} of a container {verb} a CPU each, and this process may use {cpus}", Ranks(each)));
+            return Some(format!("{} of a {kind} {verb} a CPU each, and this process may use {cpus}", Ranks(each)));
         }
-        if count > 1 && !tables::DIVISIBLE.contains(&kind) {
-            let can = tables::DIVISIBLE.join(", ");
+        if count > 1 && !place.is_some_and(|place| place.divisible) {
+            let can = tables::names(|place| place.divisible).join(", ");
             return Some(format!(
                 "several machines of {environment} cannot run in one trial, only of {can}; count = 1 can"
             ));
@@ -693,6 +713,8 @@ impl Resolver<'_> {
             let place = tables::place(tables::kind_of(name, &self.study.environments));
             let Some(place) = place.filter(|place| !place.settings.is_empty()) else { continue };
             let mut settings = self.study.environments.get(name).cloned().unwrap_or_default();
+            let found = self.limits.found.get(name).into_iter().flatten();
+            settings.extend(found.map(|(key, words)| (key.clone(), Value::Words(words.clone()))));
             for knob in place.settings.iter().filter(|knob| !settings.contains_key(knob.key)).collect::<Vec<_>>() {
                 match knob.default {
                     Default::Typed(text) => {

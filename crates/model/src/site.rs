@@ -1,6 +1,7 @@
 //! The seam of environments: how an agent comes to be somewhere, and how it leaves.
 
 use crate::disk_latency::DiskLatency;
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::AtomicBool;
@@ -165,6 +166,12 @@ pub trait Environment: Sync {
     fn emulated(&self, interrupt: &AtomicBool) -> bool {
         let _ = interrupt;
         false
+    }
+
+    /// What it was found to have on this machine, to be recorded with its settings; ask after [`Environment::probe`]. `lacks` is in words what it
+    /// should have and has not.
+    fn found(&self) -> BTreeMap<String, Vec<String>> {
+        BTreeMap::new()
     }
 
     /// The environment of one of several sites among which this one's CPUs and memory are divided; `None` for this one

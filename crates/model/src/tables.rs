@@ -5,7 +5,7 @@
 
 mod places;
 
-pub use places::{ENVIRONMENTS, LIKE, PLACES, Place, kind_of, like, place};
+pub use places::{ENVIRONMENTS, INSTEAD_OF, LIKE, PLACES, Place, is_hosted_here, kind_of, like, names, place};
 
 use crate::descriptor::{Default, Kind, Knob};
 use crate::placement::{MemoryPolicy, Placement};
@@ -78,7 +78,7 @@ pub const FACTORS: &[Knob] = &[
         key: "count",
         kind: Kind::Count { min: 1, max: 64 },
         default: Default::Typed("1"),
-        help: "machines (microvm, qemu, container) among which ranks and memory are divided, released by one barrier; rates of \
+        help: "machines (microvm, qemu, container, sandbox) among which ranks and memory are divided, released by one barrier; rates of \
                several are the sums of their bests, as published, and simultaneous ones are shown next to them; does not apply to native",
     },
     Knob {
@@ -238,9 +238,6 @@ pub fn host_levels(treatment: &BTreeMap<String, String>) -> impl Iterator<Item =
 /// Factors that do not apply to every environment.
 pub const MACHINE_FACTORS: &[&str] =
     &["host_backing", "guest_tables", "guest_page", "exitless", "prefault", "count", "provisioned", "host.mmu"];
-
-/// Places of which several can run at once, behind one gate.
-pub const DIVISIBLE: &[&str] = &["microvm", "qemu", "container"];
 
 /// Whether `factor` says anything about an arm in `environment`.
 #[must_use]

@@ -16,9 +16,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
+use std::path::PathBuf;
 
 /// The version of this protocol; both sides must agree.
-pub const PROTOCOL: u32 = 5;
+pub const PROTOCOL: u32 = 6;
 
 /// The longest frame that is accepted, in bytes: a torn or foreign stream must not make us allocate what it claims.
 pub const LONGEST_FRAME: u32 = 64 << 20;
@@ -257,6 +258,9 @@ pub struct TrialSpec {
     /// What is to be observed at the site meanwhile; `None` for nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observe: Option<ObserveSpec>,
+    /// Block devices of the site that the trial may overwrite, as the user has named them; the site writes to no other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overwritable: Vec<PathBuf>,
 }
 
 /// Leave to continue, given to all sites of an ensemble at once.

@@ -13,6 +13,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 const KIND: &str = "link";
+/// How names of links begin, and how many random digits follow.
+const MARK: &str = "bm";
+const DIGITS: usize = 8;
 
 /// The kind of links that are made in the host's namespace.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +48,10 @@ impl Kind for Links {
 
     fn undo(&self, details: &Value) -> io::Result<Undone> {
         let Details { name, mac, namespace: of } = details_of(details)?;
+        if !is_ours(&name) {
+            let what = format!("'{name}' does not have the name of a link that baremark makes");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
         if of != namespace()? {
             return match is_used(&of)? {
                 true => {
@@ -66,6 +73,12 @@ impl Kind for Links {
     }
 }
 
+/// Whether a name is one that [`Identity::new`] gives.
+fn is_ours(name: &str) -> bool {
+    let digits = name.strip_prefix(MARK).and_then(|rest| rest.strip_suffix(|last: char| last.is_ascii_lowercase()));
+    digits.is_some_and(|digits| digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
 /// A name and a hardware address that no other link has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
@@ -84,7 +97,7 @@ impl Identity {
         let word = random_word()?.replace('-', "");
         let bits = u128::from_str_radix(&word, 16).map_err(io::Error::other)?.to_be_bytes();
         Ok(Identity {
-            name: format!("bm{}{letter}", &word[..8]),
+            name: format!("{MARK}{}{letter}", &word[..DIGITS]),
             mac: [2, bits[11], bits[12], bits[13], bits[14], bits[15]],
         })
     }
@@ -107,5 +120,20 @@ impl Identity {
         let made = journal.make(change, || make(&mut Netlink::open()?)).map_err(NetworkError::made(what))?;
         point::reached("link-made");
         Ok(made)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_not_obeyed_for_links_of_others() {
+        for name in ["eth0", "bm", "bm1234567b", "bm12345678", "bm12345678bb", "bm1234567gb", "docker0"] {
+            let details = Details { name: name.to_owned(), mac: [2; 6], namespace: PathBuf::from("net:[0]") };
+            let why = Links.undo(&serde_json::to_value(details).expect("plain")).expect_err(name);
+            assert_eq!(why.kind(), io::ErrorKind::InvalidData, "{name}: {why}");
+        }
+        assert!(is_ours(&Identity::new('b').expect("/proc").name));
     }
 }

@@ -9,8 +9,9 @@ use crate::heard::{Ear, Heard};
 use crate::loader;
 use baremark_model::wire::{WireError, read_frame, write_frame};
 use baremark_sys::launch::{Launch, Launched};
+use baremark_sys::registry::{self, Made, Record};
 use baremark_sys::supervisor::{self, Guard, Half};
-use baremark_sys::{offspring, process};
+use baremark_sys::{offspring, point, process};
 use regex_lite::Regex;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -274,9 +275,10 @@ fn end_with(guard: Guard, gone: Arc<AtomicBool>, folder: PathBuf) {
     });
 }
 
-/// A private folder, removed when dropped.
+/// A private folder, recorded, and removed when dropped.
 struct Folder {
     path: PathBuf,
+    record: Option<Box<dyn Record>>,
 }
 
 impl Folder {
@@ -284,10 +286,20 @@ impl Folder {
         let (base, pid) = (std::env::temp_dir(), std::process::id());
         for number in 0_u32.. {
             let path = base.join(format!("baremark-work-{pid}-{number}"));
+            // Where nothing can be recorded, as by a user without a home, a kill of all processes leaves it.
+            let record = registry::record(Made::Folder(&path)).ok().flatten();
+            point::reached("work-folder-recorded");
             match DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return Ok(Folder { path }),
-                Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(why) => return Err(why),
+                Ok(()) => {
+                    point::reached("work-folder-made");
+                    return Ok(Folder { path, record });
+                }
+                Err(why) => {
+                    record.into_iter().for_each(Record::gone);
+                    if why.kind() != io::ErrorKind::AlreadyExists {
+                        return Err(why);
+                    }
+                }
             }
         }
         Err(io::Error::other("every name is taken"))
@@ -297,6 +309,9 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         drop(fs::remove_dir_all(&self.path));
+        if !self.path.exists() {
+            self.record.take().into_iter().for_each(Record::gone);
+        }
     }
 }
 

@@ -48,8 +48,14 @@ pub fn steps(arms: &[&ResolvedArm], when: When) -> Result<Vec<Step>, JobError> {
         }
         let cpus: Vec<usize> = (0..arm.ranks).collect();
         let interrupt = Arc::new(AtomicBool::new(false));
-        let around =
-            Surroundings { keeper: Path::new(""), cpus: &cpus, seed: 0, phase: Duration::ZERO, interrupt: &interrupt };
+        let around = Surroundings {
+            keeper: Path::new(""),
+            cpus: &cpus,
+            seed: 0,
+            phase: Duration::ZERO,
+            overwritable: &[],
+            interrupt: &interrupt,
+        };
         let folder = std::env::temp_dir();
         let texts = Texts::new(arm, program, around, folder.to_string_lossy().into_owned());
         let directory = texts.fill(&program.directory)?;

@@ -20,6 +20,7 @@ use baremark_sys::clock::monotonic_ns;
 use baremark_sys::confine::{self, Limits};
 use baremark_sys::file_system::{FileSystem, drop_cache};
 use baremark_sys::private_folder::PrivateFolder;
+use baremark_sys::private_folder::directory::Directory;
 use baremark_sys::process_tree;
 use baremark_sys::supervised;
 use std::fs;
@@ -210,7 +211,7 @@ impl Root {
     fn create() -> io::Result<Root> {
         let folder = folder()?;
         let path = folder.path().join("root");
-        fs::create_dir(&path)?;
+        Directory::make_new(&path)?;
         Ok(Root { folder, path })
     }
 
@@ -480,7 +481,7 @@ impl Server {
         let (began, began_ns) = next(BEGAN)?;
         self.began_ns =
             if apart { began_ns } else { began.trim().parse().map_err(|why| format!("'{began}': {why}"))? };
-        if self.began_ns < self.started_ns {
+        if !is_by_this_clock(self.began_ns, (self.started_ns, began_ns)) {
             return Err("its clock is not this machine's".to_owned());
         }
         let (address, listening_ns) = next(LISTENING)?;
@@ -618,6 +619,12 @@ impl Client {
     }
 }
 
+/// Whether a moment that another process has read lies between two of ours, as it does where both read one clock. That of a time namespace
+/// may be behind or ahead by any amount.
+fn is_by_this_clock(moment_ns: u64, (before_ns, after_ns): (u64, u64)) -> bool {
+    (before_ns..=after_ns).contains(&moment_ns)
+}
+
 /// The lines of an output, each with the moment at which it was read. A guest's console prints more than text.
 fn heard(output: ChildStdout) -> Receiver<(String, u64)> {
     let (sender, lines) = channel();
@@ -650,5 +657,16 @@ fn next(lines: &Receiver<(String, u64)>, word: &str, deadline: Instant, apart: b
             None if apart => {}
             None => return Err(format!("it printed '{line}' instead of '{word}'")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_by_this_clock;
+
+    #[test]
+    fn a_clock_that_is_behind_or_ahead_is_not_this_one() {
+        assert!(is_by_this_clock(5, (5, 9)) && is_by_this_clock(9, (5, 9)));
+        assert!(!is_by_this_clock(4, (5, 9)) && !is_by_this_clock(86_400_000_000_000, (5, 9)));
     }
 }

@@ -458,7 +458,8 @@ mod tests {
         arm.parameters.insert("neighbours".to_owned(), Value::Count(neighbours));
         let interrupt = Arc::new(AtomicBool::new(false));
         let phase = Duration::from_millis(150);
-        let around = Surroundings { keeper: Path::new("/"), cpus, seed: 1, phase, interrupt: &interrupt };
+        let keeper = Path::new("/");
+        let around = Surroundings { keeper, cpus, seed: 1, phase, overwritable: &[], interrupt: &interrupt };
         Wakeup.prepare(&arm, around).expect("it can be").run().expect("it runs")
     }
 

@@ -17,6 +17,8 @@ pub struct HeatMap {
     pub columns: Vec<Vec<Cell>>,
 }
 
+/// No script and nothing from elsewhere, whatever a device or a process is called.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 260.0;
 const LEFT: f64 = 70.0;
@@ -32,7 +34,8 @@ fn escaped(text: &str) -> String {
 pub fn page(title: &str, maps: &[HeatMap]) -> String {
     let title = escaped(title);
     let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\n<style>body{{font:15px sans-serif;\
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n<title>{title}</title>\n<style>body{{font:15px sans-serif;\
          margin:2em auto;max-width:960px;color:#222;background:#fff}}svg{{width:100%;height:auto}}text{{font-size:12px;fill:#555}}</style>\
          </head><body>\n<h1>{title}</h1>\n"
     );
@@ -108,6 +111,9 @@ mod tests {
         assert_eq!(page.matches("<rect").count(), 3);
         assert!(page.contains("0.0 s: 1 of 1.0 ms to 1.2 ms") && page.contains("1.0 s: 9 of 1.0 us"), "{page}");
         assert!(page.contains("vd&lt;script&gt;") && !page.contains("<script>"));
+        assert!(page.contains(
+            "http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\""
+        ));
         assert!(page.contains(">1.5 s</text>"));
         assert!(super::page("Latency", &[]).contains("No I/O ended"));
     }

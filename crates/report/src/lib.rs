@@ -50,10 +50,11 @@ mod svg;
 mod text;
 mod tile;
 mod treatment;
+mod unmeasured;
 mod wake_up;
 mod web_farm;
 mod words;
 
 pub use number::estimate;
 pub use published_page::published_page;
-pub use text::{Color, Style, beside, printable};
+pub use text::{Color, Style, beside, one_line, printable};

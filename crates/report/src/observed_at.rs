@@ -4,9 +4,7 @@ use crate::treatment::ENVIRONMENT;
 use baremark_model::document::Document;
 use baremark_model::observation::{ObservedRow, THIS_MACHINE};
 use baremark_model::plan::Treatment;
-
-/// Environments that lie on the lab's own machine.
-const HERE: &[&str] = &["native", "microvm", "null", "container", "qemu"];
+use baremark_model::tables;
 
 /// The environment of a treatment, by its name in the study.
 pub(crate) fn environment(treatment: &Treatment) -> &str {
@@ -20,7 +18,8 @@ pub(crate) fn kind<'d>(document: &'d Document, treatment: &'d Treatment) -> &'d 
 
 /// Where the machine that carries the work was observed.
 pub(crate) fn host_of<'d>(document: &'d Document, treatment: &'d Treatment) -> &'d str {
-    if HERE.contains(&kind(document, treatment)) { THIS_MACHINE } else { environment(treatment) }
+    let is_here = tables::place(kind(document, treatment)).is_some_and(|place| place.host_cpus);
+    if is_here { THIS_MACHINE } else { environment(treatment) }
 }
 
 /// Whether a row is of a place, or of one of several members' places there.

@@ -14,6 +14,7 @@ use crate::words::Quantity;
 use baremark_model::document::{Document, TrialStatus};
 use baremark_model::observation::{ObservedAbsence, ObservedRow};
 use baremark_model::plan::Treatment;
+use baremark_model::tables;
 
 /// Rows of the host's table below the throughput.
 const HOST: &[(&str, &[&str])] = &[
@@ -40,8 +41,15 @@ const GUEST: &[(&str, &[&str])] = &[
     ("context switches/s", &["kernel.context_switches"]),
     ("load average", &["kernel.load1"]),
 ];
-/// Environments on the lab's own machine that have no system of their own: what a container reads of its kernel is the machine's.
-const NO_GUEST: &[&str] = &["native", "microvm", "null", "container"];
+/// Whether a treatment's environment is a virtual machine.
+pub(crate) fn is_a_vm(document: &Document, treatment: &Treatment) -> bool {
+    tables::place(kind(document, treatment)).is_some_and(|place| place.exits)
+}
+
+/// Whether a treatment's environment has an operating system of its own: what a container reads of its kernel is this machine's.
+fn has_guest(document: &Document, treatment: &Treatment) -> bool {
+    tables::place(kind(document, treatment)).is_none_or(|place| !place.host_kernel)
+}
 
 /// Both tables of a run.
 pub(crate) fn tables(document: &Document) -> Vec<Grid> {
@@ -68,7 +76,7 @@ pub(crate) fn tables(document: &Document) -> Vec<Grid> {
     let caption = format!("System activity of the machine{}", processors(document));
     let first = Grid { caption, columns, rows: host, reasons };
     let guests: Vec<&Treatment> =
-        treatments.iter().copied().filter(|treatment| !NO_GUEST.contains(&kind(document, treatment))).collect();
+        treatments.iter().copied().filter(|treatment| has_guest(document, treatment)).collect();
     if guests.is_empty() {
         return vec![first];
     }
@@ -103,9 +111,10 @@ pub(crate) fn remarks(document: &Document) -> Vec<String> {
     if inside("microvm") {
         remarks.push("microvm: no guest OS, so that there is nothing to see in the guest.".to_owned());
     }
-    if inside("container") {
-        let remark = "container: its kernel is this machine's, whose figures are in the machine's table.";
-        remarks.push(remark.to_owned());
+    for place in
+        tables::names(|place| place.host_kernel && !place.on_this_machine).into_iter().filter(|place| inside(place))
+    {
+        remarks.push(format!("{place}: its kernel is this machine's, whose figures are in the machine's table."));
     }
     if document.ratios.iter().any(|row| row.emulated) {
         let remark = "An emulated machine exercises the mechanics: its figures do not measure a virtual machine.";
@@ -116,7 +125,7 @@ pub(crate) fn remarks(document: &Document) -> Vec<String> {
     if treatments(document).iter().any(is_lab) {
         remarks.push("Network rows of a run on the lab's network are those of the server's end of it.".to_owned());
     }
-    if !treatments(document).iter().any(|treatment| !NO_GUEST.contains(&kind(document, treatment))) {
+    if !treatments(document).iter().any(|treatment| has_guest(document, treatment)) {
         remarks
             .push("No arm ran in a guest with its own operating system: the guest's table has no column.".to_owned());
     }

@@ -8,10 +8,25 @@ use baremark_model::scale::{ScaleDocument, ScaleRow};
 /// The share of true scales that would be called untrue.
 const SUSPICIOUS: f64 = 0.01;
 
-/// Whether so few intervals cover what was injected that the scale must be off.
+/// What the intervals say of the method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// As many cover what was injected as those of a calibrated method do.
+    Calibrated,
+    /// So few cover it that the method must be off.
+    Off,
+    /// There is none.
+    Undecided,
+}
+
+/// The outcome.
 #[must_use]
-pub fn is_off(document: &ScaleDocument) -> bool {
-    document.intervals > 0 && document.chance < SUSPICIOUS
+pub fn outcome(document: &ScaleDocument) -> Outcome {
+    match document.intervals {
+        0 => Outcome::Undecided,
+        _ if document.chance < SUSPICIOUS => Outcome::Off,
+        _ => Outcome::Calibrated,
+    }
 }
 
 /// The table with what it means.
@@ -43,23 +58,22 @@ pub fn render(document: &ScaleDocument, style: &Style) -> String {
 fn verdict(document: &ScaleDocument) -> (Paint, String) {
     let (covered, intervals) = (document.covered, document.intervals);
     let level = fixed(document.confidence * 100.0, 0);
-    if intervals == 0 {
-        return (
+    let found = format!("{covered} of {intervals} intervals of {level} % cover the cost that was injected");
+    match outcome(document) {
+        Outcome::Undecided => (
             Paint::Caution,
             "No result: no arm has an interval. The budget ended too early; try without --quick, or with a study \
              whose trials are shorter."
                 .to_owned(),
-        );
+        ),
+        Outcome::Off => {
+            let chance = percent(document.chance);
+            let sentence =
+                format!("{found}. A calibrated method would do this badly with p = {chance}: this one is off.");
+            (Paint::Caution, sentence)
+        }
+        Outcome::Calibrated => (Paint::Strong, format!("{found}: as a calibrated method does.")),
     }
-    let found = format!("{covered} of {intervals} intervals of {level} % cover the cost that was injected");
-    if is_off(document) {
-        let chance = percent(document.chance);
-        return (
-            Paint::Caution,
-            format!("{found}. A calibrated method would do this badly with p = {chance}: this one is off."),
-        );
-    }
-    (Paint::Strong, format!("{found}: as a calibrated method does."))
 }
 
 /// What could be told from no cost at all: what this machine resolves, in so many blocks.

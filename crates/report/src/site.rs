@@ -8,23 +8,32 @@ use crate::words::{limits_of, outcome, ratio_of};
 use crate::{number, summary};
 use baremark_model::document::{Document, RatioRow};
 use baremark_model::plan::Contrast;
+use std::borrow::Borrow;
 use std::fmt::Write;
 
 const PAGE: &str = include_str!("page.css");
 const SORT: &str = include_str!("site.js");
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 
-/// A report of the folder.
-#[derive(Clone, Debug, PartialEq)]
+/// A run's part of the index. Its document is not needed any more.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// The run.
-    pub document: Document,
-    /// The file of its report, alongside the index.
-    pub page: String,
-    /// Where the run comes from, such as `store` or `bundle, verified`.
-    pub source: String,
+    /// Its rows of the table, as HTML.
+    rows: String,
     /// Whether it measures.
-    pub live: bool,
+    live: bool,
+}
+
+impl Entry {
+    /// Of a run whose report is in the file `page`, alongside the index; `source` is where the run comes from, such as `store` or
+    /// `bundle, verified`.
+    #[must_use]
+    pub fn of(document: &Document, page: &str, source: &str, live: bool) -> Entry {
+        let mut html = String::new();
+        // A `String` takes whatever is written to it.
+        let _ = rows(&mut html, document, page, source);
+        Entry { rows: html, live }
+    }
 }
 
 /// One row of the table, each text as it is shown with the value by which it is sorted.
@@ -37,14 +46,15 @@ struct Row {
 
 /// The index. `changes` says from which run on a study's values are different, as text; empty where nothing is known of that.
 #[must_use]
-pub fn render(entries: &[Entry], changes: &str) -> String {
+pub fn render(entries: &[impl Borrow<Entry>], changes: &str) -> String {
+    let entries: Vec<&Entry> = entries.iter().map(Borrow::borrow).collect();
     let mut page = String::new();
     // A `String` takes whatever is written to it.
-    let _ = write(&mut page, entries, changes);
+    let _ = write(&mut page, &entries, changes);
     page
 }
 
-fn write(page: &mut String, entries: &[Entry], changes: &str) -> std::fmt::Result {
+fn write(page: &mut String, entries: &[&Entry], changes: &str) -> std::fmt::Result {
     writeln!(
         page,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -59,7 +69,7 @@ fn write(page: &mut String, entries: &[Entry], changes: &str) -> std::fmt::Resul
         write!(page, "<th scope=\"col\" data-sort>{head}</th>")?;
     }
     writeln!(page, "</tr></thead>\n<tbody>")?;
-    entries.iter().try_for_each(|entry| rows(page, entry))?;
+    entries.iter().for_each(|entry| page.push_str(&entry.rows));
     writeln!(page, "</tbody>\n</table></div>")?;
     if !changes.is_empty() {
         writeln!(page, "<section><h2>Changes over time</h2>\n<pre>{}</pre>\n</section>", escape(changes))?;
@@ -68,7 +78,7 @@ fn write(page: &mut String, entries: &[Entry], changes: &str) -> std::fmt::Resul
 }
 
 /// `3 runs, 1 live`.
-fn counted(entries: &[Entry]) -> String {
+fn counted(entries: &[&Entry]) -> String {
     let runs = number::count(entries.len() as u64, "run");
     match entries.iter().filter(|entry| entry.live).count() {
         0 => runs,
@@ -76,14 +86,13 @@ fn counted(entries: &[Entry]) -> String {
     }
 }
 
-fn rows(page: &mut String, entry: &Entry) -> std::fmt::Result {
-    let document = &entry.document;
+fn rows(html: &mut String, document: &Document, page: &str, source: &str) -> std::fmt::Result {
     let run = &document.run;
     for row in rows_of(document) {
         let (value, ratio) =
             row.ratio.map_or((String::new(), "–".to_owned()), |(value, text)| (value.to_string(), text));
         writeln!(
-            page,
+            html,
             "<tr><td>{}</td><td>{}</td><td data-value=\"{value}\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
              <td><a href=\"{}\">{}</a></td></tr>",
             escape(&row.study),
@@ -93,8 +102,8 @@ fn rows(page: &mut String, entry: &Entry) -> std::fmt::Result {
             escape(&summary::machine(document)),
             escape(&run.started),
             escape(&run.version),
-            escape(&entry.source),
-            escape(&entry.page),
+            escape(source),
+            escape(page),
             escape(&run.id),
         )?;
     }

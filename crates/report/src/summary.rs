@@ -6,12 +6,14 @@
 
 use crate::commands;
 use crate::number::{self, Digits, count, duration, fixed, ratio_decimals};
+use crate::order_entry::is_a_vm;
 use crate::outline::{cautions, missing};
 use crate::part::{Part, parts};
 use crate::provenance::blocks;
 use crate::terminal::{INDENT, Page};
 use crate::text::{Paint, Style, clean, cut, left, right, width, wrap};
 use crate::treatment::{ENVIRONMENT, Factors, list};
+use crate::unmeasured;
 use crate::words::{Tone, caution, limits_of, outcome, ratio_of, tone};
 use baremark_model::command;
 use baremark_model::document::{Document, ExplanationRow, FASTER_THAN_NATIVE, Outcome, RatioRow};
@@ -25,10 +27,15 @@ const LINES: usize = 25;
 const MOST_ROWS: usize = 9;
 /// Lines of the result, of the cause and of the advice.
 const MOST_LINES: usize = 3;
+/// Lines of what a model predicts in the place of measurements, and of how to measure.
+const MOST_LINES_OF_A_MODEL: usize = 5;
 /// Columns that an outcome needs in addition to its ratio.
 const LEAST_ROOM: usize = 22;
 /// The widest label of a row.
 const LABEL: usize = 28;
+/// Settings that say what an environment is isolated by, and what it should have and has not.
+const LAYERS: &str = "layers";
+const LACKS: &str = "lacks";
 /// The workload that only computes: it has no page walks and no system calls, so that its loss is that of VM exits.
 const CONTROL: &str = "fma";
 /// How the explanations begin from which causes are named.
@@ -65,9 +72,13 @@ fn page(document: &Document, style: &Style, most: usize) -> String {
     page.text.push('\n');
     let said = said(document);
     for (label, says) in &said {
-        labelled(&mut page, label, says);
+        labelled(&mut page, (label, says), MOST_LINES);
     }
-    if !said.is_empty() {
+    let unmeasured = unmeasured::said(document);
+    for (label, says) in unmeasured.iter().flatten() {
+        labelled(&mut page, (label, says), MOST_LINES_OF_A_MODEL);
+    }
+    if !said.is_empty() || unmeasured.is_some() {
         page.text.push('\n');
     }
     for note in notes(document, &rows) {
@@ -88,7 +99,12 @@ pub(crate) fn machine(document: &Document) -> String {
     ];
     let known: Vec<String> = parts.into_iter().flatten().collect();
     let known = if known.is_empty() { "machine not recorded".to_owned() } else { known.join(", ") };
-    let inside = if facts.virtualization.hypervisor == Some(true) { " (itself a virtual machine)" } else { "" };
+    let inside = match (facts.virtualization.is_container(), facts.virtualization.hypervisor == Some(true)) {
+        (true, true) => " (a container in a virtual machine)",
+        (true, false) => " (a container)",
+        (false, true) => " (itself a virtual machine)",
+        (false, false) => "",
+    };
     known + inside
 }
 
@@ -463,10 +479,11 @@ fn differing(part: &Part<'_>, row: &RatioRow) -> Option<String> {
     )
 }
 
-/// The bound that the control sets on the cost of VM exits.
+/// The bound that the control sets on the cost of VM exits, where there are any.
 fn exits(part: &Part<'_>) -> Option<String> {
     let document = &part.document;
-    let (_, hi) = headline_of(part).filter(|_| document.run.workload == CONTROL).find_map(loss)?;
+    let is_of_a_vm = |row: &&RatioRow| document.run.workload == CONTROL && is_a_vm(document, &row.treatment);
+    let (_, hi) = headline_of(part).filter(is_of_a_vm).find_map(loss)?;
     Some(format!("VM exits cost at most {} (bound from {CONTROL})", number::percent(hi.max(0.0))))
 }
 
@@ -486,7 +503,7 @@ fn advice(parts: &[Part<'_>]) -> Option<String> {
             let places = number::decimals(0.5 * (row.hi - row.lo), Digits::Plain).unwrap_or(1).clamp(0, 3);
             let name = part.name.map(|name| format!("{}: ", clean(name))).unwrap_or_default();
             let range = format!("{} to {} % faster here", fixed(row.lo, places), fixed(row.hi, places));
-            let place = if virtual_one { " in the guest" } else { "" };
+            let place = if virtual_one && is_a_vm(&part.document, &row.treatment) { " in the guest" } else { "" };
             (gain && (virtual_one || asked)).then(|| format!("{name}use 2m pages{place}: {range}."))
         };
         part.document.explanations.iter().find_map(of)
@@ -515,6 +532,7 @@ fn notes(document: &Document, rows: &[Row<'_>]) -> Vec<String> {
     if rows.iter().any(microvm) {
         notes.push("The microVM has no devices: a lower bound for a VM.".to_owned());
     }
+    notes.extend(isolated(document));
     let invalid = document.trials.iter().filter(|trial| trial.status != baremark_model::event::TrialStatus::Ok).count();
     let flags = document.flags.len();
     let absent = document.absent.len();
@@ -525,6 +543,16 @@ fn notes(document: &Document, rows: &[Row<'_>]) -> Vec<String> {
         notes.push(format!("{}: --details", known.join(", ")));
     }
     notes
+}
+
+/// What isolates the environments that are made of layers, and what they lack here.
+fn isolated(document: &Document) -> impl Iterator<Item = String> {
+    let layered = document.run.environments.iter().filter(|of| of.settings.contains_key(LAYERS));
+    layered.map(|of| {
+        let name = clean(&of.name);
+        let lacks = of.settings.get(LACKS).map(|lacks| format!("; lacks {}", clean(lacks))).unwrap_or_default();
+        format!("{name}: namespaces and filters on this machine's kernel, not a VM{lacks}.")
+    })
 }
 
 /// That other programs used CPUs while phases ran, where that is more than a trial can have without being flagged.
@@ -539,13 +567,13 @@ fn other_programs(document: &Document) -> Option<String> {
 }
 
 /// A label with what it says, in at most a few lines.
-fn labelled(page: &mut Page, label: &str, says: &str) {
+fn labelled(page: &mut Page, (label, says): (&str, &str), most: usize) {
     let column = 8;
     let style = page.style;
     let room = style.width.saturating_sub(column).max(20);
     let mut lines = wrap(&style.plain(says), room);
-    if lines.len() > MOST_LINES {
-        lines.truncate(MOST_LINES);
+    if lines.len() > most {
+        lines.truncate(most);
         if let Some(last) = lines.last_mut() {
             *last = cut(&format!("{last} ..."), room);
         }

@@ -107,6 +107,20 @@ pub fn printable(text: &str, color: Color) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// `text` as a part of a line: a name that others chose, such as that of a process, with every control character shown, those that end
+/// or indent a line included.
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    let ends = |c: char| matches!(c, '\u{2028}' | '\u{2029}');
+    text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
+        match c.is_control() || is_bidi(c) || ends(c) {
+            true => out.extend(c.escape_unicode()),
+            false => out.push(c),
+        }
+        out
+    })
+}
+
 /// Every sequence that [`Style::paint`] writes.
 const COLORS: [&str; 5] = ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[33m"];
 
@@ -284,6 +298,15 @@ mod tests {
         }
         assert_eq!(shown("\x1b[1mx", Color::Never), "\\u{1b}[1mx");
         assert_eq!(shown("\x1b[31mx", Color::Always), "\\u{1b}[31mx", "not one of ours");
+    }
+
+    #[test]
+    fn a_name_breaks_no_line() {
+        assert_eq!(
+            one_line("a\nb\tc\r\nd\u{85}\u{2028}e\x1b[2J"),
+            "a\\u{a}b\\u{9}c\\u{d}\\u{a}d\\u{85}\\u{2028}e\\u{1b}[2J"
+        );
+        assert_eq!(one_line("kworker/0:1é"), "kworker/0:1é");
     }
 
     #[test]

@@ -11,8 +11,9 @@ use std::time::Duration;
 /// The adapter.
 pub struct Auction;
 
-/// The variable that carries the database's password.
-pub const PASSWORD: &str = "BAREMARK_AUCTION_DATABASE_PASSWORD";
+/// The option that names the file of the database's password, of every command of the application's.
+pub const PASSWORD_FILE: &str = "--database-password-file";
+const PASSWORD: &str = "database-password";
 
 const CARD: Card = Card {
     kind: "auction",
@@ -49,8 +50,10 @@ impl Service for Auction {
         }
         args.extend(["--durable".to_owned(), settings.word("durable").to_owned()]);
         args.extend(settings.extra.iter().cloned());
+        args.extend([PASSWORD_FILE.to_owned(), order.folder.join(PASSWORD).display().to_string()]);
+        let mut recipe = Recipe::new(Step::new(&order.program, args), Ready::http("/ready"));
         let password = order.database_secret.as_ref().unwrap_or(&order.secret);
-        let mut recipe = Recipe::new(Step::new(&order.program, args).env(PASSWORD, password), Ready::http("/ready"));
+        recipe.files = vec![(PASSWORD.to_owned(), format!("{password}\n"))];
         recipe.ready_limit = Duration::from_secs(120);
         Ok(recipe)
     }

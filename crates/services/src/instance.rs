@@ -1,7 +1,7 @@
 //! One instance of a service, from its private folder to its end.
 //!
-//! Programs that we start as the superuser give up its rights where their package brought a user for that. Whatever
-//! happens to the caller, the kernel tells the program by its death signal; what is dropped is killed with all its
+//! Programs that we start as the superuser run as another user, each that of its package or nobody; without one nothing is started. Their
+//! environment is made for them: what this program has in its own, secrets among it, is not handed on. Whatever happens to the caller, the kernel tells the program by its death signal; what is dropped is killed with all its
 //! processes.
 
 use crate::carried;
@@ -14,12 +14,14 @@ use baremark_sys::confine::{self, Held, Limits, MemoryLimit};
 use baremark_sys::family::Family;
 use baremark_sys::log_tail::LogTail;
 use baremark_sys::offspring;
+use baremark_sys::private_folder::directory::Directory;
 use baremark_sys::process_tree::{Usage, Waits};
 use baremark_sys::stall_group::{StallGroup, Stalls};
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read, Write};
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -35,6 +37,9 @@ const STEP_LIMIT: Duration = Duration::from_secs(300);
 const KILL_LIMIT: Duration = Duration::from_secs(5);
 /// How long the log of a dead program may stay open in somebody else's hands.
 const LOG_LIMIT: Duration = Duration::from_secs(2);
+/// Variables of this program's environment that a service gets, the loader's among them, by which databases get another allocator; it has a
+/// folder of its own as HOME.
+const ENVIRONMENT: [&str; 6] = ["PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "LD_PRELOAD"];
 
 /// A service that has been started.
 pub struct Instance {
@@ -98,7 +103,7 @@ impl Instance {
         limits: &Limits,
         place: Box<dyn Place>,
     ) -> Result<Instance, ServiceError> {
-        order.owner = service.install().user.and_then(|user| place.owner(user));
+        order.owner = place.owner(&order, service)?;
         let recipe = match place.control() {
             Some(control) => carried::recipe(control),
             None => service.configure(&order)?,
@@ -395,38 +400,16 @@ impl Instance {
     /// # Errors
     /// When the disk is full, or the folder is gone.
     pub fn write(&self, name: &str, text: &str) -> Result<(), ServiceError> {
-        let (path, new) = (self.folder().join(name), self.folder().join(format!("{name}.new")));
-        let written =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new).and_then(|mut file| {
-                file.write_all(text.as_bytes())?;
-                self.own(&new)?;
-                fs::rename(&new, &path)
-            });
-        written.map_err(|why| self.io(&format!("writing {}", path.display()), why))
-    }
-
-    fn own(&self, path: &Path) -> io::Result<()> {
-        self.order.owner.map_or(Ok(()), |user| confine::give_to(path, user))
+        // The folder is its owner's, who may exchange what is in it: nothing is opened by a link.
+        let written = Directory::of_others(self.folder())
+            .and_then(|folder| folder.replace(Path::new(name), text.as_bytes(), self.order.owner));
+        written.map_err(|why| self.io(&format!("writing {}", self.folder().join(name).display()), why))
     }
 
     fn make_folder(&self) -> io::Result<()> {
-        let mut builder = fs::DirBuilder::new();
-        builder.mode(0o700);
-        let make = |path: PathBuf| builder.create(&path).and_then(|()| self.own(&path));
-        self.let_owner_through()?;
-        make(self.folder().to_owned())?;
-        self.recipe.folders.iter().try_for_each(|name| make(self.folder().join(name)))
-    }
-
-    /// Its folder is its owner's and lies in folders that are private to us: its owner alone may pass through those, and through the
-    /// folder that was named for them, if that is private to us as well. The permissions of another are left as they are.
-    fn let_owner_through(&self) -> io::Result<()> {
-        let Some((user, _)) = self.order.owner else { return Ok(()) };
-        let ours = private(self.folder().ancestors().skip(1));
-        let private_to_us =
-            |folder: &&Path| fs::metadata(folder).is_ok_and(|found| found.uid() == 0 && found.mode() & 0o066 == 0);
-        let named = ours.last().and_then(|folder| folder.parent()).filter(private_to_us);
-        ours.iter().copied().chain(named).try_for_each(|folder| acl::allow_search(folder, user))
+        let owner = self.order.owner;
+        make_for(owner, self.folder())?;
+        self.recipe.folders.iter().try_for_each(|name| give(owner, &Directory::make_new(&self.folder().join(name))?))
     }
 
     fn port_is_free(&self) -> Result<(), ServiceError> {
@@ -441,11 +424,14 @@ impl Instance {
 
     fn command(&self, step: &Step) -> Command {
         let mut command = Command::new(&step.program);
-        command.args(&step.args).envs(step.env.iter().map(|(name, value)| (name, value))).current_dir(self.folder());
         // Elsewhere the place sees to that.
-        if let Some((user, group)) = self.order.owner.filter(|_| self.place.is_here()) {
-            command.uid(user).gid(group);
+        if let Some(owner) = self.order.owner.filter(|_| self.place.is_here()) {
+            command = as_user(&step.program, owner);
         }
+        if self.place.has_own_environment() {
+            command.env_clear().env("HOME", self.folder()).envs(environment(std::env::vars_os()));
+        }
+        command.args(&step.args).envs(step.env.iter().map(|(name, value)| (name, value))).current_dir(self.folder());
         command
     }
 
@@ -540,6 +526,49 @@ impl Drop for Instance {
     }
 }
 
+/// Makes a folder of mode 0700 for a user who is to run programs in it (absent: this one), and lets that user pass through those that it is in.
+///
+/// They are private to us: that user alone may pass, through the folder that was named for them too, if that is private to us as well. The
+/// permissions of another are left as they are.
+///
+/// # Errors
+/// A folder on the way through which the user may not pass, with the remedy; what making it and setting permissions gave.
+pub fn make_for(owner: Option<(u32, u32)>, folder: &Path) -> io::Result<()> {
+    if let Some((user, group)) = owner {
+        let ours = private(folder.ancestors().skip(1));
+        let private_to_us =
+            |folder: &&Path| fs::metadata(folder).is_ok_and(|found| found.uid() == 0 && found.mode() & 0o066 == 0);
+        let named = ours.last().and_then(|folder| folder.parent()).filter(private_to_us);
+        ours.iter().copied().chain(named).try_for_each(|folder| acl::allow_search(folder, user))?;
+        for way in folder.ancestors().skip(1).filter(|way| !way.as_os_str().is_empty()) {
+            if !acl::may_search(way, (user, group))? {
+                let what = format!("user {user}, as which it runs, may not pass through {}", way.display());
+                let remedy = format!("name a folder elsewhere, or chmod o+x {}", way.display());
+                return Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("{what}; {remedy}")));
+            }
+        }
+    }
+    give(owner, &Directory::make_new(folder)?)
+}
+
+fn give(owner: Option<(u32, u32)>, folder: &Directory) -> io::Result<()> {
+    owner.map_or(Ok(()), |owner| folder.give_to(owner))
+}
+
+/// A command that runs a program as another user, who need not get to where this program itself is.
+#[must_use]
+pub fn as_user(program: &Path, (user, group): (u32, u32)) -> Command {
+    let is_this = std::env::current_exe().is_ok_and(|this| this == *program);
+    let mut command = Command::new(if is_this { Path::new("/proc/self/exe") } else { program });
+    command.arg0(program).uid(user).gid(group);
+    command
+}
+
+/// What a service gets of an environment.
+fn environment(all: impl Iterator<Item = (OsString, OsString)>) -> impl Iterator<Item = (OsString, OsString)> {
+    all.filter(|(name, _)| ENVIRONMENT.iter().any(|known| name == known))
+}
+
 /// What this program has made of these folders, each in the next: up to one that bears its name, and others that do.
 fn private<'f>(folders: impl Iterator<Item = &'f Path>) -> Vec<&'f Path> {
     let named =
@@ -572,8 +601,16 @@ fn without(line: &str, secret: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::private;
+    use super::{environment, private};
     use std::path::Path;
+
+    #[test]
+    fn a_service_gets_none_of_the_variables_that_are_not_listed() {
+        let names =
+            ["PATH", "BAREMARK_DATABASE_PASSWORD", "PGPASSWORD", "HOME", "AWS_SECRET_ACCESS_KEY", "TZ", "PATHS"];
+        let given = environment(names.into_iter().map(|name| (name.into(), "x".into())));
+        assert_eq!(given.map(|(name, _)| name).collect::<Vec<_>>(), ["PATH", "TZ"]);
+    }
 
     #[test]
     fn folders_of_others_are_left_as_they_are() {

@@ -10,8 +10,11 @@ use std::fmt::Write as _;
 /// The adapter.
 pub struct Mariadb;
 
-/// The account and the database that it makes; the password is the order's secret.
+/// The account and the database that it makes; the password is the order's secret. There is no other account that can log in, and none
+/// may read or write files of the server.
 pub const NAME: &str = "auction";
+/// The client's password.
+const CLIENT: &str = "client-password";
 
 const CARD: Card = Card {
     kind: "mariadb",
@@ -29,6 +32,10 @@ impl Service for Mariadb {
         &CARD
     }
 
+    fn source(&self) -> &'static str {
+        include_str!("mariadb.rs")
+    }
+
     fn configure(&self, order: &Order) -> Result<Recipe, ServiceError> {
         let folder = order.folder.display().to_string();
         let defaults = format!("--defaults-file={folder}/my.cnf");
@@ -41,13 +48,15 @@ impl Service for Mariadb {
             (
                 "init.sql".to_owned(),
                 format!(
-                    "create database if not exists {NAME} character set utf8mb4;\ncreate user if not exists '{NAME}'@'%' identified by '{secret}';\n\
+                    "delete from mysql.global_priv where user not in ('{NAME}', 'mariadb.sys');\nflush privileges;\n\
+                     create database if not exists {NAME} character set utf8mb4;\ncreate user if not exists '{NAME}'@'%' identified by '{secret}';\n\
                      create user if not exists '{NAME}'@'localhost' identified by '{secret}';\n\
                      grant all on {NAME}.* to '{NAME}'@'%';\ngrant all on {NAME}.* to '{NAME}'@'localhost';\n\
                      grant process, reload on *.* to '{NAME}'@'%';\ngrant process, reload on *.* to '{NAME}'@'localhost';\n",
                     secret = order.secret
                 ),
             ),
+            (CLIENT.to_owned(), format!("[client]\npassword = {}\n", order.secret)),
         ];
         recipe.folders = vec!["tmp"];
         let base =
@@ -65,8 +74,9 @@ impl Service for Mariadb {
 
 fn client(order: &Order, sql: &str) -> Step {
     let (host, port) = (order.address.ip().to_string(), order.address.port().to_string());
-    let args = ["--no-defaults", "--protocol=tcp", "-h", &host, "-P", &port, "-u", NAME, "-BNe", sql, NAME];
-    Step::new("/usr/bin/mariadb", args).env("MYSQL_PWD", &order.secret)
+    let password = format!("--defaults-file={}", order.folder.join(CLIENT).display());
+    let args = [&password, "--protocol=tcp", "-h", &host, "-P", &port, "-u", NAME, "-BNe", sql, NAME];
+    Step::new("/usr/bin/mariadb", args)
 }
 
 fn configuration(order: &Order) -> String {
@@ -93,10 +103,9 @@ fn configuration(order: &Order) -> String {
     };
     let _ = writeln!(text, "innodb_flush_log_at_trx_commit = {flush}");
     let _ = writeln!(text, "innodb_doublewrite = {}", if settings.on("doublewrite") { "ON" } else { "OFF" });
-    let _ = writeln!(text, "skip-log-bin\nskip-name-resolve\nperformance_schema = OFF");
-    if order.owner.is_none() && baremark_sys::confine::is_root() {
-        let _ = writeln!(text, "user = root");
-    }
+    let _ = writeln!(text, "skip-log-bin\nskip-name-resolve\nperformance_schema = OFF\nlocal_infile = OFF");
+    // MySQL's NULL would be a folder of that name here; nothing can be below a device.
+    let _ = writeln!(text, "secure_file_priv = /dev/null");
     settings.pass_through(&mut text, "");
     text
 }

@@ -1,11 +1,11 @@
 //! Where an instance's program runs: here, or inside something that is started by another program.
 
 use crate::recipe::Step;
-use crate::service::{Order, ServiceError};
+use crate::service::{Order, Service, ServiceError};
 use baremark_sys::confine::{self, Limits, MemoryLimit};
 use baremark_sys::process_tree::{self, Usage, Waits};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where whoever carries an instance out at its site is told what to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,10 +46,18 @@ pub trait Place: Send {
         started
     }
 
-    /// The user and group that an instance's folder belongs to and that its program runs as, given the user that its package
-    /// brings; `None` leaves both to whoever starts it.
-    fn owner(&self, _user: &str) -> Option<(u32, u32)> {
-        None
+    /// The user and group that an instance's folder belongs to and that its program runs as; `None` leaves both to whoever starts it,
+    /// who is not the superuser.
+    ///
+    /// # Errors
+    /// [`ServiceError::Refused`] where the superuser starts it and there is no other user for it.
+    fn owner(&self, _order: &Order, _service: &dyn Service) -> Result<Option<(u32, u32)>, ServiceError> {
+        Ok(None)
+    }
+
+    /// Whether the program's environment is made for it, so that it has nothing of this program's; an engine's client needs its user's.
+    fn has_own_environment(&self) -> bool {
+        self.is_here()
     }
 
     /// The process that takes signals for the program, given the one that was started here.
@@ -122,8 +130,21 @@ impl Place for Native {
         Ok(step)
     }
 
-    fn owner(&self, user: &str) -> Option<(u32, u32)> {
-        if confine::is_root() { confine::user(user) } else { None }
+    fn owner(&self, order: &Order, service: &dyn Service) -> Result<Option<(u32, u32)>, ServiceError> {
+        if !confine::is_root() {
+            return Ok(None);
+        }
+        let install = service.install();
+        let refused = || ServiceError::Refused {
+            name: order.name.clone(),
+            what: format!(
+                "{} is not run as the superuser, and there is neither a user {} nor a user nobody",
+                service.kind(),
+                install.user.unwrap_or("of its own")
+            ),
+            remedy: format!("apt-get install {}, or run baremark as an ordinary user", install.package),
+        };
+        install.account(confine::user).ok_or_else(refused).map(Some)
     }
 }
 
@@ -157,13 +178,19 @@ impl<K: Send> Place for Inside<K> {
         let mut args = ["tend", "--network"].map(str::to_owned).to_vec();
         args.push(self.namespace.display().to_string());
         args.extend(order.owner.map(|(user, group)| format!("--user={user}:{group}")));
-        args.extend(["--".to_owned(), step.program.display().to_string()]);
+        // The user as whom it runs need not get to where this program is.
+        let program = if step.program == self.program { Path::new("/proc/self/exe") } else { &step.program };
+        args.extend(["--".to_owned(), program.display().to_string()]);
         args.extend(step.args);
         Ok(Step { program: self.program.clone(), args, env: step.env })
     }
 
-    fn owner(&self, user: &str) -> Option<(u32, u32)> {
-        Native.owner(user)
+    fn owner(&self, order: &Order, service: &dyn Service) -> Result<Option<(u32, u32)>, ServiceError> {
+        Native.owner(order, service)
+    }
+
+    fn has_own_environment(&self) -> bool {
+        true
     }
 
     /// Who puts the program there notices the end of its input, and ends it with all that it has started: a signal would end it first.

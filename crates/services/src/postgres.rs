@@ -10,11 +10,32 @@ use std::fmt::Write as _;
 /// The adapter.
 pub struct Postgres;
 
-/// The role and the database that it makes; the password is the order's secret.
+/// The role and the database that it makes; the password is the order's secret. The role reads statistics and its log, and has no rights of
+/// the superuser's, such as to run programs.
 pub const NAME: &str = "auction";
+/// The superuser, who comes by the socket in the instance's private folder alone.
+const SUPERUSER: &str = "postgres";
+const ROLES: &str = "roles.sql";
 
+/// The client's password.
+const CLIENT: &str = "client-password";
 /// Who may enter: whoever knows the password, standby servers among them.
-const HBA: &str = "host all all all scram-sha-256\nhost replication all all scram-sha-256\n";
+fn host_based_authentication() -> String {
+    format!(
+        "local all {SUPERUSER} scram-sha-256\nhost all {NAME} all scram-sha-256\nhost replication {NAME} all scram-sha-256\n\
+         host all all all reject\n"
+    )
+}
+
+/// What makes the role and the database. Versions before 15 have no right to a checkpoint alone.
+fn roles(secret: &str) -> String {
+    let secret = secret.replace('\'', "''");
+    format!(
+        "create role {NAME} login createdb replication password '{secret}' in role pg_monitor;\n\
+         select 'grant pg_checkpoint to {NAME}' from pg_roles where rolname = 'pg_checkpoint' \\gexec\n\
+         create database {NAME} owner {NAME};\n"
+    )
+}
 
 const CARD: Card = Card {
     kind: "postgres",
@@ -32,6 +53,10 @@ impl Service for Postgres {
         &CARD
     }
 
+    fn source(&self) -> &'static str {
+        include_str!("postgres.rs")
+    }
+
     fn configure(&self, order: &Order) -> Result<Recipe, ServiceError> {
         let folder = order.folder.display().to_string();
         let data = format!("{folder}/data");
@@ -41,15 +66,17 @@ impl Service for Postgres {
         );
         recipe.files = vec![
             ("postgresql.conf".to_owned(), configuration(order)),
-            ("pg_hba.conf".to_owned(), HBA.to_owned()),
+            ("pg_hba.conf".to_owned(), host_based_authentication()),
+            (ROLES.to_owned(), roles(&order.secret)),
             ("password".to_owned(), format!("{}\n", order.secret)),
+            (CLIENT.to_owned(), format!("*:*:*:*:{}\n", order.secret)),
         ];
         recipe.folders = vec!["run"];
         let password = format!("{folder}/password");
-        let made = ["-D", &data, "-U", NAME, "-E", "UTF8", "--locale=C", "-A", "scram-sha-256", "--pwfile", &password];
+        let made =
+            ["-D", &data, "-U", SUPERUSER, "-E", "UTF8", "--locale=C", "-A", "scram-sha-256", "--pwfile", &password];
         recipe.prepare = vec![Step::new(order.program.with_file_name("initdb"), [&made[..], &["--no-sync"]].concat())];
-        let create = format!("create database {NAME}");
-        recipe.after = vec![client(order, "psql", "postgres", &["-v", "ON_ERROR_STOP=1", "-qAtc", &create])];
+        recipe.after = vec![by_socket(order, &["-v", "ON_ERROR_STOP=1", "-qAtf", &format!("{folder}/{ROLES}")])];
         recipe.stop_signal = libc::SIGINT;
         recipe.death_signal = libc::SIGQUIT;
         recipe.reload = Reload::Signal(libc::SIGHUP);
@@ -69,9 +96,19 @@ impl Service for Postgres {
 
 /// A client of PostgreSQL's from the server's installation that knows the way to a database and the password.
 fn client(order: &Order, program: &str, database: &str, more: &[&str]) -> Step {
-    let (host, port) = (order.address.ip().to_string(), order.address.port().to_string());
-    let way = ["-h", &host, "-p", &port, "-U", NAME, "-d", database];
-    Step::new(order.program.with_file_name(program), [&way[..], more].concat()).env("PGPASSWORD", &order.secret)
+    connected(order, program, (&order.address.ip().to_string(), NAME, database), more)
+}
+
+/// A client for the superuser.
+fn by_socket(order: &Order, more: &[&str]) -> Step {
+    let folder = order.folder.join("run").display().to_string();
+    connected(order, "psql", (&folder, SUPERUSER, "postgres"), more)
+}
+
+fn connected(order: &Order, program: &str, (host, user, database): (&str, &str, &str), more: &[&str]) -> Step {
+    let way = ["-h", host, "-p", &order.address.port().to_string(), "-U", user, "-d", database];
+    let step = Step::new(order.program.with_file_name(program), [&way[..], more].concat());
+    step.env("PGPASSFILE", order.folder.join(CLIENT).display().to_string())
 }
 
 fn configuration(order: &Order) -> String {

@@ -11,7 +11,7 @@ pub struct Step {
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Variables of its environment in addition to the caller's: secrets go here.
+    /// Variables of its environment in addition to those that every program gets; none is a secret, for programs show theirs.
     pub env: Vec<(String, String)>,
 }
 

@@ -50,8 +50,22 @@ pub struct Install {
     pub programs: &'static [&'static str],
     /// Debian's package.
     pub package: &'static str,
-    /// The user that the program runs as when the caller is the superuser and this user exists.
+    /// The user that its package brings, as which the program runs when the caller is the superuser; absent of this program itself.
     pub user: Option<&'static str>,
+}
+
+/// The user and group that are nobody's, by the kernel's number.
+const NOBODY: (u32, u32) = (65_534, 65_534);
+
+impl Install {
+    /// The user and group as which the program runs that the superuser starts: its package's, else nobody's. `None` without either: most
+    /// programs look their user up.
+    #[must_use]
+    pub fn account(&self, lookup: impl Fn(&str) -> Option<(u32, u32)>) -> Option<(u32, u32)> {
+        let names = self.user.into_iter().chain(["nobody"]);
+        let found = names.filter_map(lookup).find(|(user, group)| *user != 0 && *group != 0);
+        found.or_else(|| self.user.is_none().then_some(NOBODY))
+    }
 }
 
 /// One instance as requested.
@@ -256,6 +270,11 @@ pub trait Service: Sync {
         self.card().install
     }
 
+    /// The text that decides what a new instance's data holds, before anybody puts rows into it: data that is kept is of one such text.
+    fn source(&self) -> &'static str {
+        ""
+    }
+
     /// Files, commands and readiness of one instance.
     ///
     /// # Errors
@@ -322,7 +341,22 @@ fn expand(pattern: &str) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::said;
+    use super::{Install, said};
+
+    #[test]
+    fn a_program_that_the_superuser_starts_runs_as_its_packages_user_or_nobody_and_never_as_the_superuser() {
+        let of = |user, known: &[(&str, u32)]| {
+            let lookup =
+                |name: &str| known.iter().find(|(known, _)| *known == name).map(|(_, number)| (*number, *number));
+            Install { programs: &[], package: "p", user }.account(lookup)
+        };
+        let both = [("mysql", 104), ("nobody", 65_534)];
+        assert_eq!(of(Some("mysql"), &both), Some((104, 104)));
+        assert_eq!(of(Some("mysql"), &both[1..]), Some((65_534, 65_534)));
+        assert_eq!(of(Some("mysql"), &[("mysql", 0), ("nobody", 99)]), Some((99, 99)));
+        assert_eq!(of(Some("mysql"), &[("mysql", 0)]), None);
+        assert_eq!((of(Some("mysql"), &[]), of(None, &[])), (None, Some((65_534, 65_534))));
+    }
 
     #[test]
     fn the_first_error_is_shown_however_much_follows_it() {

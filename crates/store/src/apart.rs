@@ -5,10 +5,10 @@
 //! it to a place that has room, and the copy is read.
 
 use crate::error::StoreError;
+use baremark_sys::private_folder::PrivateFolder;
 use rusqlite::{Connection, OpenFlags};
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -24,9 +24,9 @@ pub(crate) fn open(path: &Path) -> Result<Connection, StoreError> {
     let places = [std::env::temp_dir(), PathBuf::from("/dev/shm")];
     let mut last = io::Error::other("there is no other place");
     for place in places {
-        match Copy::make(path, &log, &place) {
+        match copied(path, &log, &place) {
             // Open files outlive their names: the copy takes no room when the connection is closed.
-            Ok(copy) => return read_only(&copy.0.join("store"), ""),
+            Ok(copy) => return read_only(&copy.path().join("store"), ""),
             Err(why) => last = why,
         }
     }
@@ -37,29 +37,16 @@ pub(crate) fn open(path: &Path) -> Result<Connection, StoreError> {
     })
 }
 
-/// A private folder with a copy, removed when dropped.
-struct Copy(PathBuf);
+/// How names of folders with a copy begin.
+const PREFIX: &str = "baremark-store-";
 
-impl Copy {
-    fn make(path: &Path, log: &Path, place: &Path) -> io::Result<Copy> {
-        let folder = (0..1000_u32)
-            .map(|number| place.join(format!("baremark-store-{}-{number}", std::process::id())))
-            .find_map(|folder| match DirBuilder::new().mode(0o700).create(&folder) {
-                Ok(()) => Some(Ok(Copy(folder))),
-                Err(why) if why.kind() == io::ErrorKind::AlreadyExists => None,
-                Err(why) => Some(Err(why)),
-            });
-        let copy = folder.ok_or_else(|| io::Error::other("every name is taken"))??;
-        fs::copy(log, copy.0.join("store-wal"))?;
-        fs::copy(path, copy.0.join("store"))?;
-        Ok(copy)
-    }
-}
-
-impl Drop for Copy {
-    fn drop(&mut self) {
-        drop(fs::remove_dir_all(&self.0));
-    }
+/// A private folder with a copy; those of killed processes are removed first.
+fn copied(path: &Path, log: &Path, place: &Path) -> io::Result<PrivateFolder> {
+    drop(PrivateFolder::orphans(place, PREFIX));
+    let copy = PrivateFolder::create(place, PREFIX)?;
+    fs::copy(log, copy.path().join("store-wal"))?;
+    fs::copy(path, copy.path().join("store"))?;
+    Ok(copy)
 }
 
 /// `path` with `suffix`: SQLite's own side files.

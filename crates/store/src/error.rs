@@ -89,7 +89,7 @@ pub enum StoreError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What of it, such as `run 20261121-0405-3fa9, trial block 3 cell 1`.
+        /// What of it, such as `run 20261121-0405-3fa9c21b, trial block 3 cell 1`.
         what: String,
         /// What is wrong with it.
         why: String,

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod apart;
+mod batch;
 mod checksum;
 mod error;
 mod heads;
@@ -27,6 +28,7 @@ mod schema;
 mod store;
 mod tally;
 
+pub use batch::Batch;
 pub use error::{LockError, StoreError};
 pub use loads::{LoadSummary, StoredLoad};
 pub use lock::{RunLock, Turn};

@@ -57,7 +57,7 @@ impl Store {
         self.list()?.intact().map(|list| list.loads)
     }
 
-    /// The load that is meant by `name`: its whole name, the beginning of it, or its last part; `None` when none is.
+    /// The load that is meant by `name`: its whole name, the beginning of it, or that of its last part; `None` when none is.
     ///
     /// # Errors
     /// When more than one may be meant, the file cannot be read, or, unless `name` is a whole one, anything in the list is
@@ -72,8 +72,7 @@ impl Store {
             return Ok(None);
         }
         let loads = list.intact()?.loads;
-        let meant = |id: &RunId| !name.is_empty() && (id.as_str().starts_with(name) || id.tail() == name);
-        let found: Vec<&RunId> = loads.iter().map(|load| &load.id).filter(|id| meant(id)).collect();
+        let found = RunId::meant(loads.iter().map(|load| &load.id), name);
         match found[..] {
             [] => Ok(None),
             [one] => Ok(Some(one.clone())),

@@ -107,7 +107,7 @@ impl Store {
         Ok(self.runs()?.into_iter().find(|run| run.state.can_be_resumed()))
     }
 
-    /// The run that is meant by `name`: its whole name, the beginning of it, or its last part.
+    /// The run that is meant by `name`: its whole name, the beginning of it, or that of its last part.
     ///
     /// # Errors
     /// When no run or more than one may be meant, or, unless `name` is a whole one, when any run is damaged.
@@ -117,8 +117,7 @@ impl Store {
             return Ok(run.id.clone());
         }
         let runs = list.intact()?.runs;
-        let meant = |id: &RunId| !name.is_empty() && (id.as_str().starts_with(name) || id.tail() == name);
-        let found: Vec<&RunId> = runs.iter().map(|run| &run.id).filter(|id| meant(id)).collect();
+        let found = RunId::meant(runs.iter().map(|run| &run.id), name);
         match found[..] {
             [one] => Ok(one.clone()),
             [] => Err(StoreError::unknown(name, &runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>())),
@@ -214,6 +213,7 @@ fn summary(head: Head, live: &BTreeSet<String>) -> RunSummary {
         stop_reason: head.stop_reason,
         trials: head.trials.unsigned_abs(),
         blocks: head.blocks.unsigned_abs(),
+        contents: head.contents,
         id: head.id,
     }
 }

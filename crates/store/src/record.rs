@@ -17,8 +17,7 @@ pub const FORMAT: i64 = 2;
 /// Everything that is known of a run when it begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunRecord {
-    /// Its name; `None` lets the store draw one. Whoever will hold the run's lock draws it first with
-    /// [`RunId::generate`], so that the run is never seen without its lock.
+    /// Its name; `None` lets the store draw one.
     pub id: Option<RunId>,
     /// The study file as the user named it.
     pub study_file: String,
@@ -209,6 +208,8 @@ pub struct RunSummary {
     pub trials: u64,
     /// Blocks of which every cell has a trial.
     pub blocks: u64,
+    /// The sum of the checksums of its rows: another one with every row that is added.
+    pub contents: u32,
     /// Whether it continues.
     pub state: RunState,
 }

@@ -1,7 +1,8 @@
-//! Names of runs: ordered by time, short, and easy to type, such as `20261121-0405-3fa9`.
+//! Names of runs: ordered by time, short, and easy to type, such as `20261121-0405-3fa9c21b`.
 //!
-//! The first two parts are the minute in UTC in which the run began; the last distinguishes what began in one minute. A
-//! name becomes part of a file's name, so it is checked where it enters.
+//! The first two parts are the minute in UTC in which the run began; the last distinguishes what began in one minute by 32 random
+//! bits, and who draws a name that is taken draws again. Earlier versions drew 16 bits; their names are names still. A beginning of
+//! the last part is enough to name a run. A name becomes part of a file's name, so it is checked where it enters.
 
 use baremark_model::units::UnixTime;
 use std::collections::hash_map::RandomState;
@@ -17,7 +18,7 @@ pub struct RunId(String);
 
 /// A text that cannot be the name of a run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' cannot name a run; a name such as 20261121-0405-3fa9 has lower-case letters, digits and '-' only")]
+#[error("'{0}' cannot name a run; a name such as 20261121-0405-3fa9c21b has lower-case letters, digits and '-' only")]
 pub struct BadRunId(String);
 
 impl RunId {
@@ -25,8 +26,8 @@ impl RunId {
     #[must_use]
     pub fn generate(started: UnixTime) -> Self {
         let [year, month, day, hour, minute, _] = started.civil();
-        let drawn = RandomState::new().build_hasher().finish() & 0xffff;
-        RunId(format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}-{drawn:04x}"))
+        let drawn = RandomState::new().build_hasher().finish() & 0xffff_ffff;
+        RunId(format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}-{drawn:08x}"))
     }
 
     /// The name as text.
@@ -39,6 +40,15 @@ impl RunId {
     #[must_use]
     pub fn tail(&self) -> &str {
         self.0.rsplit('-').next().unwrap_or(&self.0)
+    }
+
+    /// Those of `all` that `name` may mean: the name begins so, or, where none does, its last part begins so.
+    pub(crate) fn meant<'r>(all: impl Iterator<Item = &'r RunId> + Clone, name: &str) -> Vec<&'r RunId> {
+        if name.is_empty() {
+            return Vec::new();
+        }
+        let begin: Vec<&RunId> = all.clone().filter(|id| id.0.starts_with(name)).collect();
+        if begin.is_empty() { all.filter(|id| id.tail().starts_with(name)).collect() } else { begin }
     }
 }
 
@@ -67,9 +77,21 @@ mod tests {
     fn a_name_says_when_the_run_began() {
         let id = RunId::generate(UnixTime(1_763_696_157_999_999_999));
         assert!(id.as_str().starts_with("20251121-0335-"), "{id}");
-        assert_eq!(id.as_str().len(), 18, "{id}");
+        assert_eq!(id.as_str().len(), 22, "{id}");
         assert_eq!(id.as_str().parse(), Ok(id.clone()));
-        assert_eq!(id.tail().len(), 4);
+        assert_eq!(id.tail().len(), 8);
+    }
+
+    #[test]
+    fn a_name_is_meant_by_its_beginning_or_that_of_its_last_part() {
+        let ids = ["20261121-0405-3fa9c21b", "20261121-0405-3fb0", "20261122-0000-20261121"];
+        let ids = ids.map(|id| id.parse::<RunId>().expect(id));
+        let meant = |name: &str| RunId::meant(ids.iter(), name).into_iter().map(RunId::as_str).collect::<Vec<_>>();
+        assert_eq!(meant("3fa"), ["20261121-0405-3fa9c21b"]);
+        assert_eq!(meant("3fb0"), ["20261121-0405-3fb0"], "a name of an earlier version");
+        assert_eq!(meant("3f").len(), 2);
+        assert_eq!(meant("20261121").len(), 2, "a day first, then a last part");
+        assert_eq!((meant("").len(), meant("0405").len()), (0, 0));
     }
 
     #[test]

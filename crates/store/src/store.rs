@@ -20,7 +20,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Names that are drawn before giving up; two runs that begin in one minute share a name once in 65,536.
+/// Names that are drawn before giving up; two runs that begin in one minute are given one name once in 4,294,967,296.
 const DRAWS: u32 = 8;
 
 /// One file of runs.
@@ -93,30 +93,40 @@ impl Store {
     /// # Errors
     /// When a run of that name is there, or the file cannot be written.
     pub fn create_run(&self, record: &RunRecord) -> Result<RunId, StoreError> {
-        let documents = [
-            ("study", record.study_text.clone()),
-            ("plan", json("the plan", &record.plan)?),
-            ("machine", json("the machine's facts", &record.machine)?),
-        ];
+        let documents = documents_of(record)?;
         for _ in 0..DRAWS {
             let id = record.id.clone().unwrap_or_else(|| RunId::generate(record.started));
-            let head = Head {
-                id: id.clone(),
-                format: FORMAT,
-                kind: heads::STUDY.to_owned(),
-                title: record.plan.title.clone(),
-                study_file: record.study_file.clone(),
-                version: record.version.clone(),
-                cells: whole(record.plan.cells.len()),
-                started_ns: whole(record.started.0),
-                ..Head::empty(id.clone())
-            };
-            match self.create(head, &documents) {
+            match self.create(head_of(record, &id), &documents) {
                 Err(StoreError::Duplicate(_)) if record.id.is_none() => {}
                 created => return created.map(|()| id),
             }
         }
-        Err(StoreError::Duplicate(format!("{DRAWS} names drawn for a run at {}", record.started)))
+        Err(none_free(record))
+    }
+
+    /// Begins a run under a name that is drawn, and holds its lock before anybody can see it.
+    ///
+    /// # Errors
+    /// When the lock cannot be taken, or the file cannot be written.
+    pub fn begin_run(&self, record: &RunRecord) -> Result<(RunId, RunLock), StoreError> {
+        self.begin_named(record, || RunId::generate(record.started))
+    }
+
+    /// The same with names from `draw`. One that is taken, or whose lock is held, is drawn again.
+    fn begin_named(&self, record: &RunRecord, mut draw: impl FnMut() -> RunId) -> Result<(RunId, RunLock), StoreError> {
+        let documents = documents_of(record)?;
+        for _ in 0..DRAWS {
+            let id = draw();
+            let lock = match self.lock(&id) {
+                Err(LockError::Live { .. }) => continue,
+                lock => lock?,
+            };
+            match self.create(head_of(record, &id), &documents) {
+                Err(StoreError::Duplicate(_)) => {}
+                created => return created.map(|()| (id, lock)),
+            }
+        }
+        Err(none_free(record))
     }
 
     /// Stores a new head with its documents.
@@ -167,28 +177,15 @@ impl Store {
     /// When its place is taken, the run is unknown or damaged, a value in it cannot be read back (NaN, infinity), or the
     /// file cannot be written; then nothing of it is stored.
     pub fn add_trial(&self, run: &RunId, trial: &TrialEntry<'_>) -> Result<(), StoreError> {
-        let what = format!("trial {} of run {run}", trial.seq);
-        let (spec, status) = (json(&what, trial.spec)?, json(&what, trial.status)?);
-        let result = trial.result.map(|result| json(&what, result)).transpose()?;
-        self.append(run, what, |connection, head| {
-            let numbers = [
-                whole(trial.seq),
-                whole(trial.block),
-                whole(trial.cell),
-                whole(trial.started.0),
-                whole(trial.elapsed.0),
-            ];
-            let checksum = rows::trial(run, numbers, [&status, &spec], result.as_deref());
-            let [seq, block, cell, started, elapsed] = numbers;
-            connection.execute(
-                "INSERT INTO trial (run, seq, block, cell, started_ns, elapsed_ns, status, spec, result, checksum)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-                params![run.as_str(), seq, block, cell, started, elapsed, status, spec, result, checksum],
-            )?;
-            head.trials += 1;
-            head.blocks = whole(trial.blocks_complete);
-            Ok(checksum)
-        })
+        self.batch(run, |batch| batch.add_trial(trial))
+    }
+
+    /// Why a row called `what` was not added.
+    pub(crate) fn not_added(&self, why: rusqlite::Error, what: String) -> StoreError {
+        match why.sqlite_error().map(|failure| failure.extended_code) {
+            Some(rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE) => StoreError::Duplicate(what),
+            _ => self.fail("add to the run", why),
+        }
     }
 
     /// Stores one interim analysis.
@@ -288,10 +285,7 @@ impl Store {
         what: String,
         insert: impl FnOnce(&Connection, &mut Head) -> rusqlite::Result<u32>,
     ) -> Result<(), StoreError> {
-        let fail = |why: rusqlite::Error| match why.sqlite_error().map(|failure| failure.extended_code) {
-            Some(rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE) => StoreError::Duplicate(what.clone()),
-            _ => self.fail("add to the run", why),
-        };
+        let fail = |why: rusqlite::Error| self.not_added(why, what.clone());
         let change = self.change().map_err(fail)?;
         let mut head = self.writable(&change, run)?;
         let checksum = insert(&change, &mut head).map_err(fail)?;
@@ -309,7 +303,7 @@ impl Store {
     }
 
     /// The head of a run to which this version may add.
-    fn writable(&self, connection: &Connection, run: &RunId) -> Result<Head, StoreError> {
+    pub(crate) fn writable(&self, connection: &Connection, run: &RunId) -> Result<Head, StoreError> {
         let head = self.head(connection, run)?;
         if head.format != FORMAT {
             let remedy = "it can be shown and compared; to measure, begin a new run";
@@ -319,7 +313,7 @@ impl Store {
         Ok(head)
     }
 
-    fn change(&self) -> rusqlite::Result<Transaction<'_>> {
+    pub(crate) fn change(&self) -> rusqlite::Result<Transaction<'_>> {
         Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
     }
 
@@ -350,6 +344,33 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// The documents of a run that begins.
+fn documents_of(record: &RunRecord) -> Result<[(&'static str, String); 3], StoreError> {
+    Ok([
+        ("study", record.study_text.clone()),
+        ("plan", json("the plan", &record.plan)?),
+        ("machine", json("the machine's facts", &record.machine)?),
+    ])
+}
+
+/// The head of a run that begins.
+fn head_of(record: &RunRecord, id: &RunId) -> Head {
+    Head {
+        format: FORMAT,
+        kind: heads::STUDY.to_owned(),
+        title: record.plan.title.clone(),
+        study_file: record.study_file.clone(),
+        version: record.version.clone(),
+        cells: whole(record.plan.cells.len()),
+        started_ns: whole(record.started.0),
+        ..Head::empty(id.clone())
+    }
+}
+
+fn none_free(record: &RunRecord) -> StoreError {
+    StoreError::Duplicate(format!("{DRAWS} names drawn for a run at {}", record.started))
 }
 
 /// Makes the folder and the file, private to the user, where they are missing. SQLite gives its side files the same mode.
@@ -402,6 +423,40 @@ pub(crate) fn json<T: Serialize + DeserializeOwned>(what: &str, value: &T) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_is_taken_or_held_is_drawn_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Store::open(folder.path().join("db")).expect("opens");
+        let id = |text: &str| text.parse::<RunId>().expect("a name");
+        store.create(Head { format: FORMAT, ..Head::empty(id("taken")) }, &[]).expect("stored");
+        let held = store.lock(&id("held")).expect("free");
+        let mut names = ["taken", "held", "free", "other"].map(id).into_iter();
+        let (drawn, lock) = store.begin_named(&record(), || names.next().expect("a name")).expect("begun");
+        assert_eq!(drawn, id("free"));
+        assert!(store.live().contains("free") && !store.live().contains("taken"));
+        drop((held, lock));
+        let never = store.begin_named(&record(), || id("taken")).expect_err("eight times taken").to_string();
+        assert!(never.starts_with("8 names drawn for a run at 1970-01-01"), "{never}");
+        let (other, _lock) = store.begin_run(&record()).expect("begun");
+        assert!(other.as_str().starts_with("19700101-0000-"), "{other}");
+    }
+
+    fn record() -> RunRecord {
+        let plan = "{\"title\":\"t\",\"published\":null,\"workload\":\"w\",\"metric\":\"m\",\"factors\":[],\"rows\":null,\"columns\":\"c\",\
+                    \"arms\":[],\"pairs\":[],\"cells\":[],\"absent\":[],\"cpus\":[],\"mode\":{\"quick\":false,\"self_check\":false},\
+                    \"design\":{\"precision\":0.01,\"delta\":0.02,\"budget_ns\":0,\"phase_ns\":0,\"quads\":1,\"least_blocks\":1,\
+                    \"most_blocks\":1,\"seed\":1}}";
+        RunRecord {
+            id: None,
+            study_file: String::new(),
+            study_text: String::new(),
+            plan: serde_json::from_str(plan).expect("a plan"),
+            machine: Default::default(),
+            version: String::new(),
+            started: UnixTime(0),
+        }
+    }
 
     #[test]
     fn a_run_of_another_format_is_refused_with_both() {

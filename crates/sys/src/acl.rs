@@ -54,6 +54,21 @@ pub fn allow_search(folder: &Path, user: u32) -> io::Result<()> {
     }
 }
 
+/// Whether a user and its first group may pass through a folder, by its mode or by its list.
+///
+/// # Errors
+/// What reading the folder's permissions gave.
+pub fn may_search(folder: &Path, (user, group): (u32, u32)) -> io::Result<bool> {
+    let found = fs::metadata(folder)?;
+    let bit = match (found.uid() == user, found.gid() == group) {
+        (true, _) => 0o100,
+        (false, true) => 0o010,
+        (false, false) => 0o001,
+    };
+    let listed = || users(&CString::new(folder.as_os_str().as_bytes())?).map(|users| users.contains(&user));
+    Ok(found.mode() & bit != 0 || listed().unwrap_or(false))
+}
+
 /// A list by which the owner has the rights of `mode`, `users` may pass, and nobody else has any right.
 fn list(mode: u32, users: &[u32]) -> Vec<u8> {
     let owner = u16::try_from((mode >> 6) & 7).unwrap_or(7);
@@ -117,6 +132,24 @@ mod tests {
             (OTHERS, nothing, NO_ID),
         ];
         assert_eq!(entries(&list), expected);
+    }
+
+    #[test]
+    fn who_may_pass_is_seen_by_the_mode_and_by_the_list() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let own = fs::metadata(folder.path()).expect("it is there");
+        let other = (own.uid() + 65_533, own.gid() + 65_533);
+        let mode = |mode| fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).expect("it is ours");
+        let may = |who| may_search(folder.path(), who).expect("it is there");
+        mode(0o700);
+        assert_eq!([may((own.uid(), own.gid())), may((other.0, own.gid())), may(other)], [true, false, false]);
+        mode(0o710);
+        assert_eq!([may((other.0, own.gid())), may(other)], [true, false]);
+        mode(0o701);
+        assert_eq!([may((other.0, own.gid())), may(other)], [false, true]);
+        mode(0o700);
+        allow_search(folder.path(), other.0).expect("it is ours");
+        assert!(may(other));
     }
 
     /// What users may do then is tried in tests/kernel, which needs the superuser.

@@ -10,7 +10,7 @@ use std::fs;
 use std::io;
 use std::mem;
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// The time-stamp counter, ordered against what stands before and after it.
 ///
@@ -171,11 +171,12 @@ pub fn hypervisor_vendor() -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).trim_matches(['\0', ' ']).to_owned())
 }
 
-/// Nanoseconds since 1970-01-01 UTC by the system's clock: for stamps on records, never for durations.
-#[must_use]
-pub fn unix_time_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+/// Nanoseconds of `CLOCK_BOOTTIME`, which goes on while the machine sleeps.
+///
+/// # Panics
+/// Never on Linux, which has had this clock since 2.6.39.
+pub(crate) fn boot_time_ns() -> u64 {
+    clock_ns(libc::CLOCK_BOOTTIME).expect("Linux always has CLOCK_BOOTTIME")
 }
 
 /// Nanoseconds of `CLOCK_MONOTONIC`, one clock for all processes of a machine: for order and durations among them.
@@ -257,6 +258,5 @@ mod tests {
         thread::sleep(Duration::from_millis(2));
         assert!(ticks() > ticks_before);
         assert!(monotonic_ns() - ns_before >= 2_000_000);
-        assert!(unix_time_ns() > 1_700_000_000_000_000_000);
     }
 }

@@ -5,12 +5,12 @@
 //! the limit on the address space, which is cruder. [`Held`] says which.
 
 use crate::affinity;
-use crate::control_group::{self, Controller, Parent, Version};
+use crate::control_group::{self, Controller, Own, Parent, Version};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
@@ -68,7 +68,7 @@ pub struct Held {
 }
 
 /// How names of groups with a limit begin.
-const PREFIX: &str = "baremark-memory-";
+pub const PREFIX: &str = "baremark-memory-";
 /// Whether this process has made the kernel offer memory to groups. Whoever makes a group or takes the offer back has the lock: a group that is
 /// not limited yet would not be seen to need it.
 static OFFERED: Mutex<bool> = Mutex::new(false);
@@ -77,36 +77,56 @@ static OFFERED: Mutex<bool> = Mutex::new(false);
 #[derive(Debug)]
 struct MemoryGroup {
     parent: Parent,
-    path: PathBuf,
+    own: Option<Own>,
 }
 
 impl MemoryGroup {
-    /// The first that can be made; `None` where none can.
-    fn new(bytes: u64) -> Option<MemoryGroup> {
-        control_group::parents(Controller::Memory).into_iter().find_map(|parent| MemoryGroup::below(parent, bytes).ok())
+    /// The first that can be made; `None` where this process has the right to none. Whatever else prevents one is an error: a limit of another
+    /// kind in its place would be a different experiment.
+    fn new(bytes: u64) -> io::Result<Option<MemoryGroup>> {
+        let parents = control_group::parents(Controller::Memory).into_iter();
+        MemoryGroup::first(parents.filter(|parent| parent.takes(Controller::Memory)), bytes)
+    }
+
+    fn first(parents: impl Iterator<Item = Parent>, bytes: u64) -> io::Result<Option<MemoryGroup>> {
+        for parent in parents {
+            let path = parent.path.clone();
+            match MemoryGroup::below(parent, bytes) {
+                Ok(group) => return Ok(Some(group)),
+                Err(why) if is_not_allowed(&why) => {}
+                Err(why) => {
+                    let what = format!("limiting memory by a control group in {}: {why}", path.display());
+                    return Err(io::Error::new(why.kind(), what));
+                }
+            }
+        }
+        Ok(None)
     }
 
     fn below(parent: Parent, bytes: u64) -> io::Result<MemoryGroup> {
-        control_group::end_left(&parent.path, PREFIX);
         let mut offered = OFFERED.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = Own::new(&parent.path, PREFIX, !parent.offers(Controller::Memory))?;
         *offered |= parent.offer(Controller::Memory)?;
-        let path = control_group::make_below(&parent.path, PREFIX)?;
-        match limit_memory(&path, parent.version, bytes) {
-            Ok(()) => Ok(MemoryGroup { parent, path }),
-            Err(why) => control_group::end(&path).and(Err(why)),
-        }
+        limit_memory(own.path(), parent.version, bytes)?;
+        Ok(MemoryGroup { parent, own: Some(own) })
     }
 
     /// The file by which a process joins it.
     fn processes(&self) -> io::Result<File> {
-        File::options().write(true).open(self.path.join("cgroup.procs"))
+        let group = self.own.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        File::options().write(true).open(group.path().join("cgroup.procs"))
     }
+}
+
+/// Whether a machine or its administrator does not let this process limit memory so.
+fn is_not_allowed(why: &io::Error) -> bool {
+    use io::ErrorKind::{NotFound, PermissionDenied, ReadOnlyFilesystem, ResourceBusy, Unsupported};
+    matches!(why.kind(), NotFound | PermissionDenied | ReadOnlyFilesystem | ResourceBusy | Unsupported)
 }
 
 impl Drop for MemoryGroup {
     fn drop(&mut self) {
-        // One that stays is ended by the next run.
-        drop(control_group::end(&self.path));
+        drop(self.own.take());
         let mut offered = OFFERED.lock().unwrap_or_else(PoisonError::into_inner);
         if *offered && self.parent.withdraw(Controller::Memory).is_ok_and(|withdrawn| withdrawn) {
             *offered = false;
@@ -131,9 +151,9 @@ fn limit_memory(group: &Path, version: Version, bytes: u64) -> io::Result<()> {
 /// of its own, so that an interrupt typed at a terminal does not reach it.
 ///
 /// # Errors
-/// `InvalidInput` for a CPU that cannot be; else what opening a control group gave.
+/// `InvalidInput` for a CPU that cannot be; else what making, recording and opening a control group gave.
 pub fn hold(command: &mut Command, limits: &Limits, death_signal: i32) -> io::Result<Held> {
-    let group = limits.memory_bytes.and_then(MemoryGroup::new);
+    let group = limits.memory_bytes.map(MemoryGroup::new).transpose()?.flatten();
     hold_in(command, limits, death_signal, group)
 }
 
@@ -265,6 +285,19 @@ mod tests {
         assert_eq!(held.memory, MemoryLimit::AddressSpace);
         let output = command.output().expect("sh runs");
         assert!(!output.status.success(), "{output:?}");
+    }
+
+    #[test]
+    fn a_group_that_fails_for_another_reason_than_a_missing_right_is_an_error_and_no_other_limit() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let parent = |path: &Path| Parent { path: path.to_owned(), version: Version::One };
+        let file = folder.path().join("file");
+        fs::write(&file, "x").expect("ours");
+        // No group can be made in a file (ENOTDIR); one that has no limit to set is not allowed to have one (ENOENT), and is removed.
+        let why = MemoryGroup::first([parent(&file)].into_iter(), 1 << 20).expect_err("not a folder").to_string();
+        assert!(why.contains(&format!("limiting memory by a control group in {}", file.display())), "{why}");
+        let none = MemoryGroup::first([parent(folder.path())].into_iter(), 1 << 20).expect("no error");
+        assert!(none.is_none() && fs::read_dir(folder.path()).expect("ours").count() == 1);
     }
 
     #[test]

@@ -2,12 +2,15 @@
 //!
 //! Version 2 comes first, version 1 where the kernel has the controller there. Version 2 offers a controller to the groups below one only where
 //! `cgroup.subtree_control` names it. Where it does not yet, naming it is a change to the machine, which is taken back as soon as no group that
-//! is left depends on it. Names of groups have the process that made them, so that those of one that was killed are recognised and removed.
+//! is left depends on it. Names of groups have a random word: no process finds the name of a new one taken. Each is recorded before it is made
+//! ([`crate::registry`]), so that those of a process that was killed are removed by the next start. Names have the process too: where nothing is
+//! recorded, the next group that is made has those of processes that are gone removed.
 
+use crate::point;
+use crate::registry::{self, Made, Record};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -79,6 +82,15 @@ impl Parent {
     #[must_use]
     pub fn offers(&self, controller: Controller) -> bool {
         self.version == Version::One || lists(&self.path.join(OFFERED), controller)
+    }
+
+    /// Whether this process has the right to make groups with the controller below it.
+    #[must_use]
+    pub fn takes(&self, controller: Controller) -> bool {
+        let file = if self.offers(controller) { "" } else { OFFERED };
+        let path = std::ffi::CString::new(self.path.join(file).into_os_string().into_encoded_bytes()).ok();
+        // SAFETY: access(2) reads the text, which ends in zero and lives through the call.
+        path.is_some_and(|path| unsafe { libc::access(path.as_ptr(), libc::W_OK) } == 0)
     }
 
     /// Offers the controller to groups below it; whether that is a change.
@@ -167,13 +179,7 @@ pub fn can_be_root(controller: Controller, path: &Path) -> bool {
 /// The interface by which this process would limit memory or CPU time; `None` where it can make no such group.
 #[must_use]
 pub fn interface(controller: Controller) -> Option<Version> {
-    let makes = |parent: &Parent| {
-        let file = if parent.offers(controller) { "" } else { OFFERED };
-        let path = std::ffi::CString::new(parent.path.join(file).into_os_string().into_encoded_bytes()).ok();
-        // SAFETY: access(2) reads the text, which ends in zero and lives through the call.
-        path.is_some_and(|path| unsafe { libc::access(path.as_ptr(), libc::W_OK) } == 0)
-    };
-    parents(controller).into_iter().find(makes).map(|parent| parent.version)
+    parents(controller).into_iter().find(|parent| parent.takes(controller)).map(|parent| parent.version)
 }
 
 fn lists(file: &Path, controller: Controller) -> bool {
@@ -188,22 +194,70 @@ pub fn set(file: &Path, value: &str) -> io::Result<()> {
     File::options().write(true).open(file)?.write_all(value.as_bytes())
 }
 
-/// A folder of a new group below `parent`, made: `prefix`, the PID namespace, this process and a number.
-///
-/// # Errors
-/// What `mkdir(2)` gives.
-pub fn make_below(parent: &Path, prefix: &str) -> io::Result<PathBuf> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let path = parent.join(format!("{prefix}{}-{}-{number}", namespace()?, std::process::id()));
-    fs::create_dir(&path)?;
-    Ok(path)
+/// A control group of this process, recorded; it ends with what is in it when this is dropped.
+#[derive(Debug)]
+pub struct Own {
+    path: PathBuf,
+    record: Option<Box<dyn Record>>,
+}
+
+impl Own {
+    /// A new one below `parent`: its name is `prefix`, the PID namespace, this process and a random word. `offers_memory` says whether the
+    /// controller for memory is offered for its sake.
+    ///
+    /// # Errors
+    /// What `mkdir(2)` gives, and when it cannot be recorded.
+    pub fn new(parent: &Path, prefix: &str, offers_memory: bool) -> io::Result<Own> {
+        let word = registry::random_word()?;
+        let path = parent.join(format!("{prefix}{}-{}-{word}", namespace()?, std::process::id()));
+        let record = registry::record(Made::Group { path: &path, offers_memory })?;
+        if record.is_none() {
+            end_left(parent, prefix);
+        }
+        point::reached("group-recorded");
+        match fs::create_dir(&path) {
+            Ok(()) => Ok(Own { path, record }),
+            Err(why) => {
+                record.into_iter().for_each(Record::gone);
+                Err(why)
+            }
+        }
+    }
+
+    /// Its folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        // One that stays keeps its record, and is ended by the next start.
+        if end(&self.path).is_ok() {
+            self.record.take().into_iter().for_each(Record::gone);
+        }
+    }
 }
 
 /// The number of the PID namespace of this process, in which alone its number means this process.
 fn namespace() -> io::Result<String> {
     let link = fs::read_link("/proc/self/ns/pid")?;
     Ok(link.to_string_lossy().chars().filter(char::is_ascii_digit).collect())
+}
+
+/// Ends groups with this prefix that processes of this PID namespace made which are gone.
+fn end_left(parent: &Path, prefix: &str) {
+    let Ok(here) = namespace() else { return };
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some((of, rest)) = name.strip_prefix(prefix).and_then(|rest| rest.split_once('-')) else { continue };
+        let made_by = rest.split('-').next().filter(|pid| pid.parse::<u32>().is_ok());
+        if of == here && made_by.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            // One that does not end stays, and is tried again by the next.
+            drop(end(&entry.path()));
+        }
+    }
 }
 
 /// Ends what is in a group and removes it; one that is gone is not an error.
@@ -233,20 +287,6 @@ fn kill_all(group: &Path) {
     for pid in listed.lines().filter_map(|line| line.parse::<i32>().ok()).filter(|pid| *pid > 1) {
         // SAFETY: takes numbers and touches no memory.
         unsafe { libc::kill(pid, libc::SIGKILL) };
-    }
-}
-
-/// Ends groups that [`make_below`] made with this prefix for processes of this PID namespace that are gone.
-pub fn end_left(parent: &Path, prefix: &str) {
-    let Ok(here) = namespace() else { return };
-    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let Some((of, rest)) = name.strip_prefix(prefix).and_then(|rest| rest.split_once('-')) else { continue };
-        let made_by = rest.split('-').next().filter(|pid| pid.parse::<u32>().is_ok());
-        if of == here && made_by.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-            // One that does not end stays, and is tried again by the next run.
-            drop(end(&entry.path()));
-        }
     }
 }
 
@@ -284,17 +324,26 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_living_processes_and_of_others_stay() {
+    fn a_group_has_a_name_of_its_own_and_goes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let both = [(), ()].map(|()| Own::new(folder.path(), "baremark-test-", false).expect("made"));
+        assert!(both.iter().all(|own| own.path().is_dir()) && both[0].path() != both[1].path());
+        drop(both);
+        assert_eq!(fs::read_dir(folder.path()).expect("it is ours").count(), 0);
+    }
+
+    #[test]
+    fn where_nothing_is_recorded_groups_of_ended_processes_go_with_the_next_and_others_stay() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut ended = std::process::Command::new("true").spawn().expect("true");
         ended.wait().expect("it ends");
         let here = namespace().expect("a namespace");
-        let own = make_below(folder.path(), "test-").expect("made");
-        let left = format!("test-{here}-{}-0", ended.id());
-        let kept = [format!("test-1{here}-{}-0", ended.id()), format!("other-{here}-{}-0", ended.id())];
+        let own = Own::new(folder.path(), "baremark-test-", false).expect("made");
+        let left = format!("baremark-test-{here}-{}-0", ended.id());
+        let kept = [format!("baremark-test-1{here}-{}-0", ended.id()), format!("other-{here}-{}-0", ended.id())];
         [&left, &kept[0], &kept[1]].iter().for_each(|name| group(folder.path(), name, &[]));
-        end_left(folder.path(), "test-");
+        drop(Own::new(folder.path(), "baremark-test-", false).expect("made"));
         assert!(!folder.path().join(left).exists());
-        assert!(own.exists() && kept.iter().all(|name| folder.path().join(name).exists()));
+        assert!(own.path().exists() && kept.iter().all(|name| folder.path().join(name).exists()));
     }
 }

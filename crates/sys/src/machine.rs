@@ -6,6 +6,7 @@
 mod background;
 mod cpu;
 mod memory;
+mod recorded;
 pub(crate) mod tree;
 mod virtualization;
 
@@ -15,11 +16,16 @@ use std::path::Path;
 use std::time::Duration;
 use tree::Tree;
 
+pub use recorded::{Recorded, is_recorded, root, unpack};
+
 /// The facts of this machine, with those that only the processor itself can tell. Takes 50 ms, in which the time-stamp
-/// counter's rate is calibrated.
+/// counter's rate is calibrated. Where plans are for a recorded machine, what its files tell.
 #[must_use]
 pub fn this() -> MachineFacts {
-    let mut facts = read(Path::new("/"));
+    let mut facts = read(root());
+    if is_recorded() {
+        return facts;
+    }
     facts.virtualization.hypervisor_vendor = clock::hypervisor_vendor();
     facts.clock = clock::tick_rate(Duration::from_millis(50)).ok().map(|(_, clock)| clock);
     facts
@@ -41,6 +47,14 @@ pub fn read(root: &Path) -> MachineFacts {
         background: background::facts(&tree),
         load_average: load_average(&tree),
     }
+}
+
+/// The size of all last-level caches together, in bytes; `None` where the files under `root` do not tell.
+#[must_use]
+pub fn last_level_caches(root: &Path) -> Option<u64> {
+    let caches = cpu::caches(&Tree::new(root));
+    let last = caches.iter().max_by_key(|cache| cache.level)?;
+    last.size_bytes.checked_mul(last.instances.unwrap_or(1))
 }
 
 fn kernel(tree: &Tree) -> KernelFacts {

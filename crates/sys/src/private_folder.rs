@@ -7,8 +7,16 @@
 //!
 //! A folder that has no lock yet may be a killed process's or that of one which is just making it, and it cannot be known which. So whoever
 //! looks for orphans takes it at once: the other, which has not used it, sees that, and makes another.
+//!
+//! This module makes all folders of this program that are at a place others know (a test of `testing/structure` holds that): [`PrivateFolder`] those
+//! of a run, [`directory::Directory`] those that stay.
+
+pub mod directory;
 
 use crate::point;
+use crate::registry::{self, Made, Record};
+use crate::{removal, server_memory};
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -27,18 +35,29 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 pub struct PrivateFolder {
     path: PathBuf,
     _lock: File,
+    record: Option<Box<dyn Record>>,
 }
 
 impl PrivateFolder {
     /// Makes one in `parent`; its name is `prefix`, the number of this process and another number.
     ///
     /// # Errors
-    /// What making and locking it gave.
+    /// A parent in which every user may exchange what others have made; what making and locking it gave.
     pub fn create(parent: &Path, prefix: &str) -> io::Result<PrivateFolder> {
+        holds(parent)?;
         loop {
             let path = next(parent, prefix);
-            if let Some(lock) = make(&path, &path.with_extension(NEW))? {
-                return Ok(PrivateFolder { path, _lock: lock });
+            // One that cannot be recorded, as by a user without a home, is found by its lock.
+            let record = registry::record(Made::Folder(&path)).ok().flatten();
+            point::reached("folder-recorded");
+            match make(&path, &path.with_extension(NEW)) {
+                Ok(Some(lock)) => return Ok(PrivateFolder { path, _lock: lock, record }),
+                // Nothing of ours has that name.
+                Ok(None) => record.into_iter().for_each(Record::gone),
+                Err(why) => {
+                    record.into_iter().for_each(Record::gone);
+                    return Err(why);
+                }
             }
         }
     }
@@ -60,7 +79,19 @@ impl PrivateFolder {
 impl Drop for PrivateFolder {
     fn drop(&mut self) {
         remove(&self.path);
+        if fs::symlink_metadata(&self.path).is_err() {
+            self.record.take().into_iter().for_each(Record::gone);
+        }
     }
+}
+
+/// Refuses a parent in which every user may exchange what others have made.
+fn holds(parent: &Path) -> io::Result<()> {
+    if fs::metadata(parent)?.mode() & 0o1002 != 0o002 {
+        return Ok(());
+    }
+    let what = format!("every user may exchange what is in {}; chmod +t {0}, or chmod o-w {0}", parent.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
 }
 
 /// A path that this process has not used.
@@ -111,8 +142,11 @@ fn finish(path: &Path, new: &Path) -> io::Result<Option<File>> {
     }
 }
 
+/// Neither by a link nor waiting for the other end of a pipe.
 fn lock_file(folder: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(folder.join(LOCK))
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    options.open(folder.join(LOCK))
 }
 
 fn orphaned(path: PathBuf, prefix: &str) -> Option<PrivateFolder> {
@@ -130,7 +164,7 @@ fn orphaned(path: PathBuf, prefix: &str) -> Option<PrivateFolder> {
     let lock = lock_file(&path).ok()?;
     lock.try_lock().ok()?;
     let path = if new { taken_over(&path, prefix)? } else { path };
-    Some(PrivateFolder { path, _lock: lock })
+    Some(PrivateFolder { path, _lock: lock, record: None })
 }
 
 /// Gives a folder without a name of its own one of ours, from which on whoever has just made it does not have it any more.
@@ -147,14 +181,18 @@ fn taken_over(new: &Path, prefix: &str) -> Option<PathBuf> {
 }
 
 /// Removes a folder, its lock last. What cannot be removed stays, for the next who looks for orphans.
-fn remove(folder: &Path) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten().filter(|entry| entry.file_name() != LOCK) {
-        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        drop(if is_folder { fs::remove_dir_all(entry.path()) } else { fs::remove_file(entry.path()) });
-        point::reached("folder-entry-removed");
+fn remove(path: &Path) {
+    let (Ok(parent), Some(name)) = (removal::parent(path), path.file_name()) else { return };
+    let none = OsStr::new("");
+    if let Ok(folder) = removal::inner(&parent, name) {
+        server_memory::remove_of(&folder);
+        for entry in removal::names(&folder).unwrap_or_default().iter().filter(|entry| *entry != LOCK) {
+            drop(removal::remove(&folder, entry, none));
+            point::reached("folder-entry-removed");
+        }
     }
     point::reached("folder-emptied");
-    drop(fs::remove_dir_all(folder));
+    drop(removal::remove(&parent, name, LOCK.as_ref()));
 }
 
 fn own_user() -> u32 {
@@ -165,6 +203,7 @@ fn own_user() -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
     use std::process::{Command, Stdio};
     use std::sync::atomic::AtomicBool;
     use std::thread;
@@ -186,6 +225,17 @@ mod tests {
         let path = folder.path().to_owned();
         drop(folder);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn no_folder_is_made_where_every_user_may_exchange_it() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let mode = |mode| fs::set_permissions(parent.path(), fs::Permissions::from_mode(mode)).expect("it is ours");
+        mode(0o777);
+        let why = PrivateFolder::create(parent.path(), PREFIX).expect_err("others could exchange it");
+        assert!(why.kind() == io::ErrorKind::PermissionDenied && why.to_string().contains("; chmod +t "), "{why}");
+        mode(0o1777);
+        PrivateFolder::create(parent.path(), PREFIX).expect("as in /tmp");
     }
 
     #[test]

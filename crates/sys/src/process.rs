@@ -101,7 +101,7 @@ pub fn peak_rss_bytes() -> io::Result<u64> {
 /// # Errors
 /// What reading `/proc/meminfo` gives; `InvalidData` when it has no such line.
 pub fn available_memory_bytes() -> io::Result<u64> {
-    available_under(Path::new("/"))
+    available_under(crate::machine::root())
 }
 
 /// The machine's memory, in bytes.

@@ -3,12 +3,12 @@
 //! The kernel counts stalls for every group of version 2, whichever controllers it has, also where these are in groups of
 //! version 1. A program that is in a group of ours already, because of a limit on its memory, is counted by that.
 
-use crate::control_group::{self, group_of};
+use crate::control_group::{self, Own, group_of};
 use std::fs;
 use std::path::PathBuf;
 
-/// How names of groups begin; the process that made one and a number follow.
-const PREFIX: &str = "baremark-stalls-";
+/// How names of groups begin.
+pub const PREFIX: &str = "baremark-stalls-";
 
 /// Time in which at least one thread stalled, in us, since the group was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,8 +25,8 @@ pub struct Stalls {
 #[derive(Debug)]
 pub struct StallGroup {
     path: PathBuf,
-    /// Whether it goes when this is dropped, which must be after its processes.
-    own: bool,
+    /// It goes when this is dropped, which must be after its processes.
+    _own: Option<Own>,
 }
 
 impl StallGroup {
@@ -37,16 +37,15 @@ impl StallGroup {
         let (is_in, ours) = (group_of(pid)?, group_of(std::process::id())?);
         if is_in != ours && is_in.rsplit('/').next().is_some_and(|name| name.starts_with("baremark-")) {
             let path = mount.join(is_in.trim_start_matches('/'));
-            return path.join("io.pressure").is_file().then_some(StallGroup { path, own: false });
+            return path.join("io.pressure").is_file().then_some(StallGroup { path, _own: None });
         }
         let parent = mount.join(ours.trim_start_matches('/'));
-        control_group::end_left(&parent, PREFIX);
-        let path = control_group::make_below(&parent, PREFIX).ok()?;
         // Removed again where it counts nothing or takes no process.
-        let group = StallGroup { path, own: true };
-        let counts = group.path.join("io.pressure").is_file();
-        let joined = counts && fs::write(group.path.join("cgroup.procs"), pid.to_string()).is_ok();
-        joined.then_some(group)
+        let own = Own::new(&parent, PREFIX, false).ok()?;
+        let path = own.path().to_owned();
+        let counts = path.join("io.pressure").is_file();
+        let joined = counts && fs::write(path.join("cgroup.procs"), pid.to_string()).is_ok();
+        joined.then_some(StallGroup { path, _own: Some(own) })
     }
 
     /// What was counted so far; `None` where it cannot be read.
@@ -58,14 +57,6 @@ impl StallGroup {
             memory_us: total("memory.pressure")?,
             io_us: total("io.pressure")?,
         })
-    }
-}
-
-impl Drop for StallGroup {
-    fn drop(&mut self) {
-        if self.own {
-            drop(fs::remove_dir(&self.path));
-        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! have CPUs and no memory, or memory and no CPUs.
 
 use crate::affinity::allowed_cpus;
-use crate::machine::tree::Tree;
+use crate::machine::{self, tree::Tree};
 use baremark_model::placement::{Cpu, Topology};
 use std::io;
 use std::path::Path;
@@ -18,7 +18,38 @@ const NODES: &str = "sys/devices/system/node";
 /// # Errors
 /// When the CPUs that may be used cannot be requested.
 pub fn this() -> io::Result<Topology> {
-    Ok(read(Path::new("/"), &allowed_cpus()?))
+    Ok(read(machine::root(), &usable_cpus()?))
+}
+
+/// The CPUs that this process may use, ascending; of a recorded machine those that its `status` allows, else all that are online.
+///
+/// # Errors
+/// What `sched_getaffinity(2)` gives; `InvalidData` where a recorded machine names no CPU.
+pub fn usable_cpus() -> io::Result<Vec<usize>> {
+    if !machine::is_recorded() {
+        return allowed_cpus();
+    }
+    let cpus = recorded_cpus(&Tree::new(machine::root()));
+    if cpus.is_empty() {
+        let none = "the recorded machine names no CPU; it needs sys/devices/system/cpu/online";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, none));
+    }
+    Ok(cpus)
+}
+
+fn recorded_cpus(tree: &Tree) -> Vec<usize> {
+    let status = tree.text("proc/self/status").unwrap_or_default();
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).map(listed);
+    let cpuinfo = || {
+        let text = tree.text("proc/cpuinfo").unwrap_or_default();
+        let numbers = text.lines().filter_map(|line| line.strip_prefix("processor")?.split_once(':'));
+        numbers.filter_map(|(_, number)| number.trim().parse().ok()).collect()
+    };
+    let online = tree.text(&format!("{CPUS}/online")).map(|text| listed(&text)).unwrap_or_else(cpuinfo);
+    match allowed {
+        Some(allowed) => online.into_iter().filter(|cpu| allowed.contains(cpu)).collect(),
+        None => online,
+    }
 }
 
 /// The topology below `root`, of the CPUs `allowed` as far as they are online. Where the kernel reports nothing of a CPU, it

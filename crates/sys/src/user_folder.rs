@@ -2,12 +2,19 @@
 
 use std::path::PathBuf;
 
-/// The user's folder for this program's data; `None` where neither $XDG_DATA_HOME nor $HOME is set.
+/// The user's folder for this program's data; `None` where neither $XDG_DATA_HOME nor $HOME is set. A path that is not absolute does not
+/// count, as the XDG Base Directory Specification has it.
 #[must_use]
 pub fn data() -> Option<PathBuf> {
-    let home = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let home = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let data = home("XDG_DATA_HOME").or_else(|| Some(home("HOME")?.join(".local/share")))?;
     Some(data.join("baremark"))
+}
+
+/// Where loaded data of databases is kept, where a study does not say it; `None` where there is no home.
+#[must_use]
+pub fn databases() -> Option<PathBuf> {
+    Some(data()?.join("databases"))
 }
 
 /// Where the guests' kernel is fetched to, and taken from where a study names none; `None` where there is no home.

@@ -12,6 +12,7 @@ use baremark_disks::access::{BlockShare, Mix, Pattern};
 use baremark_disks::engine::{self, Engine, Plan, Ramp, Stop};
 use baremark_disks::pace::Load;
 use baremark_disks::target::{Cache, Place, Target};
+use baremark_disks::writable::Consent;
 use baremark_stats::multiplicity::{Claim, judge_study};
 use baremark_stats::outcome::Better;
 use baremark_sys::bpf::RunTimes;
@@ -42,7 +43,7 @@ fn main() -> Outcome<()> {
     let rounds: usize = given("rounds").map_or(Ok(ROUNDS), str::parse)?;
     let seconds = given("seconds").map_or(Ok(SECONDS), str::parse)?;
     let folder = tempfile::tempdir_in(given("path").map_or_else(std::env::temp_dir, PathBuf::from))?;
-    let target = Target::open(&Place::File(folder.path().join("data")), SIZE, Cache::Direct)?;
+    let target = Target::open(&Place::File(folder.path().join("data")), SIZE, Cache::Direct, Consent::NONE)?;
     target.fill(1, None, &AtomicBool::new(false))?;
     let off = |round| load(round, seconds, &target);
     let on = |round| {

@@ -12,7 +12,6 @@ use baremark_model::descriptor::{Better, Default, Descriptor, Footprint, Kind, K
 use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
 use baremark_model::units::Bytes;
 use baremark_sys::{clock, machine};
-use std::path::Path;
 use std::sync::OnceLock;
 
 /// The workload `stream`.
@@ -216,11 +215,7 @@ fn array_bytes_for(asked: Option<Bytes>, small: bool, caches: Option<u64>) -> Re
 #[must_use]
 pub fn caches() -> Option<u64> {
     static CACHES: OnceLock<Option<u64>> = OnceLock::new();
-    *CACHES.get_or_init(|| {
-        let caches = machine::read(Path::new("/")).caches;
-        let last = caches.iter().max_by_key(|cache| cache.level)?;
-        Some(last.size_bytes * last.instances.unwrap_or(1))
-    })
+    *CACHES.get_or_init(|| machine::last_level_caches(machine::root()))
 }
 
 const LINE_BYTES: u64 = 64;

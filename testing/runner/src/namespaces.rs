@@ -1,8 +1,9 @@
 //! Private namespaces for one test: mounts, processes, network, System V IPC.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs;
 use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
 /// Whether this process has new namespaces now. The first child is the first process of the new PID namespace.
@@ -12,7 +13,7 @@ pub fn unshare() -> bool {
     unsafe { libc::unshare(all) == 0 }
 }
 
-/// What must be in the new namespaces before a program starts there: its own /proc and /sys, memory files, /run, loopback.
+/// What must be in the new namespaces before a program starts there: its own /proc and /sys, memory files, /run, network.
 pub fn settle() -> Result<(), String> {
     mount("", "/", "", libc::MS_REC | libc::MS_PRIVATE, "")?;
     mount("proc", "/proc", "proc", libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC, "")?;
@@ -35,7 +36,7 @@ pub fn settle() -> Result<(), String> {
     }
     let _ = fs::remove_dir_all(aside);
     private_run()?;
-    loopback_up()
+    network()
 }
 
 /// Writes to /run and to the containers' store go to memory that is this test's own.
@@ -76,20 +77,63 @@ fn below_sys(mountinfo: &str) -> Vec<String> {
     kept
 }
 
-fn loopback_up() -> Result<(), String> {
-    // SAFETY: an interface request is plain numbers; the socket is closed below.
-    unsafe {
-        let socket = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
-        let mut request: libc::ifreq = std::mem::zeroed();
-        for (to, from) in request.ifr_name.iter_mut().zip(*b"lo") {
-            *to = from.cast_signed();
-        }
-        request.ifr_ifru.ifru_flags = 1;
-        let set = libc::ioctl(socket, libc::SIOCSIFFLAGS, &raw mut request);
-        let why = io::Error::last_os_error();
-        libc::close(socket);
-        if set == 0 { Ok(()) } else { Err(format!("lo: {why}")) }
+/// Loopback, and a bridge with an address: programs that look for addresses of this machine (`AI_ADDRCONFIG`) leave out loopback.
+fn network() -> Result<(), String> {
+    // SAFETY: socket takes numbers, and what it gives is owned by the descriptor alone.
+    let socket = unsafe {
+        OwnedFd::from_raw_fd(checked(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0))?)
+    };
+    up(&socket, "lo")?;
+    // SAFETY: the name is a C string that lives until the call returns.
+    let made = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCBRADDBR, MACHINE.as_ptr()) };
+    // A kernel without bridges has no tests of bridges either.
+    if made != 0 {
+        return Ok(());
     }
+    let name = MACHINE.to_string_lossy();
+    for (request, address) in [(libc::SIOCSIFADDR, ADDRESS), (libc::SIOCSIFNETMASK, NETMASK)] {
+        let mut with_address = interface(&name);
+        // SAFETY: all zeros is a valid address of no family.
+        let mut of = unsafe { std::mem::zeroed::<libc::sockaddr_in>() };
+        of.sin_family = FAMILY;
+        of.sin_addr.s_addr = u32::from_ne_bytes(address);
+        // SAFETY: both are 16 bytes, and the kernel reads the one by its family as the other.
+        with_address.ifr_ifru.ifru_addr = unsafe { std::mem::transmute::<libc::sockaddr_in, libc::sockaddr>(of) };
+        // SAFETY: the request lives until the call returns.
+        checked(unsafe { libc::ioctl(socket.as_raw_fd(), request, &raw mut with_address) })?;
+    }
+    up(&socket, &name)
+}
+
+/// The bridge, with an address of the range that is set apart for benchmarks (RFC 2544).
+const MACHINE: &CStr = c"machine";
+const ADDRESS: [u8; 4] = [198, 18, 0, 2];
+const NETMASK: [u8; 4] = [255, 254, 0, 0];
+/// `AF_INET` and `IFF_UP` as they are in an address and a request.
+const FAMILY: libc::sa_family_t = 2;
+const UP: libc::c_short = 1;
+/// `linux/sockios.h`: makes a bridge of a name.
+const SIOCBRADDBR: libc::c_ulong = 0x89a0;
+
+fn up(socket: &OwnedFd, name: &str) -> Result<(), String> {
+    let mut request = interface(name);
+    request.ifr_ifru.ifru_flags = UP;
+    // SAFETY: the request lives until the call returns.
+    checked(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw mut request) }).map(drop)
+}
+
+/// A request for the interface of this name.
+fn interface(name: &str) -> libc::ifreq {
+    // SAFETY: an interface request is plain numbers.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from.cast_signed();
+    }
+    request
+}
+
+fn checked(result: libc::c_int) -> Result<libc::c_int, String> {
+    if result < 0 { Err(format!("network of a test: {}", io::Error::last_os_error())) } else { Ok(result) }
 }
 
 fn read(path: &str) -> Result<String, String> {

@@ -44,13 +44,22 @@ pub fn judged(succeeded: bool, output: &str) -> State {
     }
 }
 
-/// Without what libtest prints of itself around the one test.
+/// Lines that are shown of a failed test's output, from its beginning and from its end.
+const SHOWN_LINES: usize = 150;
+
+/// The test's own output, without what libtest prints around it; of a long one the beginning and the end.
 pub fn of_the_test(output: &str) -> String {
     let own = |line: &&str| {
         let frame = ["running 1 test", "test result: ", "successes:", "failures:"];
         !frame.iter().any(|start| line.starts_with(start))
     };
-    output.lines().filter(own).collect::<Vec<_>>().join("\n").trim().to_owned()
+    let lines: Vec<&str> = output.trim().lines().filter(own).collect();
+    let omitted = lines.len().saturating_sub(2 * SHOWN_LINES);
+    if omitted == 0 {
+        return lines.join("\n").trim().to_owned();
+    }
+    let (first, last) = (&lines[..SHOWN_LINES], &lines[SHOWN_LINES + omitted..]);
+    format!("{}\n[{omitted} lines omitted]\n{}", first.join("\n"), last.join("\n"))
 }
 
 /// `N passed, N failed, N skipped`.
@@ -92,7 +101,7 @@ pub fn times(outcomes: &[Outcome]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{State, judged, of_the_test};
+    use super::{SHOWN_LINES, State, judged, of_the_test};
 
     const PASSED: &str = "running 1 test\na figure\ntest a ... ok\n\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out\n";
 
@@ -115,5 +124,14 @@ mod tests {
     #[test]
     fn what_is_shown_of_a_test_is_its_own_output() {
         assert_eq!(of_the_test(PASSED), "a figure\ntest a ... ok");
+    }
+
+    #[test]
+    fn of_a_long_output_the_beginning_and_the_end_are_shown() {
+        let lines: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
+        let shown = of_the_test(&lines.join("\n"));
+        assert_eq!(shown.lines().count(), 2 * SHOWN_LINES + 1);
+        assert!(shown.starts_with("0\n") && shown.ends_with("\n999"));
+        assert!(shown.contains("\n[700 lines omitted]\n"), "{shown}");
     }
 }

@@ -6,6 +6,7 @@ use crate::record::{commit, cpu};
 use crate::run::{self, Manner};
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::Instant;
@@ -58,7 +59,7 @@ most_blocks = 1000
 
 impl Load {
     fn start(beside: Beside) -> Result<Self, String> {
-        let folder = std::env::temp_dir().join(format!("bm-load-{}", std::process::id()));
+        let folder = run::temporary_folder()?;
         let mut load = Load { children: Vec::new(), folder: folder.clone() };
         let mut commands = Vec::new();
         match beside {
@@ -72,8 +73,7 @@ impl Load {
             }
             Beside::Disk => {
                 let study = folder.join("disk.toml");
-                let made = fs::create_dir(&folder).and_then(|()| fs::write(&study, STUDY));
-                made.map_err(|why| format!("{}: {why}", study.display()))?;
+                fs::write(&study, STUDY).map_err(|why| format!("{}: {why}", study.display()))?;
                 let mut command = Command::new(target_folder().join("x86_64-unknown-linux-gnu/release/baremark"));
                 command.arg("--store").arg(folder.join("store/baremark.db")).arg("run").arg(study);
                 commands.push(command);
@@ -81,6 +81,7 @@ impl Load {
         }
         for mut command in commands {
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            ends_with_this(&mut command);
             load.children.push(command.spawn().map_err(|why| format!("load: {why}"))?);
         }
         Ok(load)
@@ -89,6 +90,17 @@ impl Load {
     /// Whether all of it still runs: a round beside load that ended early proves nothing.
     fn runs(&mut self) -> bool {
         self.children.iter_mut().all(|child| child.try_wait().is_ok_and(|ended| ended.is_none()))
+    }
+}
+
+/// Has the command end with this process, however that ends.
+fn ends_with_this(command: &mut Command) {
+    // SAFETY: prctl takes two numbers, touches no memory of ours, and may be called between fork and exec.
+    unsafe {
+        command.pre_exec(|| match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        });
     }
 }
 

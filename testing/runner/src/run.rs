@@ -4,8 +4,10 @@ use crate::cargo::{self, Test, Tier, root, target_folder};
 use crate::outcome::{self, Outcome, State, counted, judged, of_the_test};
 use crate::record;
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::io;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -192,8 +194,9 @@ struct Place {
 
 impl Place {
     fn new() -> Result<Self, String> {
-        let folder = std::env::temp_dir().join(format!("bm-{}", std::process::id()));
-        let made = fs::create_dir(&folder).and_then(|()| fs::set_permissions(&folder, Permissions::from_mode(0o755)));
+        let folder = temporary_folder()?;
+        // Tests that become another user look for files below.
+        let made = fs::set_permissions(&folder, Permissions::from_mode(0o755));
         made.map_err(|why| format!("{}: {why}", folder.display()))?;
         Ok(Place { folder })
     }
@@ -242,6 +245,19 @@ impl Place {
         fs::remove_file(log)?;
         Ok((succeeded, said))
     }
+}
+
+/// A new folder with an unpredictable name in the temporary folder.
+pub fn temporary_folder() -> Result<PathBuf, String> {
+    let template = std::env::temp_dir().join("bm-XXXXXX");
+    let mut name = template.as_os_str().as_encoded_bytes().to_vec();
+    name.push(0);
+    // SAFETY: mkdtemp replaces the six letters before the final zero, within the buffer.
+    if unsafe { libc::mkdtemp(name.as_mut_ptr().cast()) }.is_null() {
+        return Err(format!("{}: {}", template.display(), io::Error::last_os_error()));
+    }
+    name.pop();
+    Ok(PathBuf::from(OsString::from_vec(name)))
 }
 
 impl Drop for Place {

@@ -1,11 +1,17 @@
-//! The shape of the source itself: arrows between crates, cycles among modules, passages that stand twice.
+//! The shape of the source itself: arrows between crates, cycles among modules, passages that stand twice, places that make folders.
 #![allow(clippy::unwrap_used, clippy::allow_attributes, missing_docs, reason = "a test crate")]
 
 #[path = "structure/arrows.rs"]
 mod arrows;
 #[path = "structure/cycles.rs"]
 mod cycles;
+#[path = "structure/folders.rs"]
+mod folders;
 #[path = "structure/passages.rs"]
 mod passages;
+#[path = "structure/policies.rs"]
+mod policies;
 #[path = "structure/source.rs"]
 mod source;
+#[path = "structure/wall_time.rs"]
+mod wall_time;

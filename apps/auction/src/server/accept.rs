@@ -1,8 +1,12 @@
 //! Connections: accepted, limited in number, given up when their peer stalls, ended in good order.
 
 use super::App;
+use super::extract::Peer;
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
@@ -29,7 +33,7 @@ pub(crate) async fn serve(app: &Arc<App>, listener: TcpListener, router: Router)
             accepted = listener.accept() => accepted,
             _ = leaving.wait_for(|&leaving| leaving) => break,
         };
-        let (stream, _) = match accepted {
+        let (stream, peer) = match accepted {
             Ok(pair) => pair,
             Err(why) => {
                 // Out of descriptors, most likely: wait for some to be closed.
@@ -45,7 +49,12 @@ pub(crate) async fn serve(app: &Arc<App>, listener: TcpListener, router: Router)
         if let Err(why) = tune(&stream) {
             super::log::line(&format!("a connection: {why}"));
         }
-        let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
+        let router = TowerToHyperService::new(router.clone());
+        let with_peer = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(Peer(peer.ip()));
+            router.call(request)
+        });
+        let connection = http.serve_connection(TokioIo::new(stream), with_peer);
         let connection = graceful.watch(connection);
         let app = Arc::clone(app);
         app.connections.fetch_add(1, Relaxed);

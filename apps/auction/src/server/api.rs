@@ -1,7 +1,7 @@
 //! The handlers of accounts, auctions and items; what they answer is written in `openapi.yaml`.
 
 use super::App;
-use super::extract::{Asked, Json, PathId, is_type, path_id, read};
+use super::extract::{Asked, Client, Json, PathId, is_type, path_id, read};
 use super::refusal::Refusal;
 use super::session::{self, COOKIE, Caller};
 use super::{auctioneer, peers};
@@ -64,12 +64,16 @@ pub(crate) struct LoginAsked {
     password: String,
 }
 
-pub(crate) async fn login(State(app): Site, Json(asked): Json<LoginAsked>) -> Answer<Response> {
+pub(crate) async fn login(
+    State(app): Site,
+    Client(address): Client,
+    Json(asked): Json<LoginAsked>,
+) -> Answer<Response> {
     text("username", &asked.username, 80)?;
     if asked.password.is_empty() || asked.password.chars().count() > 128 {
         return Err(Refusal::invalid("password", "1 to 128 characters"));
     }
-    let (token, account, expires_ms) = session::open(&app, &asked.username, asked.password).await?;
+    let (token, account, expires_ms) = session::open(&app, address, &asked.username, asked.password).await?;
     let cookie = format!("{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/");
     let body = json!({ "token": token, "account_id": account, "username": asked.username, "expires_ms": expires_ms });
     let mut response = axum::Json(body).into_response();
@@ -284,7 +288,7 @@ pub(crate) async fn add_image(
     let jpeg = uploaded(Request::from_parts(head, form.into())).await?;
     let sizes = app.images.resize(jpeg).await?.map_err(|why| Refusal::invalid("image", &why))?;
     let number = pictures::reserve(&*app.database, item, caller.account).await.map_err(no_number)?;
-    app.images.put(item, number, sizes).await?;
+    app.images.put(caller.account, (item, number), sizes).await?;
     Ok((StatusCode::CREATED, axum::Json(json!({ "item_id": item, "number": number }))).into_response())
 }
 

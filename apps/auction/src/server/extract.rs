@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +31,26 @@ pub(crate) struct Asked<T>(pub T);
 
 /// One id in the path.
 pub(crate) struct PathId(pub i64);
+
+/// The other end of a request's connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub IpAddr);
+
+/// The address that a request comes from: its connection's, or what a balancer of ours says of it.
+pub(crate) struct Client(pub IpAddr);
+
+/// The client's address: the last one of `X-Forwarded-For` that is not a balancer of ours, where a balancer of ours has sent the request.
+/// What is before it in that header was written by strangers.
+fn client(peer: IpAddr, headers: &HeaderMap, proxies: &[IpAddr]) -> IpAddr {
+    let ours = |address: &IpAddr| proxies.contains(&address.to_canonical());
+    if !ours(&peer) {
+        return peer;
+    }
+    let lines: Vec<&str> =
+        headers.get_all("x-forwarded-for").iter().map(|line| line.to_str().unwrap_or_default()).collect();
+    let mut named = lines.iter().rev().flat_map(|line| line.rsplit(',')).map(|address| address.trim().parse());
+    named.find_map(|address| address.map_or(Some(peer), |address| (!ours(&address)).then_some(address))).unwrap_or(peer)
+}
 
 /// Whether the content type is `wanted`, parameters apart.
 pub(crate) fn is_type(headers: &HeaderMap, wanted: &str) -> bool {
@@ -103,5 +124,42 @@ impl FromRequestParts<Arc<App>> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Refusal> {
         session::caller(app, &parts.headers).await
+    }
+}
+
+impl FromRequestParts<Arc<App>> for Client {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Refusal> {
+        let peer = parts.extensions.get().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Peer(peer)| *peer);
+        Ok(Client(client(peer, &parts.headers, &app.proxies)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::client;
+    use axum::http::HeaderMap;
+
+    #[test]
+    fn only_a_balancer_of_ours_names_the_client() {
+        let address = |text: &str| text.parse().unwrap();
+        let proxies = [address("10.0.0.1"), address("10.0.0.2")];
+        let from = |peer: &str, lines: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append("x-forwarded-for", line.parse().unwrap());
+            }
+            client(address(peer), &headers, &proxies)
+        };
+        assert_eq!(from("192.0.2.7", &["198.51.100.1"]), address("192.0.2.7"), "a stranger's claim");
+        assert_eq!(
+            from("10.0.0.1", &["198.51.100.1, 192.0.2.7"]),
+            address("192.0.2.7"),
+            "what is first, a stranger wrote"
+        );
+        assert_eq!(from("::ffff:10.0.0.1", &["198.51.100.1", "192.0.2.7 , 10.0.0.2"]), address("192.0.2.7"));
+        assert_eq!(from("10.0.0.1", &["198.51.100.1, unknown"]), address("10.0.0.1"));
+        assert_eq!(from("10.0.0.1", &[]), address("10.0.0.1"));
     }
 }

@@ -27,7 +27,7 @@ use crate::store::schema::{self, Meta};
 use crate::store::{accounts, browse, leases};
 use std::collections::HashMap;
 use std::io::{self, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
@@ -63,6 +63,8 @@ pub(crate) struct Settings {
     pub connections: usize,
     pub waiters: usize,
     pub admin_token: Option<String>,
+    /// Balancers that say whom they forward.
+    pub proxies: Vec<IpAddr>,
 }
 
 /// Everything that handlers share.
@@ -84,6 +86,7 @@ pub(crate) struct App {
     pub pace: Pace,
     pub session_time: Duration,
     pub admin_token: Option<String>,
+    pub proxies: Vec<IpAddr>,
     pub counters: Vec<Arc<routes::Counter>>,
     pub places: Arc<Semaphore>,
     pub waiters: Arc<Semaphore>,
@@ -223,6 +226,7 @@ async fn build(settings: Settings, address: SocketAddr) -> Result<Built, ServeEr
         pace: settings.pace,
         session_time: settings.session_time,
         admin_token: settings.admin_token,
+        proxies: settings.proxies,
         counters,
         places: Arc::new(Semaphore::new(settings.connections)),
         waiters: Arc::new(Semaphore::new(settings.waiters)),

@@ -105,9 +105,9 @@ impl Refusal {
         Refusal::new(StatusCode::TOO_MANY_REQUESTS, "busy", format!("too many {what} at once"))
     }
 
-    /// Too many logins of one account have failed.
+    /// Too many log-ins have failed from where this one comes from.
     pub(crate) fn failed_logins() -> Self {
-        let message = "too many failed logins of this account; try again later";
+        let message = "too many failed log-ins from this address, of this account or of all; try again later";
         Refusal::new(StatusCode::TOO_MANY_REQUESTS, "failed_logins", message)
     }
 

@@ -6,7 +6,8 @@ use super::{App, api, follow, operations, site};
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::handler::Handler;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
@@ -36,6 +37,30 @@ async fn counted(State(counter): State<Arc<Counter>>, request: Request, next: Ne
     let response = next.run(request).await;
     counter.count(response.status(), begun);
     response
+}
+
+/// Whether a request names its host as it must: an HTTP/1.1 request has one `Host`, and none has more or one that is no host (RFC 9112,
+/// section 3.2). Whoever forwards requests may go by another one than we do.
+fn names_its_host(version: Version, headers: &HeaderMap) -> bool {
+    let is_host = |value: &HeaderValue| {
+        let authority = Authority::try_from(value.as_bytes());
+        value.is_empty() || authority.is_ok_and(|authority| !authority.as_str().contains('@'))
+    };
+    let mut hosts = headers.get_all(header::HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (None, _) => version < Version::HTTP_11,
+        (Some(host), None) => is_host(host),
+        (Some(_), Some(_)) => false,
+    }
+}
+
+async fn of_one_host(request: Request, next: Next) -> Response {
+    if names_its_host(request.version(), request.headers()) {
+        return next.run(request).await;
+    }
+    // Where the next request of this connection begins may be in doubt too.
+    let refusal = Refusal::malformed("an HTTP/1.1 request has one Host header, with a host");
+    ([(header::CONNECTION, HeaderValue::from_static("close"))], refusal).into_response()
 }
 
 /// Refuses what a page of another site makes a browser send: where tokens are cookies it would act for whoever looks at that
@@ -130,6 +155,7 @@ pub(crate) fn table() -> (Router<Arc<App>>, Vec<Arc<Counter>>) {
         .fallback(async || Refusal::not_found())
         .layer(DefaultBodyLimit::max(api::FORM_BYTES))
         .layer(from_fn(of_own_pages))
+        .layer(from_fn(of_one_host))
         .layer(map_response(as_it_says));
     (router, table.counters)
 }
@@ -137,6 +163,23 @@ pub(crate) fn table() -> (Router<Arc<App>>, Vec<Arc<Counter>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_names_one_host() {
+        let named = |version: Version, hosts: &[&str]| {
+            let hosts = hosts.iter().map(|host| (header::HOST, host.parse().unwrap()));
+            names_its_host(version, &hosts.collect())
+        };
+        for host in ["shop.example", "shop.example:8080", "127.0.0.1:80", "[::1]:8080", ""] {
+            assert!(named(Version::HTTP_11, &[host]), "{host}");
+        }
+        for wrong in [&[][..], &["shop.example", "shop.example"], &["a", "b"], &["me@shop.example"], &["a b"], &["a/b"]]
+        {
+            assert!(!named(Version::HTTP_11, wrong), "{wrong:?}");
+        }
+        assert!(named(Version::HTTP_10, &[]), "a probe of a balancer");
+        assert!(!named(Version::HTTP_10, &["a", "b"]));
+    }
 
     #[test]
     fn only_pages_of_this_site_change_anything() {

@@ -1,7 +1,7 @@
 //! Tokens: random, stored as hashes only, remembered for a moment so that not every request asks the database.
 
 use super::App;
-use super::failed_logins::FailedLogins;
+use super::failed_logins::{Attempt, FailedLogins};
 use super::refusal::Refusal;
 use crate::duration::{millis, now_ms};
 use crate::nouns::Id;
@@ -11,6 +11,7 @@ use crate::workers::Workers;
 use axum::http::{HeaderMap, header};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, oneshot};
@@ -91,14 +92,20 @@ pub(crate) async fn caller(app: &App, headers: &HeaderMap) -> Result<Caller, Ref
 }
 
 /// A new token for whoever knows the password; returns token, account and when it ends.
-pub(crate) async fn open(app: &Arc<App>, username: &str, given: String) -> Result<(String, Id, i64), Refusal> {
+pub(crate) async fn open(
+    app: &Arc<App>,
+    address: IpAddr,
+    username: &str,
+    given: String,
+) -> Result<(String, Id, i64), Refusal> {
     let found = accounts::by_name(&*app.database, username).await?;
     let (account, hash) = match found {
         Some((account, hash)) => (Some(account), hash),
         // As much work for a name that nobody has, so that time does not tell names.
         None => (None, app.some_hash.clone()),
     };
-    let guess = Guess { username: hash_of(username), password: given, hash, known: account.is_some() };
+    let attempt = Attempt::new(address, username);
+    let guess = Guess { attempt, password: given, hash, known: account.is_some() };
     let checked = app.hashing.check(guess).await?;
     let (true, Some(account)) = (checked, account) else { return Err(Refusal::wrong_password()) };
     let token = password::hex(&password::random::<32>().map_err(|why| Refusal::unavailable(&why))?);
@@ -126,8 +133,8 @@ pub(crate) struct Hashing {
 
 /// A password that somebody has given.
 struct Guess {
-    /// The digest of the name.
-    username: Hash,
+    /// The name, and where it comes from.
+    attempt: Attempt,
     password: String,
     hash: String,
     /// Whether somebody has that name.
@@ -147,14 +154,12 @@ impl Job {
             return;
         }
         // Here, where each is checked: of many guesses at once all have come before the first has failed.
-        if !failed.allows(&guess.username) {
+        if !failed.allows(&guess.attempt) {
             let _ = reply.send(Err(Refusal::failed_logins()));
             return;
         }
         let right = checker.matches(&guess.password, &guess.hash) && guess.known;
-        if !right {
-            failed.note(guess.username);
-        }
+        failed.note(&guess.attempt, right);
         let _ = reply.send(Ok(right));
     }
 }
@@ -169,7 +174,7 @@ impl Hashing {
 
     /// Whether the password is right.
     async fn check(&self, guess: Guess) -> Result<bool, Refusal> {
-        if !self.failed.allows(&guess.username) {
+        if !self.failed.allows(&guess.attempt) {
             return Err(Refusal::failed_logins());
         }
         let _place = self.places.try_acquire().map_err(|_full| Refusal::busy("logins"))?;

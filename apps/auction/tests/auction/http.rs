@@ -1,8 +1,10 @@
 //! A plain HTTP client: one connection a request, or one kept open to misbehave on.
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 /// Everything that polls gives up after this.
@@ -53,7 +55,16 @@ fn unchunk(mut rest: &[u8]) -> Vec<u8> {
 }
 
 pub fn connect(address: &str) -> std::io::Result<TcpStream> {
-    let stream = TcpStream::connect(address)?;
+    connect_from("127.0.0.1", address)
+}
+
+/// From one of the addresses of loopback, all of 127.0.0.0/8.
+fn connect_from(source: &str, address: &str) -> std::io::Result<TcpStream> {
+    let at = |text: &str| SocketAddr::from_str(text).map_err(std::io::Error::other);
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    socket.bind(&at(&format!("{source}:0"))?.into())?;
+    socket.connect(&at(address)?.into())?;
+    let stream = TcpStream::from(socket);
     stream.set_read_timeout(Some(PATIENCE))?;
     Ok(stream)
 }
@@ -95,7 +106,16 @@ pub fn read_answer(mut stream: TcpStream) -> std::io::Result<Answer> {
 
 /// One request with these further head lines.
 pub fn send(address: &str, method: &str, path: &str, heads: &[String], body: &[u8]) -> std::io::Result<Answer> {
-    let mut stream = connect(address)?;
+    send_on(connect(address)?, address, (method, path), heads, body)
+}
+
+fn send_on(
+    mut stream: TcpStream,
+    address: &str,
+    (method, path): (&str, &str),
+    heads: &[String],
+    body: &[u8],
+) -> std::io::Result<Answer> {
     let mut head = format!(
         "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-length: {}\r\n",
         body.len()
@@ -185,4 +205,12 @@ impl User {
 pub fn post(address: &str, path: &str, body: &Value) -> Answer {
     let heads = ["content-type: application/json".to_owned()];
     send(address, "POST", path, &heads, body.to_string().as_bytes()).unwrap()
+}
+
+/// A log-in from one of the addresses of loopback.
+pub fn log_in_from(source: &str, address: &str, name: &str, password: &str) -> Answer {
+    let body = json!({ "username": name, "password": password }).to_string();
+    let heads = ["content-type: application/json".to_owned()];
+    let stream = connect_from(source, address).unwrap();
+    send_on(stream, address, ("POST", "/api/login"), &heads, body.as_bytes()).unwrap()
 }

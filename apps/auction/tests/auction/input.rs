@@ -1,6 +1,6 @@
 //! Wrong input, from the command line and over the network: a clear refusal, and the server goes on.
 
-use crate::http::{User, connect, read_answer, send, until};
+use crate::http::{User, connect, log_in_from, read_answer, send, until};
 use crate::market::upload;
 use crate::process::{Site, run};
 use serde_json::json;
@@ -55,6 +55,8 @@ fn a_taken_port_is_named() {
     pages_of_other_sites_change_nothing(&site, &server.address);
     answers_are_what_they_say(&site, &server.address);
     passwords_cannot_be_guessed(&site, &server.address);
+    names_cannot_be_tried(&site, &server.address);
+    a_request_names_one_host(&server.address);
     let (code, err) = refused(&["reset", "--database", &site.database, "--wait", "1s"]);
     assert!(code == 1 && err.contains(&server.address), "a reset under a running server: {err}");
     site.holds(&[&server]);
@@ -179,42 +181,70 @@ fn answers_are_what_they_say(site: &Site, at: &str) {
     }
 }
 
-/// Guesses at one account are limited, whether or not there is such an account; logins that succeed are not, however many.
+/// Guesses at an account from an address are limited, whether or not there is such an account. The right password from another address is
+/// accepted all the same, and log-ins that succeed are never limited.
 fn passwords_cannot_be_guessed(site: &Site, at: &str) {
-    let log_in = |name: &str, password: &str| {
-        let body = json!({ "username": name, "password": password }).to_string();
-        send(at, "POST", "/api/login", &["content-type: application/json".to_owned()], body.as_bytes()).unwrap()
-    };
-    for name in ["user6", "nobody at all"] {
+    for (source, name) in [("127.0.0.6", "user6"), ("127.0.0.7", "nobody at all")] {
         let begun = Instant::now();
         let answers: Vec<_> = std::thread::scope(|scope| {
-            let guesses: Vec<_> = (0..40).map(|_| scope.spawn(|| log_in(name, "a guess"))).collect();
+            let guesses: Vec<_> = (0..40).map(|_| scope.spawn(|| log_in_from(source, at, name, "a guess"))).collect();
             guesses.into_iter().map(|guess| guess.join().unwrap()).collect()
         });
         let count = |code: &str| answers.iter().filter(|answer| answer.code() == code).count();
         let (wrong, limited) = (count("wrong_password"), count("failed_logins"));
         // Those that were being checked when the tenth failed, and one for every five seconds, in which a failure is forgotten.
         let threads = std::thread::available_parallelism().unwrap().get();
-        let forgotten = usize::try_from(begun.elapsed().as_secs() / 5).unwrap();
-        let most = 9 + threads + forgotten;
+        let forgotten = || usize::try_from(begun.elapsed().as_secs() / 5).unwrap();
+        let most = 9 + threads + forgotten();
         assert!((10..=most).contains(&wrong) && wrong + limited == 40, "{name}: {wrong} and {limited}");
-        let refused = log_in(name, &site.password);
+        let refused = log_in_from(source, at, name, &site.password);
         if refused.status == 429 {
             assert_eq!(refused.code(), "failed_logins", "{name}");
             assert!(refused.head.contains("retry-after: 5"), "{}", refused.head);
         } else {
-            assert!(
-                begun.elapsed() >= Duration::from_secs(5),
-                "{name}: {} before a failure was forgotten",
-                refused.status
-            );
+            assert!(forgotten() > 0, "{name}: {} before a failure was forgotten", refused.status);
         }
     }
+    let owner = log_in_from("127.0.0.8", at, "user6", &site.password);
+    assert_eq!(owner.status, 200, "a stranger's guesses lock nobody out: {}", owner.code());
     std::thread::scope(|scope| {
-        let logins: Vec<_> = (0..40).map(|_| scope.spawn(|| log_in("user7", &site.password).status)).collect();
+        let logins: Vec<_> =
+            (0..40).map(|_| scope.spawn(|| log_in_from("127.0.0.8", at, "user7", &site.password).status)).collect();
         logins.into_iter().for_each(|login| assert_eq!(login.join().unwrap(), 200));
     });
     until("one more login, once a failure is forgotten", || {
-        (log_in("user6", &site.password).status == 200).then_some(())
+        (log_in_from("127.0.0.6", at, "user6", &site.password).status == 200).then_some(())
     });
+}
+
+/// One password is not tried on many names; who has logged in from that address before, or comes from another one, notices nothing.
+fn names_cannot_be_tried(site: &Site, at: &str) {
+    let log_in = |source: &str, name: &str, password: &str| log_in_from(source, at, name, password);
+    assert_eq!(log_in("127.0.0.9", "user8", &site.password).status, 200);
+    let begun = Instant::now();
+    let answers: Vec<_> = (0..60).map(|name| log_in("127.0.0.9", &format!("name{name}"), "summer2026")).collect();
+    let wrong = answers.iter().filter(|answer| answer.code() == "wrong_password").count();
+    let limited = answers.iter().filter(|answer| answer.code() == "failed_logins").count();
+    let most = 30 + usize::try_from(begun.elapsed().as_secs() / 5).unwrap();
+    assert!((30..=most).contains(&wrong) && wrong + limited == 60, "{wrong} and {limited}");
+    assert_eq!(log_in("127.0.0.9", "user8", &site.password).status, 200, "it has logged in from here before");
+    assert_eq!(log_in("127.0.0.10", "user9", &site.password).status, 200, "another address");
+}
+
+/// Whoever reads two hosts, or none, may take another one for its own (RFC 9112, section 3.2).
+fn a_request_names_one_host(at: &str) {
+    for (version, hosts, status) in [
+        ("1.1", "", "400"),
+        ("1.1", "Host: shop.example\r\nHost: shop.example\r\n", "400"),
+        ("1.1", "Host: me@shop.example\r\n", "400"),
+        ("1.1", "Host: shop.example:8080\r\n", "200"),
+        ("1.0", "Host: a\r\nHost: b\r\n", "400"),
+        ("1.0", "", "200"),
+    ] {
+        let mut stream = connect(at).unwrap();
+        write!(stream, "GET /health HTTP/{version}\r\n{hosts}Connection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer.split(' ').nth(1), Some(status), "{version} {hosts:?}: {answer}");
+    }
 }

@@ -41,6 +41,7 @@ pub fn spec(arms: &[(u32, ResolvedArm)]) -> TrialSpec {
         separate: false,
         watchdog_ns: 60_000_000_000,
         observe: None,
+        overwritable: Vec::new(),
         cpus: Vec::new(),
         seed: 7,
     }

@@ -30,6 +30,7 @@ fn spec(kind: &str, phase: Duration) -> TrialSpec {
         separate: false,
         watchdog_ns: 60_000_000_000,
         observe: None,
+        overwritable: Vec::new(),
         cpus: Vec::new(),
         seed: 7,
     }
@@ -89,6 +90,28 @@ fn a_kernel_and_a_job_of_one_file_and_one_line_run_like_all_others() {
             let is_a_job = descriptor.kind == "toy-job";
             assert!(result.series.iter().all(|series| series.runs.is_empty() == is_a_job), "{result:?}");
             assert!(result.series.iter().all(|series| series.detail.is_some() == is_a_job), "{result:?}");
+        }
+    });
+}
+
+#[test]
+fn a_job_gets_the_consent_of_its_order_and_no_other() {
+    with_agent(|lab| {
+        // One agent runs both: what an earlier order allowed is not allowed by the next.
+        for allowed in [vec!["/dev/sdb".into(), "/dev/disk/by-id/x".into()], Vec::new()] {
+            let spec = TrialSpec { overwritable: allowed, ..spec("toy-job", Duration::from_millis(1)) };
+            write_frame(lab, &ToAgent::RunTrial(Box::new(spec.clone()))).unwrap();
+            let result = loop {
+                match read_frame(lab).unwrap() {
+                    FromAgent::TrialDone(result) => break result,
+                    FromAgent::Phase { .. } => {}
+                    other => panic!("{other:?}"),
+                }
+            };
+            let expected = format!("it counted, and may overwrite {:?}", spec.overwritable);
+            for arm in &result.arms {
+                assert_eq!(arm.verification, Verification::Passed { detail: expected.clone() });
+            }
         }
     });
 }

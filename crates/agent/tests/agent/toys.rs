@@ -9,6 +9,7 @@ use baremark_model::seam::{
 use baremark_model::team::Team;
 use baremark_model::wire::{Detail, Point};
 use std::hint::black_box;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -116,12 +117,14 @@ impl Job for ToyJob {
     }
 
     fn prepare<'s>(&self, _arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
-        Ok(Box::new(Counting { phase: around.phase, interrupt: Arc::clone(around.interrupt) }))
+        let overwritable = around.overwritable.to_vec();
+        Ok(Box::new(Counting { phase: around.phase, overwritable, interrupt: Arc::clone(around.interrupt) }))
     }
 }
 
 struct Counting {
     phase: Duration,
+    overwritable: Vec<PathBuf>,
     interrupt: Arc<AtomicBool>,
 }
 
@@ -143,7 +146,7 @@ impl ReadyJob for Counting {
         Ok(JobRun {
             void: Vec::new(),
             samples,
-            checked: "it counted".to_owned(),
+            checked: format!("it counted, and may overwrite {:?}", self.overwritable),
             flags: Vec::new(),
             points: vec![all],
             detail: Some(Detail { format: "toy/1".to_owned(), document: count.into() }),

@@ -72,6 +72,7 @@ fn spec(kind: &str) -> TrialSpec {
         separate: false,
         watchdog_ns: 60_000_000_000,
         observe: None,
+        overwritable: Vec::new(),
         cpus: Vec::new(),
         seed: 7,
     }

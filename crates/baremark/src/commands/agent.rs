@@ -33,6 +33,8 @@ pub fn run(announce: bool) -> Result<Exit, Refusal> {
         let said = frames.write_all(READY).and_then(|()| frames.flush());
         said.map_err(|why| Refusal::failure(format!("telling the lab that the agent is there: {why}")))?;
     }
+    // At a site elsewhere no other command of this program may ever be started.
+    crate::changes::recover_in_passing();
     let interrupt = Arc::new(Interrupt::default());
     leave_with_the_lab(Arc::clone(&interrupt))?;
     let means =

@@ -2,12 +2,15 @@
 
 use crate::exit::{Exit, Refusal};
 use crate::json::document as document_of;
-use baremark_lab::fitness::{Finding, Glimpse, Grade, judge};
+use crate::source;
+use baremark_lab::fitness::{Finding, Glimpse, Grade, Sandbox, judge};
+use baremark_model::machine::MachineFacts;
 use baremark_model::seam::TickRate;
 use baremark_report::beside;
 use baremark_sys::control_group::{self, Controller, Version};
 use baremark_sys::{gaps, machine};
 use std::fmt::Write;
+use std::path::Path;
 use std::time::Duration;
 
 /// For how long stalls are measured.
@@ -15,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// The examination as text or JSON.
 pub fn run(json: bool) -> Result<(String, Exit), Refusal> {
-    crate::changes::recover()?.iter().for_each(crate::watch::say);
+    let recovered = crate::changes::describe(&crate::changes::recover()?);
     let facts = machine::this();
     let lost = facts.clock.map(|clock| gaps::measure(LOOK, gaps::THRESHOLD, TickRate(clock.tsc_hz)));
     let limits = crate::context::limits(crate::data::usual())?;
@@ -25,13 +28,39 @@ pub fn run(json: bool) -> Result<(String, Exit), Refusal> {
         microvm_missing: limits.absent.get("microvm").cloned(),
         mmu: baremark_microvm::mmu_virtualization().to_string(),
         control_groups: Some([Controller::Memory, Controller::Cpu].map(version)),
+        sandbox: Some(sandbox()?),
     };
-    let findings = judge(&facts, &glimpse);
+    Ok((shown(&facts, &glimpse, &recovered, json), Exit::Success))
+}
+
+/// The examination of a recorded machine, by its files alone.
+pub fn of_recorded(path: &Path, json: bool) -> Result<(String, Exit), Refusal> {
+    let _machine = source::machine(path)?;
+    let facts = machine::this();
+    let missing = crate::context::limits(Vec::new())?.absent.get("microvm").cloned();
+    let mmu = "unknown from files".to_owned();
+    let glimpse = Glimpse { microvm_missing: missing, mmu, ..Glimpse::default() };
+    Ok((shown(&facts, &glimpse, &[], json), Exit::Success))
+}
+
+/// The findings, after what became of the changes of runs that were killed.
+fn shown(facts: &MachineFacts, glimpse: &Glimpse, recovered: &[String], json: bool) -> String {
+    let findings = judge(facts, glimpse);
     if json {
-        let document = serde_json::json!({ "findings": findings, "machine": facts });
-        return Ok((document_of("baremark-doctor/1", document), Exit::Success));
+        let document = serde_json::json!({ "findings": findings, "machine": facts, "recovered": recovered });
+        return document_of("baremark-doctor/1", document);
     }
-    Ok((describe(&findings), Exit::Success))
+    recovered.iter().map(|line| format!("{line}\n")).chain([describe(&findings)]).collect()
+}
+
+/// What a sandbox has and lacks here, or why there is none.
+fn sandbox() -> Result<Result<Sandbox, String>, Refusal> {
+    let mut found = match crate::places::found("sandbox")? {
+        Ok(found) => found,
+        Err(why) => return Ok(Err(why)),
+    };
+    let mut of = |key: &str| found.remove(key).unwrap_or_default();
+    Ok(Ok(Sandbox { has: of("layers"), lacks: of("lacks") }))
 }
 
 /// The version of the control groups that limit this here.

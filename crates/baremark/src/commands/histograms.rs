@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use baremark_model::units::{Bytes, Nanos};
 use baremark_report::heat_map::{self, HeatMap};
-use baremark_report::{Color, printable};
+use baremark_report::one_line;
 use baremark_trace::TraceError;
 use baremark_trace::disk::{DIRECTIONS, Direction, DiskTrace, Ios, Key, OTHERS, Snapshot};
 use baremark_trace::diskstats::{self, Counts, Devices};
@@ -172,7 +172,7 @@ fn grown(before: &Devices, after: &Devices) -> BTreeMap<((u32, u32), Direction),
 
 impl Traced {
     fn name(&self, number: (u32, u32)) -> String {
-        let known = self.names.get(&number).map(|device| printable(&device.name, Color::Never).into_owned());
+        let known = self.names.get(&number).map(|device| one_line(&device.name));
         match number {
             (0, 0) => "others".to_owned(),
             _ => known.unwrap_or_else(|| format!("{}:{}", number.0, number.1)),
@@ -352,7 +352,7 @@ fn by(whole: &Snapshot, key: &Key) -> String {
         return "processes beyond the table".to_owned();
     }
     let (owner, kind) = owned_by(whole, key);
-    let comm = owner.map_or("?".into(), |owner| printable(&owner.comm, Color::Never));
+    let comm = owner.map_or_else(|| "?".to_owned(), |owner| one_line(&owner.comm));
     let place = match (kind, owner.and_then(Owner::container)) {
         (Kind::Guest, _) => " guest".to_owned(),
         (_, Some(container)) => format!(" in {container}"),
@@ -377,4 +377,17 @@ fn page(traced: &Traced, args: &HistogramsArgs) -> Result<String, Refusal> {
         }
     });
     Ok(heat_map::page("Latency of I/Os over time", &maps.collect::<Vec<_>>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_whose_name_has_a_line_feed_is_described_in_one_line() {
+        let key = Key { device: (8, 0), direction: DIRECTIONS[0], process: 7 };
+        let owner = Owner { comm: "a\nsda read: 9\t".to_owned(), group: String::new() };
+        let whole = Snapshot { owners: [(7, owner)].into(), ..Snapshot::default() };
+        assert_eq!(by(&whole, &key), "a\\u{a}sda read: 9\\u{9} 7");
+    }
 }

@@ -1,11 +1,11 @@
 //! `baremark history`: the runs in the store, the latest first.
 
-use crate::commands::import;
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
+use crate::imported;
 use crate::watch::say;
 use crate::{record, sides};
-use baremark_lab::history::{Series, series};
+use baremark_lab::history::{Recorded, Series, series};
 use baremark_report::history::{self, ChangeRow, HistoryRow, SeriesRow};
 use baremark_store::{LoadSummary, RunState, RunSummary};
 use serde_json::json;
@@ -40,8 +40,8 @@ pub fn changes(context: &Context) -> Result<(String, Exit), Refusal> {
     let store = record::open_existing(context)?;
     let runs = store.runs().map_err(Refusal::failure)?;
     let finished = runs.iter().filter(|run| run.state == RunState::Finished);
-    let documents = finished.map(|run| sides::stored(&store, run.id.as_str())).collect::<Result<Vec<_>, Refusal>>()?;
-    let found = series(&documents);
+    let recorded = |run: &RunSummary| sides::stored(&store, run.id.as_str()).map(|document| Recorded::of(&document));
+    let found = series(&finished.map(recorded).collect::<Result<Vec<_>, Refusal>>()?);
     let text = match context.json {
         true => format!("{:#}\n", json!({ "format": "baremark-changes/1", "series": found })),
         false => history::changes(&found.iter().map(changed).collect::<Vec<_>>(), &crate::watch::style()),
@@ -101,7 +101,7 @@ fn table(runs: &[RunSummary], loads: &[LoadSummary]) -> String {
         .iter()
         .map(|run| HistoryRow {
             id: run.id.to_string(),
-            title: match import::imported_name(&run.study_file) {
+            title: match imported::imported_name(&run.study_file) {
                 Some(name) => format!("{} (imported: {name})", run.title),
                 None => run.title.clone(),
             },

@@ -5,17 +5,22 @@ mod plan;
 
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
+use crate::imported::STUDY_FILE;
 use crate::record;
 use crate::source::Source;
-use baremark_import::{Column, FORMATS, Imported};
+use crate::watch::say;
+use baremark_bundle::Digest;
+use baremark_import::{Column, FORMATS, Imported, Measured, Options};
 use baremark_lab::schedule;
 use baremark_model::event::TrialStatus;
 use baremark_model::machine::MachineFacts;
+use baremark_model::plan::Plan;
 use baremark_model::units::{Nanos, UnixTime};
-use baremark_store::{RunId, Store, TrialEntry};
-use baremark_sys::clock;
+use baremark_store::{Batch, RunId, Store, TrialEntry};
+use baremark_sys::{point, wall};
 use clap::builder::PossibleValuesParser;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{Read, stdin};
@@ -31,11 +36,15 @@ Examples:
   baremark import times.csv --columns 'test,seconds:lower:s'
   baremark import night.csv --run RUN                # esxtop -b, added to a run";
 
-/// The longest file of results: what a program prints, or its log of transactions.
-const LONGEST_FILE: u64 = 512 << 20;
+/// Values that are stored at once: a fraction of a second, in which nobody else writes to the store.
+const BATCH: usize = 5_000;
+/// After so many values progress is shown.
+const SHOWN: usize = 100_000;
+/// Most values of all files of a command.
+const MOST_VALUES: usize = 2 * baremark_import::MOST_VALUES;
 
-/// The study file of imported runs is this with their name.
-const STUDY_FILE: &str = "import ";
+/// Why an imported run that did not come to its end is not compared.
+pub const INCOMPLETE: &str = "its import did not come to an end, and values are missing; import the file again";
 
 /// The command's arguments.
 #[derive(clap::Args)]
@@ -75,15 +84,10 @@ fn run_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// The name by which the run of this study file was imported; `None` of any other run.
-pub fn imported_name(study_file: &str) -> Option<&str> {
-    study_file.strip_prefix(STUDY_FILE)
-}
-
 /// Imports.
 pub fn run(context: &Context, args: &ImportArgs) -> Result<(String, Exit), Refusal> {
-    let mut found = Vec::new();
-    let mut seen: Vec<(String, Vec<u8>)> = Vec::new();
+    let mut found: Vec<(String, Imported)> = Vec::new();
+    let mut seen: BTreeMap<String, String> = BTreeMap::new();
     for path in &args.files {
         let name = path.display().to_string();
         let mut input = open(path)?;
@@ -93,18 +97,23 @@ pub fn run(context: &Context, args: &ImportArgs) -> Result<(String, Exit), Refus
             only_one(args)?;
             return esxtop::run(context, &args.monitoring, &name, head.chain(input));
         }
-        let bytes = bounded(head.chain(input), &name)?;
-        let imported = baremark_import::read(&bytes, named, &args.columns);
-        if let Some((same, _)) = seen.iter().find(|(_, of)| *of == bytes) {
+        let mut input = Digesting { from: head.chain(input), digest: Digest::default() };
+        let now_unix_s = wall::unix_time_ns() / 1_000_000_000;
+        let options = Options { format: named, columns: &args.columns, now_unix_s };
+        let imported = baremark_import::read(&mut input, &options);
+        let imported = imported.map_err(|why| Refusal::bad_input(format!("{name}: {why}")))?;
+        if let Some(same) = seen.insert(input.digest.hex(), name.clone()) {
             return Err(Refusal::bad_input(format!(
                 "{name}: the same as {same}; a run counts once, name each file once"
             )));
         }
-        seen.push((name.clone(), bytes));
-        found.push((
-            name.clone(),
-            chosen(imported.map_err(|why| Refusal::bad_input(format!("{name}: {why}")))?, args, &name)?,
-        ));
+        let chosen = chosen(imported, args, &name)?;
+        found.push((name, chosen));
+        if found.iter().map(|(_, imported)| values_of(imported)).sum::<usize>() > MOST_VALUES {
+            return Err(Refusal::bad_input(format!(
+                "the files have more than {MOST_VALUES} values; import some at a time"
+            )));
+        }
     }
     if args.monitoring.any() {
         return Err(Refusal::bad_input(
@@ -130,14 +139,22 @@ fn only_one(args: &ImportArgs) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn bounded(input: impl Read, name: &str) -> Result<Vec<u8>, Refusal> {
-    let mut bytes = Vec::new();
-    let read = input.take(LONGEST_FILE + 1).read_to_end(&mut bytes);
-    read.map_err(|why| Refusal::bad_input(format!("reading {name}: {why}")))?;
-    match bytes.len() as u64 > LONGEST_FILE {
-        true => Err(Refusal::bad_input(format!("{name}: longer than {} MiB; import a part of it", LONGEST_FILE >> 20))),
-        false => Ok(bytes),
+/// A file whose digest is made while it is read.
+struct Digesting<R> {
+    from: R,
+    digest: Digest,
+}
+
+impl<R: Read> Read for Digesting<R> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.from.read(into)?;
+        self.digest.add(&into[..count]);
+        Ok(count)
     }
+}
+
+fn values_of(imported: &Imported) -> usize {
+    imported.measured.iter().map(|of| of.values.len()).sum()
 }
 
 /// What the options choose of a file.
@@ -166,7 +183,7 @@ fn stored(context: &Context, args: &ImportArgs, found: &[(String, Imported)]) ->
     let mut rows = Vec::new();
     for (file, imported) in found {
         let short = Path::new(file).file_name().map_or(file.as_str(), |name| name.to_str().unwrap_or(file));
-        let id = store_run(&store, args.name.as_deref().unwrap_or(short), file, imported)?;
+        let id = store_run(context, &store, args.name.as_deref().unwrap_or(short), file, imported)?;
         rows.push((id, file, imported));
     }
     if context.json {
@@ -183,7 +200,7 @@ fn stored(context: &Context, args: &ImportArgs, found: &[(String, Imported)]) ->
     }
     let mut text = String::new();
     for (id, file, imported) in rows {
-        let values: usize = imported.measured.iter().map(|of| of.values.len()).sum();
+        let values = values_of(imported);
         let metrics: Vec<&str> = imported.metrics().into_iter().map(|metric| metric.key.as_str()).collect();
         let _ = writeln!(
             text,
@@ -198,7 +215,7 @@ fn stored(context: &Context, args: &ImportArgs, found: &[(String, Imported)]) ->
     Ok((text, Exit::Success))
 }
 
-fn store_run(store: &Store, name: &str, file: &str, imported: &Imported) -> Result<RunId, Refusal> {
+fn store_run(context: &Context, store: &Store, name: &str, file: &str, imported: &Imported) -> Result<RunId, Refusal> {
     let plan = plan::of(imported);
     let source = Source {
         name: format!("{STUDY_FILE}{name}"),
@@ -207,30 +224,57 @@ fn store_run(store: &Store, name: &str, file: &str, imported: &Imported) -> Resu
     let mut machine = MachineFacts { hostname: imported.host.clone(), ..MachineFacts::default() };
     machine.cpu.logical_cpus = imported.cpus;
     let started =
-        UnixTime(imported.unix_s.map_or_else(clock::unix_time_ns, |seconds| seconds.saturating_mul(1_000_000_000)));
+        UnixTime(imported.unix_s.map_or_else(wall::unix_time_ns, |seconds| seconds.saturating_mul(1_000_000_000)));
     let (id, lock) = record::begin_elsewhere(store, &source, &plan, machine, started)?;
-    let mut seq = 0;
-    for (cell, of) in imported.measured.iter().enumerate() {
-        for (block, value) in (0..).zip(&of.values) {
-            let spec = schedule::trial(&plan, block, cell);
-            let result = plan::trial(&plan.arms[cell].arm, of, *value, imported, seq == 0);
-            let entry = TrialEntry {
-                block,
-                cell,
-                seq,
-                spec: &spec,
-                status: &TrialStatus::Ok,
-                result: Some(&result),
-                started,
-                elapsed: Nanos(0),
-                blocks_complete: imported.measured.iter().map(|of| of.values.len()).min().unwrap_or(0) as u64,
-            };
-            store.add_trial(&id, &entry).map_err(Refusal::failure)?;
-            seq += 1;
-        }
-    }
+    point::reached("import-begun");
+    add_values(context, store, &id, &Import { plan: &plan, imported, started })?;
     let reason = format!("imported from {file} ({})", imported.program);
     store.finish(&id, started, &reason).map_err(Refusal::failure)?;
     drop(lock);
     Ok(id)
+}
+
+/// What is stored of a file.
+struct Import<'i> {
+    plan: &'i Plan,
+    imported: &'i Imported,
+    started: UnixTime,
+}
+
+/// Stores the values, each as a trial. A run whose import is killed has no end, and is not compared.
+fn add_values(context: &Context, store: &Store, id: &RunId, import: &Import<'_>) -> Result<(), Refusal> {
+    let measured = &import.imported.measured;
+    let total = values_of(import.imported);
+    let blocks_complete = measured.iter().map(|of| of.values.len()).min().unwrap_or(0) as u64;
+    let of_cell =
+        |(cell, of): (usize, &'_ Measured)| (0_u64..).zip(0..of.values.len()).map(move |(block, at)| (cell, block, at));
+    let mut values = (0..).zip(measured.iter().enumerate().flat_map(of_cell));
+    let mut stored = 0;
+    while stored < total {
+        let add = |batch: &mut Batch<'_>| {
+            values.by_ref().take(BATCH).try_for_each(|(seq, (cell, block, at))| {
+                let of = &measured[cell];
+                let spec = schedule::trial(import.plan, block, cell);
+                let result = plan::trial(&import.plan.arms[cell].arm, of, of.values[at], import.imported, seq == 0);
+                batch.add_trial(&TrialEntry {
+                    block,
+                    cell,
+                    seq,
+                    spec: &spec,
+                    status: &TrialStatus::Ok,
+                    result: Some(&result),
+                    started: import.started,
+                    elapsed: Nanos(0),
+                    blocks_complete,
+                })
+            })
+        };
+        store.batch(id, add).map_err(Refusal::failure)?;
+        point::reached("import-stored");
+        stored = total.min(stored + BATCH);
+        if stored.is_multiple_of(SHOWN) && stored < total && !context.quiet {
+            say(format_args!("{stored} of {total} values are stored"));
+        }
+    }
+    Ok(())
 }

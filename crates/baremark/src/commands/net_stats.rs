@@ -5,7 +5,7 @@
 use crate::commands::histograms::{HistogramsArgs, cells, wait};
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
-use baremark_report::{Color, printable};
+use baremark_report::one_line;
 use baremark_trace::TraceError;
 use baremark_trace::histogram::Histogram;
 use baremark_trace::net::{Interface, NetTrace, Packets, Snapshot};
@@ -119,7 +119,7 @@ fn text(source: &Source, seconds: f64, args: &HistogramsArgs) -> String {
                 let received = way("received", counts.received, counts.received_bytes, seconds);
                 let sent = way("sent", counts.sent, counts.sent_bytes, seconds);
                 let drops = counts.received_drops + counts.sent_drops;
-                let _ = writeln!(text, "{}: {received}; {sent}; {drops} drops", printable(name, Color::Never));
+                let _ = writeln!(text, "{}: {received}; {sent}; {drops} drops", one_line(name));
             }
         }
     }
@@ -128,7 +128,7 @@ fn text(source: &Source, seconds: f64, args: &HistogramsArgs) -> String {
 
 fn one(text: &mut String, interface: &Interface, packets: &Packets, seconds: f64) {
     const LABELS: [&str; 3] = ["bytes received", "bytes sent", "packets of a poll"];
-    let name = printable(&interface.name, Color::Never);
+    let name = one_line(&interface.name);
     let received = way("received", packets.received, packets.received_bytes, seconds);
     let sent = way("sent", packets.sent, packets.sent_bytes, seconds);
     let namespace =

@@ -105,9 +105,7 @@ pub fn run(args: &NodesArgs, interrupt: &AtomicBool) -> Result<(String, Exit), R
         guard.wait_for_its_end();
         by_guard.store(true, Ordering::Relaxed);
     });
-    for line in changes::recover()? {
-        watch::say(line);
-    }
+    changes::recover_and_say()?;
     let cluster = Cluster::new(args).map_err(|message| Refusal { exit: Exit::Missing, message })?;
     let first = &cluster.nodes[0];
     let measured = round_trip::measure(first, &cluster.nodes[1], EXCHANGES).map_err(Refusal::failure)?;

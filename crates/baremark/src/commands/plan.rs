@@ -16,6 +16,7 @@ use baremark_model::command;
 use baremark_model::plan::{Cell, Mode, Plan, PlannedArm, Treatment};
 use baremark_model::tables::WORKLOAD;
 use baremark_model::units::{Nanos, Share};
+use baremark_sys::machine;
 use std::fmt::Write;
 
 /// How many of the latest runs are looked at for the noise of this machine, and how many of a kind are read.
@@ -36,7 +37,11 @@ pub fn run(context: &Context, source: &Source, mode: Mode, pilot: Option<Nanos>)
         document["price"] = serde_json::to_value(&price).map_err(Refusal::failure)?;
         return Ok((json::document("baremark-plan/1", document), Exit::Success));
     }
-    let mut text = describe(&plan);
+    let mut text = String::new();
+    if machine::is_recorded() {
+        text.push_str("For a recorded machine; programs are taken as installed there.\n\n");
+    }
+    text.push_str(&describe(&plan));
     if plan.pairs.iter().any(|pair| pair.asked) {
         text.push_str(&price.map_or_else(|| unpriced(source, &plan), |price| priced(&source.name, &price, &plan)));
     }
@@ -72,10 +77,10 @@ fn piloted(context: &Context, source: &Source, plan: &Plan, budget: Nanos) -> Re
 
 /// The latest runs of the plan's workload on this machine, from which its noise is estimated.
 fn priors(context: &Context, plan: &Plan) -> Result<Vec<Run>, Refusal> {
-    if !context.store_path()?.exists() {
+    if machine::is_recorded() || !context.store_path()?.exists() {
         return Ok(Vec::new());
     }
-    let here = baremark_sys::machine::this().fingerprint();
+    let here = machine::this().fingerprint();
     let store = record::open_existing(context)?;
     let (mut checks, mut others) = (Vec::new(), Vec::new());
     for run in store.runs().map_err(Refusal::failure)?.into_iter().take(MOST_PRIORS) {
@@ -168,6 +173,7 @@ fn describe(plan: &Plan) -> String {
         };
     }
     text.push_str(&not_here(plan));
+    text.push_str(&isolation(plan));
     text.push_str(&lasting(plan));
     let design = &plan.design;
     let _ = match plan.pairs.iter().any(|pair| pair.asked) {
@@ -204,6 +210,17 @@ fn not_here(plan: &Plan) -> String {
             [one] => writeln!(text, "  not here: {one}: {}", absent.reason),
             several => writeln!(text, "  not here: {}\n    {}", absent.reason, several.join("\n    ")),
         };
+    }
+    text
+}
+
+/// What the environments that are made of layers have and lack on this machine.
+fn isolation(plan: &Plan) -> String {
+    let mut text = String::new();
+    for (name, settings) in &plan.environments {
+        let Some(layers) = settings.get("layers") else { continue };
+        let lacks = settings.get("lacks").map(|lacks| format!("; refused here: {lacks}")).unwrap_or_default();
+        let _ = writeln!(text, "  {name} has the layers {layers}{lacks}");
     }
     text
 }

@@ -4,7 +4,7 @@ use crate::context::{Context, descriptors_of};
 use crate::data;
 use crate::exit::{Exit, Refusal};
 use crate::places;
-use crate::planning::{self, block_arms};
+use crate::planning;
 use crate::predicted;
 use crate::record::{self, Record};
 use crate::source::Source;
@@ -40,7 +40,7 @@ pub fn conduct(context: &Context, record: Record<'_>) -> Result<(String, Exit), 
 
 /// Measures what a run still lacks. Its agents get the labels of its blinded arms, if it has any.
 pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit), Refusal> {
-    crate::changes::recover()?.iter().for_each(say);
+    crate::changes::recover_and_say()?;
     let mut run = record.run()?;
     disks(context, &run.plan)?;
     let mut host = host_changes(context, &run.plan)?;
@@ -58,6 +58,7 @@ pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit),
         environments: &environments,
         interrupt: &context.interrupt,
         progress: &progress,
+        overwritable: &context.allow_destructive,
         host: &mut |treatment| match &mut host {
             Some(setter) => tables::host_levels(treatment)
                 .try_for_each(|(key, level)| setter.set(key, level))
@@ -79,7 +80,8 @@ pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit),
 
 /// Refuses a plan that would overwrite a block device that the user has not named.
 fn disks(context: &Context, plan: &Plan) -> Result<(), Refusal> {
-    workload::consent(block_arms(plan), &context.allow_destructive).map_err(Refusal::bad_input)
+    let writers = planning::writers(plan).map_err(Refusal::bad_input)?;
+    workload::consent(&writers, &context.allow_destructive).map_err(Refusal::bad_input)
 }
 
 /// What sets the features of this host that a plan varies; `None` where no arm that runs has one. Refused unless the user allows it.

@@ -4,14 +4,17 @@
 //! nothing that a bundle says becomes a path.
 
 mod changes;
+mod pages;
 mod serve;
 
-use crate::commands::bundle;
 use crate::commands::form::write_page;
+use crate::commands::verify;
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::watch::say;
 use crate::{record, sides};
+use baremark_lab::history::Recorded;
+use baremark_model::document::Document;
 use baremark_report::html;
 use baremark_report::site::{Entry, render};
 use baremark_store::RunState;
@@ -39,66 +42,66 @@ pub fn run(context: Context, arguments: &Arguments) -> Result<(String, Exit), Re
     }
 }
 
-fn write(context: &Context, folder: &Path, bundles: &[PathBuf]) -> Result<(String, Exit), Refusal> {
-    let (mut entries, refused) = match bundles {
-        [] => of_store(context)?,
-        bundles => of_bundles(bundles),
-    };
-    if entries.is_empty() {
+/// The folder of a site as it is written: of each document only its part of the index stays in memory.
+struct Folder<'a> {
+    path: &'a Path,
+    entries: Vec<Entry>,
+    recorded: Vec<Recorded>,
+    /// Runs that cannot be shown and bundles that cannot be verified.
+    refused: usize,
+}
+
+impl Folder<'_> {
+    /// Writes the page of a run, or counts it as one that cannot be shown.
+    fn add(&mut self, found: Result<Document, Refusal>, source: &str, live: bool) -> Result<(), Refusal> {
+        let document = match found {
+            Ok(document) => document,
+            Err(why) => {
+                say(format_args!("error: {}", why.message));
+                self.refused += 1;
+                return Ok(());
+            }
+        };
+        if self.entries.is_empty() {
+            let failed = |why| Refusal::failure(format!("making {}: {why}", self.path.display()));
+            std::fs::create_dir_all(self.path).map_err(failed)?;
+        }
+        let page = format!("run-{}.html", self.entries.len() + 1);
+        write_page(&self.path.join(&page), &html::render(&document))?;
+        self.entries.push(Entry::of(&document, &page, source, live));
+        self.recorded.push(Recorded::of(&document));
+        Ok(())
+    }
+}
+
+fn write(context: &Context, path: &Path, bundles: &[PathBuf]) -> Result<(String, Exit), Refusal> {
+    let mut folder = Folder { path, entries: Vec::new(), recorded: Vec::new(), refused: 0 };
+    if bundles.is_empty() {
+        let store = record::open_existing(context)?;
+        for run in store.runs().map_err(Refusal::failure)? {
+            folder.add(sides::stored(&store, run.id.as_str()), run.state.word(), run.state == RunState::Live)?;
+        }
+    }
+    for file in bundles {
+        folder.add(verified(file), "bundle, verified", false)?;
+    }
+    if folder.entries.is_empty() {
         return Err(Refusal::bad_input("there is no run to show; `baremark run STUDY` makes one"));
     }
-    std::fs::create_dir_all(folder).map_err(|why| Refusal::failure(format!("making {}: {why}", folder.display())))?;
-    for (number, entry) in (1..).zip(&mut entries) {
-        entry.page = format!("run-{number}.html");
-        write_page(&folder.join(&entry.page), &html::render(&entry.document))?;
-    }
-    let index = folder.join("index.html");
-    write_page(&index, &render(&entries, &changes::text(&entries)))?;
-    Ok((format!("{}\n", index.display()), if refused == 0 { Exit::Success } else { Exit::Regression }))
+    let index = path.join("index.html");
+    write_page(&index, &render(&folder.entries, &changes::text(&folder.recorded)))?;
+    let exit = if folder.refused == 0 { Exit::Success } else { Exit::Regression };
+    Ok((format!("{}\n", index.display()), exit))
 }
 
-/// The store's runs, and how many of them cannot be shown.
-fn of_store(context: &Context) -> Result<(Vec<Entry>, usize), Refusal> {
-    let store = record::open_existing(context)?;
-    let mut refused = 0;
-    let mut entries = Vec::new();
-    for run in store.runs().map_err(Refusal::failure)? {
-        match sides::stored(&store, run.id.as_str()) {
-            Ok(document) => {
-                let (source, live) = (run.state.word().to_owned(), run.state == RunState::Live);
-                entries.push(Entry { document, page: String::new(), source, live });
-            }
-            Err(why) => {
-                say(format_args!("error: {}", why.message));
-                refused += 1;
-            }
-        }
+/// The document of a bundle whose numbers follow from its trials.
+fn verified(file: &Path) -> Result<Document, Refusal> {
+    let verified = verify::verified(file)?;
+    match verified.found.is_empty() {
+        true => Ok(verified.document),
+        false => Err(Refusal::failure(format!(
+            "{}: a number does not follow from its trials; `baremark verify` names it",
+            file.display()
+        ))),
     }
-    Ok((entries, refused))
-}
-
-/// The bundles that verify, and how many do not.
-fn of_bundles(bundles: &[PathBuf]) -> (Vec<Entry>, usize) {
-    let mut refused = 0;
-    let mut entries = Vec::new();
-    for file in bundles {
-        match bundle::verified(file) {
-            Ok(verified) if verified.found.is_empty() => {
-                let source = "bundle, verified".to_owned();
-                entries.push(Entry { document: verified.document, page: String::new(), source, live: false });
-            }
-            Ok(_) => {
-                say(format_args!(
-                    "error: {}: a number does not follow from its trials; `baremark verify` names it",
-                    file.display()
-                ));
-                refused += 1;
-            }
-            Err(why) => {
-                say(format_args!("error: {}", why.message));
-                refused += 1;
-            }
-        }
-    }
-    (entries, refused)
 }

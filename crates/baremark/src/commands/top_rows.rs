@@ -6,7 +6,7 @@ use baremark_model::view;
 use baremark_observe::Root;
 use baremark_observe::activity::{Activity, Disk, Used, Who};
 use baremark_observe::recorder::Recorder;
-use baremark_report::{Color, printable};
+use baremark_report::one_line;
 use baremark_sys::clock;
 use baremark_trace::owner::Kind;
 use serde_json::{Value, json};
@@ -279,7 +279,7 @@ fn row(text: &mut String, who: &Who, used: &Used, seconds: f64) {
     let latency = used.disk.and_then(|disk| disk.latency_ms());
     let network =
         |of: fn((u64, u64)) -> u64| dash(used.network.map(|both| format!("{:.2}", per_s(of(both), seconds) / 1e6)));
-    let name: String = format!("{} {}", printable(&used.name, Color::Never), who.id).chars().take(21).collect();
+    let name: String = format!("{} {}", one_line(&used.name), who.id).chars().take(21).collect();
     let _ = writeln!(
         text,
         "{:<10}{name:<22}{:>7.1}{:>8.1}{:>9}{:>8.0}{:>8}{:>8}{:>9}{:>9}{:>9}{:>9}",
@@ -313,6 +313,15 @@ co-stop   is not shown: KVM schedules each vCPU alone and never stops one for an
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_whose_name_has_a_line_feed_has_one_line() {
+        let who = Who { kind: Kind::Process, id: "7".to_owned() };
+        let used = Used { name: "a\nprocess   b".to_owned(), ..Used::default() };
+        let mut text = String::new();
+        row(&mut text, &who, &used, 1.0);
+        assert!(text.lines().count() == 1 && text.contains("a\\u{a}process"), "{text}");
+    }
 
     #[test]
     fn a_line_of_csv_has_the_headings_columns_and_names_break_none() {

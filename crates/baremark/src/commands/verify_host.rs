@@ -47,6 +47,7 @@ const PARTS: &[Part] = &[
     Part { name: "microvm", study: include_str!("verify_host/microvm.toml"), limit_s: 60 },
     Part { name: "exits", study: include_str!("verify_host/exits.toml"), limit_s: 60 },
     Part { name: "programs", study: include_str!("verify_host/programs.toml"), limit_s: 60 },
+    Part { name: "sandbox", study: include_str!("verify_host/sandbox.toml"), limit_s: 60 },
     Part { name: "containers", study: include_str!("verify_host/containers.toml"), limit_s: 120 },
     Part { name: "guests", study: include_str!("verify_host/guests.toml"), limit_s: 240 },
     Part { name: "ssh", study: include_str!("verify_host/ssh.toml"), limit_s: 120 },

@@ -12,7 +12,7 @@ use baremark_model::arm::ExecutorKind;
 use baremark_model::plan::Mode;
 use baremark_model::scale::InjectedCosts;
 use baremark_model::units::Nanos;
-use baremark_report::scale::{is_off, render};
+use baremark_report::scale::{Outcome, outcome, render};
 use baremark_store::{RunId, Store};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -94,7 +94,11 @@ fn show(context: &Context, store: &Store, id: &RunId, run: &Run) -> Result<(Stri
         )));
     };
     let document = open(run, &native_means, found, &injected);
-    let exit = if is_off(&document) { Exit::Failure } else { Exit::Success };
+    let exit = match outcome(&document) {
+        Outcome::Calibrated => Exit::Success,
+        Outcome::Off => Exit::Failure,
+        Outcome::Undecided => Exit::Undecided,
+    };
     if context.json {
         return Ok((serde_json::to_string_pretty(&document).map_err(Refusal::failure)? + "\n", exit));
     }

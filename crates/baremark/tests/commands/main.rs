@@ -21,11 +21,13 @@ use common::*;
 
 mod auction;
 mod databases;
+mod devices;
 mod environments;
 mod guide;
 mod host;
 mod input;
 mod load;
+mod machines;
 mod places;
 mod predict;
 mod schemas;

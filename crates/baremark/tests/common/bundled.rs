@@ -2,6 +2,7 @@
 
 use crate::common::bench::{Bench, text};
 use std::fs;
+use std::process::{Command, Output};
 
 /// Two programs that compute, in two working folders of this user: a ratio, and paths and variables to be removed.
 pub const STUDY: &str = r#"
@@ -31,6 +32,18 @@ metric = "wall_s"
 columns = "times"
 ratio_to = { times = 200 }
 "#;
+
+/// Runs a command whose address space has so many mebibytes: it fails where it asks for more. The program and the stacks and arenas that
+/// its threads reserve are part of it, so that it is about twice what its memory may be.
+pub fn bounded(bench: &Bench, mebibytes: u64, arguments: &[&str]) -> Output {
+    let command = bench.command(arguments);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("ulimit -v {}; exec \"$@\"", mebibytes << 10), "sh"]);
+    shell.arg(command.get_program()).args(command.get_args());
+    let set = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    shell.envs(set).current_dir(command.get_current_dir().unwrap_or(bench.folder.path()));
+    shell.output().unwrap()
+}
 
 /// Runs the study, whose programs cannot fail, and bundles it.
 pub fn bundled(bench: &Bench) -> Vec<u8> {

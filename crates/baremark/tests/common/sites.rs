@@ -135,6 +135,7 @@ pub fn trial_of(link: &mut Link, cpu: usize, table_bytes: u64) -> Result<FromAge
         cpus: vec![cpu],
         seed: 1,
         observe: None,
+        overwritable: Vec::new(),
     };
     write_frame(&mut link.to_agent, &ToAgent::RunTrial(Box::new(spec)))?;
     loop {

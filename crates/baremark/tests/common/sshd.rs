@@ -37,14 +37,15 @@ impl Server {
             keygen.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(path(key));
             assert!(keygen.status().unwrap().success());
         }
-        fs::create_dir(path("temporary")).unwrap();
+        // Short: servers have sockets below, whose paths may have 107 bytes.
+        fs::create_dir(path("t")).unwrap();
         // Nobody else is given this port before sshd listens there.
         let held = HeldPort::any().unwrap();
         let port = held.number();
         let lines = [
             format!("Port {port}\nListenAddress 127.0.0.1\nHostKey {}", path("host")),
             format!("AuthorizedKeysFile {}\nPidFile none\nUsePAM no\nStrictModes no", path("user.pub")),
-            format!("PermitRootLogin yes\nPasswordAuthentication no\nSetEnv TMPDIR={}\n", path("temporary")),
+            format!("PermitRootLogin yes\nPasswordAuthentication no\nSetEnv TMPDIR={}\n", path("t")),
         ];
         fs::write(path("sshd_config"), lines.join("\n")).unwrap();
         let host = fs::read_to_string(path("host.pub")).unwrap();
@@ -66,7 +67,7 @@ impl Server {
 
     /// Lets the users of services get to what agents there keep for them.
     pub fn let_others_through(&self) {
-        for folder in [self.folder.path().to_owned(), self.folder.path().join("temporary")] {
+        for folder in [self.folder.path().to_owned(), self.folder.path().join("t")] {
             fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o711)).unwrap();
         }
     }
@@ -85,14 +86,14 @@ impl Server {
     /// The folders that were brought there, with what is in them.
     pub fn pushed(&self) -> Vec<Vec<String>> {
         let listed = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten();
-        let folders = listed(self.folder.path().join("temporary"));
+        let folders = listed(self.folder.path().join("t"));
         let names = |path| listed(path).map(|entry| entry.file_name().into_string().unwrap()).collect();
         folders.map(|folder| names(folder.path())).collect()
     }
 
     /// The agents that run there, and the traces that they leave until they are known to be gone, in words.
     pub fn left(&self) -> Vec<String> {
-        let root = self.folder.path().join("temporary");
+        let root = self.folder.path().join("t");
         let pids = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
         let ours = pids.filter(|pid| fs::read_link(pid.join("exe")).is_ok_and(|exe| exe.starts_with(&root)));
         let mut left: Vec<String> = ours.map(|pid| format!("process {}", pid.display())).collect();

@@ -155,7 +155,7 @@ pub fn under_way(bench: &Bench, set: &[&str]) -> (Child, Vec<u32>) {
     std::fs::set_permissions(bench.folder.path(), open).unwrap();
     std::fs::create_dir_all(&runs).unwrap();
     let mut command = bench.command(&arguments(&set));
-    command.arg("--folder").arg(runs);
+    command.arg("--folder").arg(runs).env("BAREMARK_DATABASE_PASSWORD", CANARY);
     served(bench, command)
 }
 
@@ -225,11 +225,37 @@ pub fn runs(bench: &Bench) -> Vec<String> {
 pub fn assert_private(bench: &Bench) {
     let mode = |path: &Path| std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
     let run = bench.path("runs").join(&runs(bench)[0]);
-    for path in [run.clone(), run.join("main"), run.join("main/password")] {
+    for path in [run.clone(), run.join("main"), run.join("main/shared/password")] {
         let mode = mode(&path) & 0o777;
         assert_eq!(mode & 0o066, 0, "{}: {mode:o}", path.display());
         assert_eq!(mode & 0o007, 0, "others pass through {}: {mode:o}", path.display());
     }
+}
+
+/// A secret in the environment of a run.
+const CANARY: &str = "c4n4ryInTheEnvironment";
+
+/// The run's agent alone has the secrets of the environment, and no server is the superuser's.
+pub fn assert_without_rights_and_secrets(run: u32, below: &[u32]) {
+    let read = |pid: u32, file: &str| std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let shown = |pid: u32, file: &str| String::from_utf8_lossy(&read(pid, file)).replace('\0', " ");
+    assert!(shown(run, "environ").contains(CANARY), "it is where the run started with it");
+    let is_agent = |pid: u32| shown(pid, "cmdline").trim_end().ends_with(" agent");
+    let mut servers = 0;
+    for pid in below.iter().copied().filter(|pid| !is_agent(*pid)) {
+        let (command, environment) = (shown(pid, "cmdline"), shown(pid, "environ"));
+        assert!(
+            !environment.contains(CANARY) && !environment.contains("BAREMARK_DATABASE_"),
+            "{command}: {environment}"
+        );
+        if command.contains(" auction serve ") {
+            servers += 1;
+            let status = shown(pid, "status");
+            let users = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
+            assert!(!users.split_whitespace().any(|user| user == "0"), "{command}: {users}");
+        }
+    }
+    assert!(servers > 0, "the application serves");
 }
 
 /// The levels of the windows that the latest run has stored.

@@ -1,6 +1,7 @@
 //! Results of other programs as runs: imported, compared, checked, listed, reported, and refused with the place of their damage.
 
 use crate::common::bench::{Bench, text};
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -67,8 +68,9 @@ fn three_raw_logs_a_side_give_a_ratio_with_its_interval_and_a_gate() {
         assert!(rows.iter().all(|row| row.matches('|').count() == 8), "{markdown}");
         assert_eq!(markdown.contains("**FAIL**: slower"), code == 4, "{markdown}");
     }
-    let history = text(&bench.run(&["history"]).stdout);
-    assert_eq!(history.matches("HPCC (imported: worse)").count(), 3, "{history}");
+    let history = bench.json(&["history", "--json"]);
+    let worse = |run: &&Value| run["file"] == "import worse";
+    assert_eq!(history["runs"].as_array().unwrap().iter().filter(worse).count(), 3, "{history:#}");
     let report = text(&bench.run(&["report"]).stdout);
     assert!(report.contains("HPL_Tflops") && report.contains(" Tflop/s"), "{report}");
     let details = text(&bench.run(&["report", "--details"]).stdout);

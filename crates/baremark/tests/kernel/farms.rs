@@ -53,6 +53,33 @@ fn nothing_is_left_of_a_farm_that_is_killed_as_it_grows() {
     }
 }
 
+/// Each has a bridge, links and groups of its own, and one of them has all of its servers when both are killed.
+#[test]
+fn nothing_is_left_of_two_farms_of_one_process_that_is_killed() {
+    if !root() {
+        return;
+    }
+    let bench = Bench::new();
+    bench.write("tile.toml", tiles("latency_p95_ms < 600000"));
+    let mut run = command(&bench, &["run", "tile.toml"]);
+    let mut child = run.env(STOP_AT, "farm-loaded:2").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let id = child.id();
+    let agent = one_stopped(&mut child, "farm-loaded:2", || offspring(id));
+    let below = offspring(id);
+    let names = recorded(&bench);
+    let bridges = names.iter().filter(|name| name.starts_with("bm") && name.ends_with('b')).count();
+    assert_eq!(bridges, 2, "{names:?}");
+    assert!(there(&names).len() >= 6, "two bridges, two links, two groups: {names:?}");
+    signal(id, libc::SIGSTOP);
+    below.iter().filter(|pid| **pid != agent).for_each(|pid| signal(*pid, libc::SIGSTOP));
+    below.iter().for_each(|pid| signal(*pid, libc::SIGKILL));
+    kill(&mut child);
+    all_gone(&below);
+    let said = text(&command(&bench, &["list"]).output().unwrap().stderr);
+    assert_eq!(there(&names), [""; 0], "{said}");
+    assert_eq!(records(&bench), Vec::<PathBuf>::new(), "{said}");
+}
+
 /// How many run and to which score is judged by `measured`.
 #[test]
 fn tiles_run_to_a_score() {

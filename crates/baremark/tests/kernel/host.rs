@@ -26,7 +26,7 @@ fn a_study_varies_a_feature_of_the_host() {
     };
     let recovers = |expected: &[&str]| {
         let doctor = command(&bench, &["doctor"]).output().unwrap();
-        let said = text(&doctor.stderr);
+        let said = text(&doctor.stdout);
         let undone = said.contains(&format!("undone: {SWAPPINESS}"));
         assert!(expected.contains(if undone { &"undone" } else { &"as it was" }), "{said}");
         assert_eq!(value(), before);

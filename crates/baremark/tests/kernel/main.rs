@@ -20,6 +20,7 @@ mod common;
 use common::*;
 
 mod auction;
+mod devices;
 mod emulated;
 mod farms;
 mod faults;
@@ -28,5 +29,7 @@ mod input;
 mod layouts;
 mod nodes;
 mod ping_pong;
+mod sandbox;
 mod schemas;
+mod time_namespace;
 mod tracing;

@@ -28,11 +28,11 @@ fn shrunk(server: &Server, cluster: &Cluster, kernel: &Path) -> String {
 }
 
 #[test]
-fn one_study_runs_in_six_places() {
+fn one_study_runs_in_seven_places() {
     let kernel = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/kernel");
     let (Some(server), Some(cluster)) = (Server::start(), Cluster::start()) else { return };
     if !kvm() || !kernel.join("vmlinuz").exists() {
-        eprintln!("skipped: the study of six places: no /dev/kvm, or no kernel for guests");
+        eprintln!("skipped: the study of seven places: no /dev/kvm, or no kernel for guests");
         return;
     }
     let program = Program::new();
@@ -41,7 +41,7 @@ fn one_study_runs_in_six_places() {
     let document = program.document(&bench, &study);
     assert_eq!(document["absent"].as_array().unwrap().len(), 0, "{}", document["absent"]);
     let trials = document["trials"].as_array().unwrap();
-    for place in ["native", "microvm", "qemu", "container", "ssh", "slurm"] {
+    for place in ["native", "microvm", "qemu", "sandbox", "container", "ssh", "slurm"] {
         let ran = trials.iter().any(|trial| trial.to_string().contains(&format!("\"{place}\"")));
         assert!(ran, "no trial in {place}");
     }
@@ -53,7 +53,7 @@ fn one_study_runs_in_six_places() {
         trials.iter().filter(of).count() > 0
     };
     // A host that is short of memory may move the pages of a machine, which is found and makes the trial void.
-    for place in ["microvm", "qemu", "container", "ssh", "slurm"].into_iter().filter(|place| counts(place)) {
+    for place in ["microvm", "qemu", "sandbox", "container", "ssh", "slurm"].into_iter().filter(|place| counts(place)) {
         assert!(of(place)["ratio"].as_f64().is_some_and(|ratio| ratio > 0.0), "{place}: {ratios:?}");
     }
     assert_eq!(program.processes(), [""; 0]);

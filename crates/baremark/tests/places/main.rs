@@ -24,6 +24,7 @@ mod elsewhere;
 mod ensembles;
 mod everywhere;
 mod farms;
+mod kills;
 mod load_sites;
 mod micro_benchmarks;
 mod one_block;

@@ -14,7 +14,7 @@ fn a_bundle_is_derived_again_by_the_script_that_it_carries() {
         return;
     }
     let bench = Bench::new();
-    let bundle = unpack(&bundled(&bench)).unwrap();
+    let bundle = unpack(bundled(&bench).as_slice()).unwrap();
     fs::write(bench.path("rederive.py"), baremark_bundle::REDERIVE).unwrap();
     let derived =
         Command::new("python3").arg("rederive.py").arg("run.tar.gz").current_dir(bench.folder.path()).output();

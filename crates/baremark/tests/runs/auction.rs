@@ -77,6 +77,9 @@ fn a_topology_has_its_own_users_database_folder_and_limit_on_a_tier() {
     let bench = Bench::new();
     let [data, kept] = ["data", "kept"].map(|name| bench.path(name));
     std::fs::create_dir(&data).unwrap();
+    // The application's servers run as another user, who must get there.
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o711);
+    std::fs::set_permissions(bench.folder.path(), open).unwrap();
     let visitors = "[scenario]\ncycle = \"200 ms\"\n[operations.visit]\nnext = \"visit\"\n[[operations.visit.requests]]\nget = \"/\"\n";
     let visitors = bench.write("visitors.toml", visitors);
     let (folder, scenario) =
@@ -90,7 +93,7 @@ fn a_topology_has_its_own_users_database_folder_and_limit_on_a_tier() {
         listed.map(|entry| entry.path()).collect::<Vec<_>>()
     };
     let deadline = Instant::now() + Duration::from_secs(180);
-    while !below(&data).iter().any(|own| own.join("auction.db").exists()) {
+    while !below(&data).iter().any(|own| own.join("sqlite/auction.db").exists()) {
         assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline, "no database in its folder");
         std::thread::sleep(Duration::from_millis(5));
     }

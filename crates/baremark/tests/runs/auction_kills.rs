@@ -3,8 +3,8 @@
 use crate::common::bench::{Bench, lives, signal, text};
 use crate::common::points::stopped_at;
 use crate::common::tiers::{
-    SMALL, all_gone, arguments, assert_private, connections, kill_with_all, offspring, ran, runs, sound, under_way,
-    windows,
+    SMALL, all_gone, arguments, assert_private, assert_without_rights_and_secrets, connections, kill_with_all,
+    offspring, ran, runs, sound, under_way, windows,
 };
 use serde_json::Value;
 use std::process::Stdio;
@@ -14,8 +14,11 @@ use std::time::{Duration, Instant};
 #[test]
 fn an_interrupt_at_any_moment_leaves_a_run_that_can_be_resumed() {
     let bench = Bench::new();
+    // Servers run as another user, who must get there.
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o711);
+    std::fs::set_permissions(bench.folder.path(), open).unwrap();
     std::fs::create_dir(bench.path("runs")).unwrap();
-    for (file, later) in [("main/password", 0), ("main/app-1", 0), ("main/app-1", 1500)] {
+    for (file, later) in [("main/shared/password", 0), ("main/app-1", 0), ("main/app-1", 1500)] {
         let set = ["load.users=0", "load.settle=20 s", "load.budget=900 s"];
         let mut command = bench.command(&arguments(&set));
         let child = command.arg("--folder").arg(bench.path("runs"));
@@ -43,6 +46,7 @@ fn an_interrupted_run_leaves_nothing() {
     let (child, servers) = under_way(&bench, &[]);
     assert!(!servers.is_empty());
     assert_private(&bench);
+    assert_without_rights_and_secrets(child.id(), &servers);
     signal(child.id(), libc::SIGINT);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stdout));

@@ -1,10 +1,15 @@
 //! Bundles: a run leaves this machine and is verified; what was changed is found.
 
 use crate::common::bench::{Bench, text};
-use crate::common::bundled::{bundled, written};
-use baremark_bundle::{Bundle, pack, unpack};
+use crate::common::bundled::{bounded, bundled, written};
+use crate::common::schemas::{assert_fits, fits};
+use baremark_bundle::{Bundle, MOST_BYTES, pack};
 use serde_json::Value;
 use std::fs;
+
+fn unpack(packed: &[u8]) -> Result<Bundle, baremark_bundle::BundleError> {
+    baremark_bundle::unpack(packed)
+}
 
 fn verified(bench: &Bench, bundle: &Bundle) -> (Option<i32>, String) {
     fs::write(bench.path("changed.tar.gz"), pack(bundle).unwrap()).unwrap();
@@ -25,7 +30,20 @@ fn a_bundle_is_verified_and_names_nobody() {
     let packed = bundled(&bench);
     let good = bench.run(&["verify", "run.tar.gz"]);
     assert_eq!(good.status.code(), Some(0), "{}{}", text(&good.stdout), text(&good.stderr));
-    assert!(text(&good.stdout).starts_with("verified: run "), "{}", text(&good.stdout));
+    let said = text(&good.stdout);
+    assert!(
+        said.starts_with("verified: run ") && said.contains("the plan from the study's text; rederive.py is"),
+        "{said}"
+    );
+    assert!(said.contains("Stated by the sender, not verified:\n  what was measured"), "{said}");
+    let document = fits(&bench, &["verify", "run.tar.gz", "--json"], "baremark-verification/1");
+    assert_eq!(
+        (&document["verified"], document["stated"].as_array().unwrap().len()),
+        (&true.into(), 4),
+        "{document:#}"
+    );
+    let file = bench.run(&["bundle", "-o", "other.tar.gz", "--json"]);
+    assert_eq!(assert_fits(&file.stdout, "baremark-bundle-file/1")["redacted"], true);
 
     let bundle = unpack(&packed).unwrap();
     let result: Value = serde_json::from_slice(&bundle.result).unwrap();
@@ -75,6 +93,41 @@ fn numbers_that_do_not_follow_from_the_trials_are_found() {
     let (code, said) = verified(&bench, &Bundle { report, ..bundle.clone() });
     assert!(code == Some(4) && said.contains("report.txt: "), "{said}");
 
+    // What says which work was done: with the study, its programs and what each trial requested.
+    for (changed, says) in [
+        (Bundle { script: b"import os".to_vec(), ..bundle.clone() }, "rederive.py: not the script of baremark"),
+        (
+            Bundle { run: with(&bundle.run, "\"argv\":[\"sh\"", "\"argv\":[\"bash\""), ..bundle.clone() },
+            "run.json: plan.arms[",
+        ),
+        (
+            Bundle { run: with(&bundle.run, "loops of 200 and 300", "loops of 200 and 301"), ..bundle.clone() },
+            "run.json: plan.title",
+        ),
+        (
+            Bundle { run: with(&bundle.run, "most_blocks = 6", "most_blocks = 7"), ..bundle.clone() },
+            "run.json: plan.design",
+        ),
+        (
+            Bundle { run: with(&bundle.run, "\"machine\":{", "\"machine\":{\"proved\":true,"), ..bundle.clone() },
+            "run.json: holds",
+        ),
+        (
+            Bundle { trials: with(&bundle.trials, "\"spec\":{", "\"spec\":{\"proved\":true,"), ..bundle.clone() },
+            "trials.json: holds",
+        ),
+        (
+            Bundle { trials: with(&bundle.trials, "\"argv\":[\"sh\"", "\"argv\":[\"bash\""), ..bundle.clone() },
+            "trials.json: trial 0: its request does not follow",
+        ),
+    ] {
+        let (code, said) = verified(&bench, &changed);
+        assert!(code == Some(4) && said.contains("NOT verified") && said.contains(says), "{says}: {said}");
+    }
+    let doubled = Bundle { result: with(&bundle.result, "{", "{\"format\":\"x\","), ..bundle.clone() };
+    let (code, said) = verified(&bench, &doubled);
+    assert!(code == Some(2) && said.contains("the key \"format\" is there twice"), "{said}");
+
     // References that lead nowhere, and texts that are no JSON: refused, with a sentence and without a panic.
     for changed in [
         Bundle { run: with(&bundle.run, "\"cells\":[{\"pair\":0}", "\"cells\":[{\"pair\":77}"), ..bundle.clone() },
@@ -89,6 +142,34 @@ fn numbers_that_do_not_follow_from_the_trials_are_found() {
     }
     let missing = bench.run(&["verify", "nowhere.tar.gz"]);
     assert_eq!(missing.status.code(), Some(2), "{}", text(&missing.stderr));
+}
+
+/// Before, a bundle of 330 KB took 1.1 GiB.
+#[test]
+fn a_small_file_with_large_contents_is_refused_in_little_memory() {
+    let bench = Bench::new();
+    let bundle = unpack(&bundled(&bench)).unwrap();
+    let trials: Value = serde_json::from_slice(&bundle.trials).unwrap();
+    let most = usize::try_from(MOST_BYTES[3]).unwrap();
+    let repeated = |one: &str| {
+        let many = format!("{one},").repeat((most - one.len() - 2) / (one.len() + 1));
+        format!("[{many}{one}]").into_bytes()
+    };
+    for one in [trials[0].to_string(), "{}".to_owned(), "[]".to_owned(), "0".to_owned()] {
+        for changed in [
+            Bundle { trials: repeated(&one), ..bundle.clone() },
+            Bundle { result: repeated(&one)[..usize::try_from(MOST_BYTES[4]).unwrap()].to_vec(), ..bundle.clone() },
+        ] {
+            let packed = pack(&changed).unwrap();
+            fs::write(bench.path("large.tar.gz"), &packed).unwrap();
+            let output = bounded(&bench, 512, &["verify", "large.tar.gz"]);
+            let said = text(&output.stdout) + &text(&output.stderr);
+            let refused = matches!(output.status.code(), Some(2 | 4)) && !said.contains("memory allocation");
+            assert!(refused, "{one:.60}, {} bytes: {:?} {said:.1000}", packed.len(), output.status);
+        }
+    }
+    let good = bounded(&bench, 512, &["verify", "run.tar.gz"]);
+    assert_eq!(good.status.code(), Some(0), "{}", text(&good.stderr));
 }
 
 #[test]

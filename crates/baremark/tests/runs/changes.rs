@@ -1,10 +1,13 @@
 //! What a killed process has changed on this host is undone by the next start.
 
-use crate::common::bench::{Bench, text};
+use crate::common::bench::{Bench, signal, text};
+use crate::common::points::{kill, one_stopped};
+use crate::common::tiers::{all_gone, offspring};
 use baremark_journal::{Journal, file, file::Files};
+use baremark_sys::point::STOP_AT;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Stdio};
 
 const FOLDER: &str = "BAREMARK_TEST_CHANGER";
 
@@ -26,19 +29,49 @@ fn left_by_a_killed_process(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_start_undoes_what_a_killed_process_left_and_says_so() {
+fn every_command_undoes_what_a_killed_process_left_and_doctor_lists_it() {
     let bench = Bench::new();
-    let state = bench.path("state");
-    let run =
-        |arguments: &[&str]| -> Output { bench.command(arguments).env("XDG_STATE_HOME", &state).output().unwrap() };
     let left = left_by_a_killed_process(bench.folder.path());
-    let doctor = run(&["doctor"]);
-    assert!(doctor.status.success());
-    assert!(!left.exists());
-    assert!(text(&doctor.stderr).contains(&format!("undone: {}", left.display())), "{}", text(&doctor.stderr));
-    let doctor = run(&["doctor"]);
-    assert!(!text(&doctor.stderr).contains("undone"), "once");
+    let doctor = bench.run(&["doctor"]);
+    assert!(doctor.status.success() && !left.exists());
+    let line = format!("undone: {}, left by a run that was killed\n", left.display());
+    assert!(text(&doctor.stdout).starts_with(&line), "{}", text(&doctor.stdout));
+    assert!(!text(&bench.run(&["doctor"]).stdout).contains("undone"), "once");
     let left = left_by_a_killed_process(bench.folder.path());
-    let ran = run(&["ab", "true", "true", "--budget", "2s", "--quiet"]);
-    assert!(!left.exists(), "{}", text(&ran.stderr));
+    let document = bench.json(&["doctor", "--json"]);
+    assert!(document["recovered"][0].as_str().unwrap().contains(left.to_str().unwrap()), "{document:#}");
+    for arguments in [&["list"][..], &["history"], &["ab", "true", "true", "--budget", "2s", "--quiet"]] {
+        let left = left_by_a_killed_process(bench.folder.path());
+        let said = text(&bench.run(arguments).stderr);
+        assert!(!left.exists(), "{arguments:?}: {said}");
+        let lines: Vec<&str> = said.lines().filter(|line| line.contains("undone")).collect();
+        assert_eq!(lines, [format!("undone: {}, left by a run that was killed", left.display())], "{said}");
+    }
+}
+
+/// Killed where it has just been recorded, and where it has just been made.
+#[test]
+fn the_working_folder_of_commands_is_removed_by_the_next_command_when_all_processes_are_killed() {
+    for point in ["work-folder-recorded", "work-folder-made"] {
+        let bench = Bench::new();
+        let temporary = bench.path("temporary");
+        fs::create_dir(&temporary).unwrap();
+        let mut run = bench.command(&["ab", "true", "true", "--budget", "2s"]);
+        run.env("TMPDIR", &temporary).env(STOP_AT, point).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = run.spawn().unwrap();
+        let id = child.id();
+        one_stopped(&mut child, point, || offspring(id));
+        let below = offspring(id);
+        // Stopped first, so that none of them cleans up after another.
+        below.iter().for_each(|pid| signal(*pid, libc::SIGSTOP));
+        signal(id, libc::SIGSTOP);
+        below.iter().for_each(|pid| signal(*pid, libc::SIGKILL));
+        kill(&mut child);
+        all_gone(&below);
+        let names = || fs::read_dir(&temporary).unwrap().flatten().map(|entry| entry.file_name()).collect::<Vec<_>>();
+        let made = names().iter().any(|name| name.to_str().unwrap().starts_with("baremark-work-"));
+        assert_eq!(made, point == "work-folder-made", "{:?}", names());
+        let said = text(&bench.command(&["list"]).env("TMPDIR", &temporary).output().unwrap().stderr);
+        assert_eq!(names(), [""; 0], "after {point}: {said}");
+    }
 }

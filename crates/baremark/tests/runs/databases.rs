@@ -232,3 +232,18 @@ fn the_management_database_reports_its_operations_with_and_without_its_feed() {
     }
     assert_eq!(left(&bench), [""; 0]);
 }
+
+/// Whoever may write the folder decides what is copied from there, by whoever runs baremark.
+#[test]
+fn a_folder_of_data_that_others_may_write_is_refused() {
+    let bench = Bench::new();
+    let data = bench.path("baremark-data");
+    fs::create_dir(&data).unwrap();
+    fs::set_permissions(&data, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    bench.write("study.toml", study(&bench, "kind = \"order-entry\""));
+    let output = bench.run(&["run", "study.toml"]);
+    let said = text(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_ne!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("others may write") && said.contains("chmod go-w"), "{said}");
+    assert_eq!(fs::read_dir(&data).unwrap().count(), 0, "nothing is made there");
+}

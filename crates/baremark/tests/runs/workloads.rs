@@ -33,7 +33,7 @@ fn stopped_in(studied: &Studied, arguments: &[&str], trial: usize) -> (Child, u3
 const HALF: &str = "phase-done:2";
 
 /// Kills a run in the middle of its second block; its first block is stored, and stays as it is.
-fn kill_in_the_second_block(studied: &Studied) -> Vec<String> {
+fn kill_in_the_second_block(studied: &Studied) -> (Vec<String>, Vec<String>) {
     let (mut lab, agent) = stopped_in(studied, &["run", "study.toml"], 2);
     let processes = offspring(lab.id());
     assert!(processes.contains(&agent));
@@ -41,9 +41,10 @@ fn kill_in_the_second_block(studied: &Studied) -> Vec<String> {
     // It ends when it finds the lab gone.
     signal(agent, libc::SIGCONT);
     all_gone(&processes);
+    let left = studied.folders();
     let run = &studied.json(&["history", "--json"])["runs"][0];
     assert!(run["state"] == "killed" && run["trials"] == 1, "{run:#}");
-    studied.first_block()
+    (studied.first_block(), left)
 }
 
 /// The forms of a report, and a comparison of the two levels.
@@ -171,7 +172,7 @@ fn study(server: &Server) -> String {
 fn a_load_is_an_ordinary_study() {
     let server = Server::start();
     let studied = Studied::new(&study(&server));
-    let stored = kill_in_the_second_block(&studied);
+    let (stored, _) = kill_in_the_second_block(&studied);
     let document = studied.json(&["resume", "--json"]);
     assert!(document["run"]["ended"].is_string() && blocks(&document) == counted(&document), "{document:#}");
     assert_eq!(studied.first_block(), stored, "the trial that was finished is as it was");
@@ -186,8 +187,9 @@ fn a_load_is_an_ordinary_study() {
 #[test]
 fn an_auction_is_an_ordinary_study_and_an_interrupt_leaves_nothing() {
     let studied = Studied::new(AUCTION);
-    let stored = kill_in_the_second_block(&studied);
-    assert!(!studied.folders().is_empty(), "nobody was there to remove what the killed run had");
+    let (stored, left) = kill_in_the_second_block(&studied);
+    assert!(!left.is_empty(), "the killed run has left its folders");
+    assert_eq!(studied.folders(), [""; 0], "the next command, which lists runs, removed it");
 
     // The second trial, and the third.
     let (mut lab, agent) = stopped_in(&studied, &["resume"], 2);

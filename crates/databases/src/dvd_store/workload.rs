@@ -210,10 +210,14 @@ impl Settings {
     }
 }
 
+/// The texts that decide its data.
+const SOURCES: &[&str] =
+    &[include_str!("schema.rs"), include_str!("draw.rs"), include_str!("populate.rs"), include_str!("workload.rs")];
+
 /// What its data takes; `None` of an arm that cannot be.
 pub(crate) fn data(arm: &ResolvedArm) -> Option<Data> {
     let Settings { common, size, .. } = Settings::of(arm).ok()?;
-    Some(Data::of(name(size), size.bytes(), &common))
+    Some(Data::of(name(size), size.bytes(), SOURCES, &common))
 }
 
 fn name(size: Size) -> String {
@@ -277,6 +281,10 @@ impl Workload for Shop {
 
     fn bytes(&self) -> u64 {
         self.size.bytes()
+    }
+
+    fn sources(&self) -> &'static [&'static str] {
+        SOURCES
     }
 
     fn operations(&self) -> &'static [&'static str] {

@@ -147,10 +147,20 @@ impl Settings {
     }
 }
 
+/// The texts that decide its data.
+const SOURCES: &[&str] = &[
+    include_str!("schema.rs"),
+    include_str!("inventory.rs"),
+    include_str!("ledger.rs"),
+    include_str!("samples.rs"),
+    include_str!("populate.rs"),
+    include_str!("workload.rs"),
+];
+
 /// What its data takes; `None` of an arm that cannot be.
 pub(crate) fn data(arm: &ResolvedArm) -> Option<Data> {
     let Settings { common, inventory, .. } = Settings::of(arm).ok()?;
-    Some(Data::of(name(inventory), bytes(inventory), &common))
+    Some(Data::of(name(inventory), bytes(inventory), SOURCES, &common))
 }
 
 fn name(inventory: Inventory) -> String {
@@ -307,6 +317,10 @@ impl Workload for Manager {
 
     fn bytes(&self) -> u64 {
         bytes(self.inventory)
+    }
+
+    fn sources(&self) -> &'static [&'static str] {
+        SOURCES
     }
 
     fn operations(&self) -> &'static [&'static str] {

@@ -195,10 +195,14 @@ impl Settings {
     }
 }
 
+/// The texts that decide its data.
+const SOURCES: &[&str] =
+    &[include_str!("schema.rs"), include_str!("draw.rs"), include_str!("populate.rs"), include_str!("workload.rs")];
+
 /// What its data takes; `None` of an arm that cannot be.
 pub(crate) fn data(arm: &ResolvedArm) -> Option<Data> {
     let Settings { common, warehouses, .. } = Settings::of(arm).ok()?;
-    Some(Data::of(name(warehouses), schema::bytes(warehouses.unsigned_abs()), &common))
+    Some(Data::of(name(warehouses), schema::bytes(warehouses.unsigned_abs()), SOURCES, &common))
 }
 
 fn name(warehouses: i64) -> String {
@@ -261,6 +265,10 @@ impl Workload for Sales {
 
     fn bytes(&self) -> u64 {
         schema::bytes(self.warehouses.unsigned_abs())
+    }
+
+    fn sources(&self) -> &'static [&'static str] {
+        SOURCES
     }
 
     fn operations(&self) -> &'static [&'static str] {

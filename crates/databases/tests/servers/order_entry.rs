@@ -10,6 +10,7 @@ use baremark_databases::server::Server;
 use baremark_sys::confine;
 use std::collections::HashSet;
 use std::fs;
+use std::io::Write as _;
 use std::sync::Arc;
 
 /// Runs a load, kills the server in the midst of it and starts it again. Returns how many acknowledged orders are lost, and of how many.
@@ -53,12 +54,11 @@ fn on_postgres_the_rules_are_kept_and_a_kill_loses_what_was_not_synchronous_and_
     is_durable_under_kills(&mut server);
     is_durable_under_kills_of_the_whole_place(&mut server, Kind::Postgres);
     // The control: commits that are not waited for, and nobody who writes the log meanwhile.
-    let mut connection = database.connect().unwrap();
-    for setting in ["synchronous_commit = off", "wal_buffers = '128MB'", "full_page_writes = off"] {
-        connection.script(&format!("alter system set {setting}")).unwrap();
-    }
-    drop(connection);
     server.stop();
+    // What ALTER SYSTEM writes.
+    let settings = "synchronous_commit = off\nwal_buffers = '128MB'\nfull_page_writes = off\n";
+    let mut file = fs::File::options().append(true).open(server.data().join("postgresql.auto.conf")).unwrap();
+    file.write_all(settings.as_bytes()).unwrap();
     server.restart(&QUIET).unwrap_or_else(|why| panic!("{why}"));
     let writer = "select pid from pg_stat_activity where backend_type = 'walwriter'";
     let writer = count(&mut *database.connect().unwrap(), writer);

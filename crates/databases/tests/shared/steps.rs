@@ -45,7 +45,7 @@ const STEPPED_CLOCK: &str = r#"
 static long step(void) {
     static volatile long *mapped;
     if (!mapped) {
-        int file = open(getenv("BAREMARK_TEST_CLOCK_STEP"), O_RDONLY);
+        int file = open(STEP, O_RDONLY);
         void *at = mmap(NULL, sizeof(long), PROT_READ, MAP_SHARED, file, 0);
         if (at == MAP_FAILED) abort();
         mapped = at;
@@ -78,7 +78,10 @@ fn servers_clock(folder: &Path) -> Option<(PathBuf, PathBuf)> {
     let (source, library, step) = (folder.join("clock.c"), folder.join("clock.so"), folder.join("step"));
     fs::write(&source, STEPPED_CLOCK).unwrap();
     fs::write(&step, [0; 8]).unwrap();
-    let compiled = Command::new("cc").args(["-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
+    // Servers have none of this process's own variables.
+    let at = format!("-DSTEP=\"{}\"", step.display());
+    let mut compiler = Command::new("cc");
+    let compiled = compiler.args(["-O1", "-shared", "-fPIC", &at, "-o"]).arg(&library).arg(&source).status();
     if compiled.is_ok_and(|status| status.success()) {
         return Some((library, step));
     }

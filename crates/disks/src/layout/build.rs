@@ -11,9 +11,9 @@ use crate::io::calls;
 use crate::io::detached::Detached;
 use crate::io::loops::LoopDevice;
 use crate::io::mapper::{self, MappedDevice};
-use crate::target::{Cache, RESERVE, Target, nameless};
+use crate::target::{Cache, RESERVE, Target};
+use crate::writable::Writable;
 use baremark_model::units::Bytes;
-use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -76,7 +76,7 @@ impl Built {
             return Ok(());
         }
         let device = device(&backing)?;
-        let file = device.file().map_err(|why| EngineError::io("duplicating a descriptor", why))?;
+        let file = Writable::of_loop(&device).map_err(|why| EngineError::io("duplicating a descriptor", why))?;
         self.luns.push(Target::over(file, bytes.min(arrangement.span), Cache::Direct)?);
         self.devices.push(device);
         Ok(())
@@ -96,9 +96,8 @@ impl Built {
         self.lun_bytes = arrangement.lun_bytes(free);
         for lun in 0..arrangement.luns_of_each() {
             let path = mounted.path(&format!("lun{lun}"));
-            let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
-            let file = file.map_err(|why| EngineError::io("creating a LUN", why))?;
-            calls::reserve(&file, self.lun_bytes)
+            let file = Writable::new_file(&path).map_err(|why| EngineError::io("creating a LUN", why))?;
+            calls::reserve(file.open(), self.lun_bytes)
                 .map_err(|why| EngineError::io(format!("reserving {} for a LUN", Bytes(self.lun_bytes)), why))?;
             self.luns.push(Target::over(file, self.lun_bytes.min(arrangement.span), Cache::Direct)?);
         }
@@ -128,7 +127,7 @@ impl Built {
 
     /// A LUN that is a device of device-mapper, which lives as long as the LUN.
     fn mapped_lun(&mut self, arrangement: &Arrangement, device: &MappedDevice) -> Result<(), EngineError> {
-        let file = device.file().map_err(|why| EngineError::io("duplicating a descriptor", why))?;
+        let file = Writable::of_mapped(device).map_err(|why| EngineError::io("duplicating a descriptor", why))?;
         self.luns.push(Target::over(file, self.lun_bytes.min(arrangement.span), Cache::Direct)?);
         Ok(())
     }
@@ -170,22 +169,22 @@ impl Built {
 }
 
 /// A file without a name whose blocks are reserved.
-fn backing(bytes: u64, folder: &Path) -> Result<File, EngineError> {
-    let file = nameless(folder)?;
-    let free = calls::free_bytes(&file).map_err(|why| EngineError::io("asking for free space", why))?;
+fn backing(bytes: u64, folder: &Path) -> Result<Writable, EngineError> {
+    let file = Writable::nameless(folder)?;
+    let free = calls::free_bytes(file.open()).map_err(|why| EngineError::io("asking for free space", why))?;
     if bytes + RESERVE > free {
         return Err(EngineError::Missing {
             what: format!("{} needs {} more and {} are free", folder.display(), Bytes(bytes + RESERVE), Bytes(free)),
             remedy: "write fewer devices or a smaller device_size, or name a folder on another disk (path)".to_owned(),
         });
     }
-    calls::reserve(&file, bytes)
+    calls::reserve(file.open(), bytes)
         .map_err(|why| EngineError::io(format!("reserving {} in {}", Bytes(bytes), folder.display()), why))?;
     Ok(file)
 }
 
-fn device(backing: &File) -> Result<LoopDevice, EngineError> {
-    LoopDevice::over(backing, BLOCK).map_err(|why| EngineError::Missing {
+fn device(backing: &Writable) -> Result<LoopDevice, EngineError> {
+    LoopDevice::over(backing.open(), BLOCK).map_err(|why| EngineError::Missing {
         what: format!("a loop device cannot be made: {why}"),
         remedy: "run it as root; in a container loop devices have to be allowed".to_owned(),
     })

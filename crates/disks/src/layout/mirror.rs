@@ -12,7 +12,8 @@ use crate::io::loops::LoopDevice;
 use crate::io::mapper::{self, MappedDevice};
 use crate::io::nbd::NetworkDevice;
 use crate::nbd::{Replica, client};
-use crate::target::{Cache, Target, nameless};
+use crate::target::{Cache, Target};
+use crate::writable::Writable;
 use baremark_model::units::Bytes;
 use baremark_sys::confine::is_root;
 use std::fs;
@@ -77,7 +78,7 @@ impl Mirror {
             return Err(EngineError::io("a second copy of another size", io::Error::other(why)));
         }
         mapper::remove_left();
-        let backing = nameless(folder)?;
+        let backing = Writable::nameless(folder)?.into_file();
         calls::reserve(&backing, bytes)
             .map_err(|why| EngineError::io(format!("reserving {} in {}", Bytes(bytes), folder.display()), why))?;
         let here = LoopDevice::over(&backing, BLOCK).map_err(|why| EngineError::io("making a loop device", why))?;
@@ -112,7 +113,7 @@ impl Mirror {
     /// # Errors
     /// When it cannot be opened.
     pub fn target(&self) -> Result<Target, EngineError> {
-        let file = self.device.as_ref().map(MappedDevice::file).transpose();
+        let file = self.device.as_ref().map(Writable::of_mapped).transpose();
         let file = file.map_err(|why| EngineError::io("duplicating a descriptor", why))?;
         let file = file.ok_or_else(|| EngineError::io("opening a mirror", io::ErrorKind::NotFound.into()))?;
         Target::over(file, self.bytes, Cache::Direct)

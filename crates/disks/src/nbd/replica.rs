@@ -9,7 +9,8 @@ use super::wire::{self, Command, Request};
 use crate::error::EngineError;
 use crate::io::buffers::{ALIGNMENT, Buffers};
 use crate::io::calls;
-use crate::target::{Cache, Target, nameless};
+use crate::target::{Cache, Target};
+use crate::writable::Writable;
 use baremark_model::units::Bytes;
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read, Write};
@@ -75,8 +76,8 @@ impl Replica {
 
     fn with_patience(folder: &Path, bytes: u64, silence: Duration) -> Result<Replica, EngineError> {
         let failed = |why| EngineError::io("serving a second copy", why);
-        let file = nameless(folder)?;
-        calls::reserve(&file, bytes)
+        let file = Writable::nameless(folder)?;
+        calls::reserve(file.open(), bytes)
             .map_err(|why| EngineError::io(format!("reserving {} in {}", Bytes(bytes), folder.display()), why))?;
         let name = drawn_name().map_err(failed)?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
@@ -85,8 +86,9 @@ impl Replica {
         // Not every file system has files that bypass the page cache.
         let stored = match Target::over(copy()?, bytes, Cache::Direct) {
             Ok(target) => target.handle(false)?,
-            Err(_) => copy()?,
+            Err(_) => copy()?.into_file(),
         };
+        let file = file.into_file();
         let export = Export { name: name.clone(), stored, bytes, silence };
         let shared = Arc::new(Mutex::new(Shared::default()));
         let theirs = Arc::clone(&shared);

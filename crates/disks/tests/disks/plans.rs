@@ -4,6 +4,7 @@ use baremark_disks::access::{BlockShare, Mix, Pattern};
 use baremark_disks::engine::{Engine, Outcome, Plan, Ramp, Stop, run};
 use baremark_disks::pace::Load;
 use baremark_disks::target::{Cache, Place, Target};
+use baremark_disks::writable::Consent;
 use std::sync::atomic::AtomicBool;
 
 const SIZE: u64 = 8 << 20;
@@ -36,8 +37,8 @@ pub(crate) fn plan() -> Plan {
 /// A filled file in the folder of temporary files; `O_DIRECT` where that has it.
 pub(crate) fn target() -> Target {
     let place = Place::Folder(std::env::temp_dir());
-    let target = Target::open(&place, SIZE, Cache::Direct).or_else(|_| Target::open(&place, SIZE, Cache::Buffered));
-    let target = target.unwrap();
+    let open = |cache| Target::open(&place, SIZE, cache, Consent::NONE);
+    let target = open(Cache::Direct).or_else(|_| open(Cache::Buffered)).unwrap();
     target.fill(1, None, &AtomicBool::new(false)).unwrap();
     target
 }

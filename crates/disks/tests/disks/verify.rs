@@ -5,6 +5,7 @@ use baremark_disks::access::Mix;
 use baremark_disks::engine::{Engine, Plan, Stop, check_all, run};
 use baremark_disks::target::{Cache, Place, Target};
 use baremark_disks::verify::{Damage, Fault, Ledger, check, stamp};
+use baremark_disks::writable::Consent;
 use baremark_stats::Rng;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -30,7 +31,7 @@ impl Written {
     fn new() -> Written {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data");
-        let target = Target::open(&Place::File(path.clone()), SIZE, Cache::Buffered).unwrap();
+        let target = Target::open(&Place::File(path.clone()), SIZE, Cache::Buffered, Consent::NONE).unwrap();
         let mut ledger = Ledger::new(SEED, BLOCK, SIZE);
         target.fill(1, Some(&mut ledger), &AtomicBool::new(false)).unwrap();
         let ledger = Mutex::new(ledger);
@@ -130,7 +131,7 @@ const CHILD: &str = "BAREMARK_TEST_WRITER";
 fn writes_until_it_is_killed() {
     let folder = std::env::var_os(CHILD).unwrap();
     let folder = Path::new(&folder);
-    let target = Target::open(&Place::File(folder.join("data")), SIZE, Cache::Buffered).unwrap();
+    let target = Target::open(&Place::File(folder.join("data")), SIZE, Cache::Buffered, Consent::NONE).unwrap();
     let mut ledger = Ledger::create(&folder.join("ledger"), SEED, BLOCK, SIZE).unwrap();
     target.fill(1, Some(&mut ledger), &AtomicBool::new(false)).unwrap();
     let mix = Mix { read_share: 0.0, ..plan().mix };

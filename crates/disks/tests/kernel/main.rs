@@ -7,6 +7,7 @@
     reason = "tests, which share more than each suite needs"
 )]
 
+mod consent;
 mod devices;
 mod layout;
 #[path = "../disks/plans.rs"]

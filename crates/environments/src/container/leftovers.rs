@@ -14,12 +14,15 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 const KIND: &str = "container";
+/// Programs that are started to remove a container.
+const ENGINES: [&str; 2] = ["podman", "docker"];
 /// How names of containers begin.
 const MARK: &str = "baremark-";
 /// The program of podman's that watches over a container.
@@ -61,6 +64,11 @@ impl Leftover {
     }
 
     fn check(&self) -> io::Result<()> {
+        let engine = self.engine.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if !ENGINES.contains(&engine) {
+            let what = format!("'{}' must be podman or docker to remove a container", self.engine.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
         let plain = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         match self.name.strip_prefix(MARK) {
             Some(rest) if plain(rest) => Ok(()),
@@ -109,7 +117,7 @@ impl Leftover {
         let known = self.known()?;
         let any = known.is_some() || !monitors.is_empty();
         identities.extend(known);
-        identities.extend(monitors.iter().filter_map(|(_, words)| told(words)));
+        identities.extend(monitors.iter().filter(|(pid, _)| is_own(*pid)).filter_map(|(_, words)| told(words)));
         Ok(any)
     }
 
@@ -151,7 +159,7 @@ impl Leftover {
         loop {
             let found = process_tree::with_command(|words| self.has(words, ids))?;
             for (root, words) in &found {
-                ids.extend(told(words));
+                ids.extend(told(words).filter(|_| is_own(*root)));
                 self.kill(*root, Instant::now() > deadline)?;
             }
             if found.is_empty() {
@@ -189,6 +197,12 @@ fn is(program: &str, name: &str) -> bool {
 
 fn is_identity(word: &str) -> bool {
     word.len() == IDENTITY && word.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Whether a process is this user's. The runtime that a monitor names is started with this user's rights, and everybody can start a process whose
+/// command line looks like a monitor's.
+fn is_own(pid: u32) -> bool {
+    fs::metadata(format!("/proc/{pid}")).is_ok_and(|facts| facts.uid() == confine::effective_user())
 }
 
 /// The identity and the runtime in the command line of a monitor.
@@ -305,9 +319,20 @@ mod tests {
             let why = Leftover::new("podman".as_ref(), name).expect_err(name);
             assert!(why.to_string().contains("is not the name of a container that baremark makes"), "{why}");
         }
-        let details = serde_json::json!({ "engine": "false", "name": "postgres" });
-        let why = Containers.undo(&details).expect_err("it is not ours");
-        assert!(why.to_string().contains("'postgres' is not the name"), "{why}");
+        for (engine, name, expected) in [
+            ("podman", "postgres", "'postgres' is not the name"),
+            ("/tmp/planted", "baremark-container-7-0", "'/tmp/planted' must be podman or docker"),
+        ] {
+            let details = serde_json::json!({ "engine": engine, "name": name });
+            let why = Containers.undo(&details).expect_err("it is not ours");
+            assert!(why.to_string().contains(expected), "{why}");
+        }
+    }
+
+    #[test]
+    fn processes_of_others_name_no_runtime() {
+        assert!(is_own(std::process::id()));
+        assert!(!is_own(u32::MAX), "there is none");
     }
 
     #[test]

@@ -9,6 +9,7 @@
 
 use crate::runner::descriptors::DESCRIPTORS;
 use crate::runner::mailbox::Calls;
+use crate::runner::signatures;
 use crate::runner::sys;
 use crate::runner::thread::Process;
 use crate::runner::user;
@@ -124,19 +125,22 @@ pub(crate) fn is_listed(number: u64) -> bool {
 pub(crate) fn answer(process: &Process, number: u64, arguments: &[u64; 6]) -> Option<i64> {
     let call = number.cast_signed();
     let [a, b, c, d, ..] = *arguments;
-    let is_own = || DESCRIPTORS.is_own(a);
+    // What names a descriptor of the runner's is answered by the thread itself.
+    if signatures::signature(call).is_none_or(|signature| signatures::names(&DESCRIPTORS, signature, arguments)) {
+        return None;
+    }
     let possible = match call {
-        libc::SYS_fstat | libc::SYS_lseek => !is_own() && (call == libc::SYS_fstat || c <= libc::SEEK_END as u64),
+        libc::SYS_fstat | libc::SYS_lseek => call == libc::SYS_fstat || c <= libc::SEEK_END as u64,
         _ if OF_PROCESS.contains(&call) => true,
         _ if CLOCKS.contains(&call) => is_common_clock(a),
         libc::SYS_readv | libc::SYS_writev | libc::SYS_preadv | libc::SYS_pwritev => {
-            c <= MOST_PARTS && !is_own() && kind_of(a) == Kind::File
+            c <= MOST_PARTS && kind_of(a) == Kind::File
         }
-        _ if TRANSFERS.contains(&call) => c <= MOST_BYTES && !is_own() && kind_of(a) == Kind::File,
-        libc::SYS_close => !is_own() && kind_of(a) != Kind::Other,
-        libc::SYS_getdents64 => !is_own() && kind_of(a) == Kind::Folder,
-        libc::SYS_ioctl => b == libc::TCGETS && !is_own() && kind_of(a) == Kind::File,
-        libc::SYS_fcntl => !is_own() && [libc::F_GETFD, libc::F_SETFD, libc::F_GETFL].iter().any(|of| b == *of as u64),
+        _ if TRANSFERS.contains(&call) => c <= MOST_BYTES && kind_of(a) == Kind::File,
+        libc::SYS_close => kind_of(a) != Kind::Other,
+        libc::SYS_getdents64 => kind_of(a) == Kind::Folder,
+        libc::SYS_ioctl => b == libc::TCGETS && kind_of(a) == Kind::File,
+        libc::SYS_fcntl => [libc::F_GETFD, libc::F_SETFD, libc::F_GETFL].iter().any(|of| b == *of as u64),
         libc::SYS_open => return open(process, AT_CURRENT, a, [b, c]),
         libc::SYS_openat => return open(process, a, b, [c, d]),
         libc::SYS_stat | libc::SYS_lstat | libc::SYS_access | libc::SYS_readlink => is_plain_path(process, a),

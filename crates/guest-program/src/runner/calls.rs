@@ -1,6 +1,7 @@
 //! System calls of the program: most go to the host unchanged; some are about what the runner keeps for the program.
 //!
-//! Each is decided by its number in one place, [`carry_out`]; what is not named there is forwarded. The parts:
+//! Each is held against the table of `signatures` and then decided by its number in one place, [`carry_out`]; what is not named there is forwarded.
+//! The parts:
 //! - `memory`: the break, and mappings that must not hit the runner's own.
 //! - `files`: descriptor numbers that belong to the runner, and paths.
 //! - `own`: the process's own files in `/proc`, and copies between its memory and itself.
@@ -16,12 +17,14 @@ pub(crate) mod processes;
 use crate::runner::checkpoint;
 use crate::runner::counters;
 use crate::runner::deadline;
+use crate::runner::descriptors::DESCRIPTORS;
 use crate::runner::fatal;
 use crate::runner::kvm;
 use crate::runner::permitted;
 use crate::runner::poller;
 use crate::runner::pool;
 use crate::runner::signals::{self, AGAIN};
+use crate::runner::signatures::{self, Wrong};
 use crate::runner::sockets::{self, Answer};
 pub(crate) use crate::runner::sys::descriptor;
 use crate::runner::sys::{self, Errno};
@@ -77,10 +80,9 @@ pub(crate) fn carry_out(thread: &'static Thread) {
     let outcome = if thread.pending.load(Ordering::SeqCst) == 0 {
         thread.tally().call(number);
         poller::leave_alone(thread.process(), number, &arguments);
-        match thread.slot.get().and_then(|slot| dispatch_protected(thread, slot, number, arguments)) {
-            Some(outcome) => outcome,
-            None => dispatch(thread, number, arguments),
-        }
+        wrong(thread, number, &arguments)
+            .or_else(|| thread.slot.get().and_then(|slot| dispatch_protected(thread, slot, number, arguments)))
+            .unwrap_or_else(|| dispatch(thread, number, arguments))
     } else {
         Outcome::Repeats
     };
@@ -90,6 +92,22 @@ pub(crate) fn carry_out(thread: &'static Thread) {
             (registers.rip, registers.rax) = (registers.rip.wrapping_sub(INSTRUCTION), number);
         }),
         Outcome::Jumped => {}
+    }
+}
+
+/// What a call comes to that names a descriptor of the runner's, or is not in the table of signatures: no call is carried out before this. A
+/// protected program may make fewer calls, which are refused by a name of their own.
+fn wrong(thread: &Thread, number: u64, arguments: &[u64; 6]) -> Option<Outcome> {
+    match signatures::wrong(thread.process(), &DESCRIPTORS, number, arguments)? {
+        Wrong::Fails(errno) => Some(Outcome::Returns(errno.result())),
+        Wrong::Reported(entries) => Some(Outcome::Returns(entries.cast_signed())),
+        Wrong::Unlisted | Wrong::UnlistedControl if thread.slot.get().is_some() => None,
+        Wrong::Unlisted => Some(refuse_by_name(Refused::UnlistedCall, number, libc::ENOSYS)),
+        // The kernel looks at the descriptor before the request.
+        Wrong::UnlistedControl if sys::fcntl(sys::descriptor(arguments[0]), libc::F_GETFD, 0).is_err() => {
+            Some(Outcome::Returns(Errno(libc::EBADF).result()))
+        }
+        Wrong::UnlistedControl => Some(refuse_by_name(Refused::UnlistedControl, arguments[1], libc::ENOTTY)),
     }
 }
 
@@ -135,7 +153,6 @@ fn dispatch(thread: &'static Thread, number: u64, arguments: [u64; 6]) -> Outcom
         }
         libc::SYS_pkey_alloc => refuse(libc::ENOSPC),
 
-        libc::SYS_close => files::close(thread, &arguments),
         libc::SYS_close_range => files::close_range(thread, &arguments),
         libc::SYS_dup2 | libc::SYS_dup3 => files::duplicate_to(thread, number, &arguments),
         libc::SYS_readlink | libc::SYS_readlinkat => files::read_link(thread, number, &arguments),
@@ -363,11 +380,14 @@ fn control(thread: &'static Thread, arguments: &[u64; 6]) -> Outcome {
     const PR_SET_SECCOMP: u64 = libc::PR_SET_SECCOMP as u64;
     const PR_SET_TSC: u64 = libc::PR_SET_TSC as u64;
     const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
+    // Names memory of the process, and the file that it runs by a descriptor.
+    const PR_SET_MM: u64 = libc::PR_SET_MM as u64;
     match arguments[0] {
         PR_SET_SECCOMP => refuse_by_name(Refused::Seccomp, arguments[1], libc::EINVAL),
         what @ (PR_SET_TSC | PR_SET_SYSCALL_USER_DISPATCH) => {
             refuse_by_name(Refused::ThreadControl, what, libc::EINVAL)
         }
+        PR_SET_MM => refuse_by_name(Refused::ThreadControl, PR_SET_MM, libc::EPERM),
         _ => forward(thread, libc::SYS_prctl.cast_unsigned(), arguments),
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct Descriptors {
 pub(crate) static DESCRIPTORS: Descriptors = Descriptors::new();
 
 impl Descriptors {
-    const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         let own = [const { AtomicU64::new(0) }; ROOM / 64];
         Descriptors { first: AtomicI32::new(0), end_of_program: AtomicU64::new(u64::MAX), own }
     }

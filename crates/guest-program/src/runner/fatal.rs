@@ -58,6 +58,9 @@ impl fmt::Display for Fatal {
             Fatal::Device { errno } => {
                 write!(f, "/dev/kvm cannot be opened (error {}): add the user to group kvm", errno.0)
             }
+            Fatal::ApiVersion { found: ..0 } => {
+                f.write_str("/dev/kvm is not a KVM device, for it does not answer KVM_GET_API_VERSION")
+            }
             Fatal::ApiVersion { found } => write!(f, "KVM speaks API version {found}, needed is 12"),
             Fatal::Capability { name } => write!(f, "KVM does not support {name}: use Linux 5.0 or later"),
             Fatal::ExtendedState { bytes } => {

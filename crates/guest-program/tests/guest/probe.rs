@@ -112,13 +112,15 @@ fn what_is_not_there_is_refused_by_name() {
         return;
     }
     let (found, report) = inside(command(PROBE, &["unsupported"]));
-    assert_eq!(found.stdout, "clone -38\nptrace -1\nseccomp -22\nprctl -22\n");
+    assert_eq!(found.stdout, "clone -38\nptrace -1\nseccomp -22\nprctl -22\nuring -38\nioctl -25\n");
     let kinds: Vec<UnsupportedKind> = report.counters.unsupported.iter().map(|one| one.kind).collect();
     let expected = [
         UnsupportedKind::MemorySharingProcess,
         UnsupportedKind::Ptrace,
         UnsupportedKind::Seccomp,
         UnsupportedKind::ThreadControl,
+        UnsupportedKind::UnlistedCall,
+        UnsupportedKind::UnlistedControl,
     ];
     assert_eq!(kinds, expected);
 }

@@ -19,6 +19,7 @@ fn planned(text: &str) -> Plan {
         memory_available: Bytes(8 << 30),
         absent: std::collections::BTreeMap::new(),
         emulated: std::collections::BTreeSet::new(),
+        found: std::collections::BTreeMap::new(),
     };
     resolve("study.toml", &parsed, &limits, Mode::default()).unwrap_or_else(|why| panic!("{why}\n{text}"))
 }
@@ -170,6 +171,7 @@ fn users_are_a_number_a_profile_or_most() {
             memory_available: Bytes(8 << 30),
             absent: std::collections::BTreeMap::new(),
             emulated: std::collections::BTreeSet::new(),
+            found: std::collections::BTreeMap::new(),
         };
         resolve("study.toml", &parsed, &limits, Mode::default())
             .map_or_else(|why| why.to_string(), |_| "taken".to_owned())

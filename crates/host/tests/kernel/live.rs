@@ -92,6 +92,11 @@ pub fn are_set_and_undone() {
                     | HostError::InUse { .. }
                     | HostError::ModuleInUse { .. },
                 ) => {}
+                // In a PID namespace of the tests' own no process outside of it can be seen.
+                Err(why @ HostError::VmsUnknown { .. }) => {
+                    eprintln!("skipped: {why}");
+                    changed = true;
+                }
                 Err(why) => panic!("{key} = {level}: {why}"),
             }
             drop(setter);
@@ -110,7 +115,8 @@ pub fn pass_their_trials() {
     for feature in FEATURES.iter().filter(|feature| probe(feature, &this_host()).is_ok()) {
         match tried(feature, journal(folder.path()), &this_host()) {
             Ok(Tried::Works(_)) => works += 1,
-            Ok(Tried::Alone) | Err(HostError::InUse { .. } | HostError::ModuleInUse { .. }) => {}
+            Ok(Tried::Alone)
+            | Err(HostError::InUse { .. } | HostError::ModuleInUse { .. } | HostError::VmsUnknown { .. }) => {}
             other => panic!("{}: {other:?}", feature.key),
         }
     }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, clippy::allow_attributes, reason = "a test")]
 
 mod live;
+mod machines;
 
 use live::{ALL, Moment, killed_at, root_user};
 use std::hash::BuildHasher;

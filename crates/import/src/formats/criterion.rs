@@ -5,12 +5,17 @@
 
 use crate::format::Format;
 use crate::json;
-use crate::result::{Column, Damage, Imported, Metric, Place};
-use ::csv::ReaderBuilder;
+use crate::result::{Column, Damage, Metric, Place};
+use crate::results::Results;
+use crate::rows::{self, Rows};
+use crate::text::Text;
 use serde::Deserialize;
+use std::collections::BTreeSet;
 
 const CSV_HEAD: &str = "group,function,value,throughput_num";
 const COMPLETE: &str = "benchmark-complete";
+/// The message behind those of the benchmarks of a group.
+const GROUP_COMPLETE: &str = "group-complete";
 
 pub(super) const FORMAT: Format = Format {
     name: "criterion",
@@ -35,6 +40,9 @@ struct Message {
     unit: String,
     #[serde(default)]
     typical: Option<Typical>,
+    /// The benchmarks of a group that is complete.
+    #[serde(default)]
+    benchmarks: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -73,61 +81,93 @@ struct Record {
     iteration_count: f64,
 }
 
-fn read(text: &str, _: &[Column]) -> Result<Imported, Damage> {
-    let mut imported = Imported::of("criterion");
-    if text.starts_with(CSV_HEAD) {
-        records(text, &mut imported)?;
-    } else if text.contains(COMPLETE) {
-        messages(text, &mut imported)?;
-    } else if text.contains("\"iters\"") || text.contains("\"sampling_mode\"") {
-        let Sample { iters, times } = json::read(text)?;
-        imported.add("", time(), each(&iters, &times).map_err(|what| Damage::at(Place::Whole, what))?);
-    } else {
-        let Estimates { mean, slope } = json::read(text)?;
-        imported.add("", time(), [slope.unwrap_or(mean).point_estimate]);
+fn read(text: &mut Text<'_>, _: &[Column]) -> Result<Results, Damage> {
+    if text.head().starts_with(CSV_HEAD) {
+        return records(text);
     }
-    Ok(imported)
+    if text.head().lines().any(|line| line.starts_with('{') && line.contains("\"reason\"")) {
+        return messages(text);
+    }
+    let text = text.whole()?;
+    let mut results = Results::of("criterion");
+    if text.contains("\"iters\"") || text.contains("\"sampling_mode\"") {
+        let Sample { iters, times } = json::read(&text)?;
+        results.add("", &time(), each(&iters, &times).map_err(|what| Damage::at(Place::Whole, what))?)?;
+    } else {
+        let Estimates { mean, slope } = json::read(&text)?;
+        results.add("", &time(), [slope.unwrap_or(mean).point_estimate])?;
+    }
+    Ok(results)
 }
 
 fn time() -> Metric {
     Metric::lower("time_ns", "ns")
 }
 
-fn messages(text: &str, imported: &mut Imported) -> Result<(), Damage> {
-    for (before, line) in (0..).zip(text.lines()).filter(|(_, line)| line.trim_start().starts_with('{')) {
-        let message: Message = json::line(line, before)?;
-        if message.reason != COMPLETE {
-            continue;
-        }
-        let damage = |what: String| Damage::at(Place::Line(before + 1), format!("{}: {what}", message.id));
-        match (&message.typical, message.measured_values.is_empty()) {
-            (_, false) => {
-                let factor = factor(&message.unit).map_err(damage)?;
-                let values = each(&message.iteration_count, &message.measured_values).map_err(damage)?;
-                imported.add(&message.id, time(), values.into_iter().map(|value| value * factor));
+/// The messages of cargo-criterion. A group's last message names its benchmarks: where it is missing, so are some of them.
+fn messages(text: &mut Text<'_>) -> Result<Results, Damage> {
+    let mut results = Results::of_log("criterion");
+    let (mut buffer, mut number) = (Vec::new(), 1);
+    // Those of the group that is not complete.
+    let mut open = BTreeSet::new();
+    while let Some(line) = text.line(&mut buffer, number)? {
+        if line.starts_with('{') {
+            let message: Message = json::line(line, number - 1)?;
+            let damage = |what: String| Damage::at(Place::Line(number), format!("{}: {what}", message.id));
+            match message.reason.as_str() {
+                COMPLETE => {
+                    let values = measured(&message).map_err(damage)?;
+                    results.add(&message.id, &time(), values)?;
+                    open.insert(message.id);
+                }
+                GROUP_COMPLETE => match message.benchmarks.iter().find(|name| !open.contains(*name)) {
+                    Some(missing) => return Err(damage(format!("{missing} is of this group and was not reported"))),
+                    None => open.clear(),
+                },
+                _ => {}
             }
-            (Some(typical), true) => {
-                let factor = factor(&typical.unit).map_err(damage)?;
-                imported.add(&message.id, time(), [typical.estimate * factor]);
-            }
-            (None, true) => return Err(damage("has neither measured_values nor typical".to_owned())),
         }
+        number += 1;
     }
-    Ok(())
+    match open.first() {
+        Some(name) => {
+            let what = format!("the file ends without the message '{GROUP_COMPLETE}' for {name}; it was cut off");
+            Err(Damage::at(Place::Line(number - 1), what))
+        }
+        None => Ok(results),
+    }
 }
 
-fn records(text: &str, imported: &mut Imported) -> Result<(), Damage> {
-    let mut reader = ReaderBuilder::new().from_reader(text.as_bytes());
-    for row in reader.deserialize::<Record>() {
-        let row = row.map_err(|why| super::csv::damage(&why))?;
-        let damage = |what| Damage::at(Place::Whole, format!("{}: {what}", row.group));
+/// The times of one benchmark, in nanoseconds.
+fn measured(message: &Message) -> Result<Vec<f64>, String> {
+    match (&message.typical, message.measured_values.is_empty()) {
+        (_, false) => {
+            let factor = factor(&message.unit)?;
+            let values = each(&message.iteration_count, &message.measured_values)?;
+            Ok(values.into_iter().map(|value| value * factor).collect())
+        }
+        (Some(typical), true) => Ok(vec![typical.estimate * factor(&typical.unit)?]),
+        (None, true) => Err("has neither measured_values nor typical".to_owned()),
+    }
+}
+
+fn records(text: &mut Text<'_>) -> Result<Results, Damage> {
+    let mut results = Results::of_log("criterion");
+    let mut rows = Rows::of(text, b',');
+    let heading = rows.next()?.map(|(_, row)| row.clone()).unwrap_or_default();
+    while let Some((line, row)) = rows.next()? {
+        if row.len() != heading.len() {
+            return Err(rows::unequal(line, row.len(), heading.len()));
+        }
+        let row: Record = row.deserialize(Some(&heading)).map_err(|why| rows::misfit(&why, line))?;
+        let damage = |what| Damage::at(Place::Line(line), format!("{}: {what}", row.group));
         let parts = [Some(row.group.clone()), row.function.clone(), row.value.clone()];
         let name = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");
         let factor = factor(&row.unit).map_err(damage)?;
         let values = each(&[row.iteration_count], &[row.sample_measured_value]).map_err(damage)?;
-        imported.add(&name, time(), values.into_iter().map(|value| value * factor));
+        results.add(&name, &time(), values.into_iter().map(|value| value * factor))?;
     }
-    Ok(())
+    Ok(results)
 }
 
 /// Nanoseconds in a unit.

@@ -2,7 +2,9 @@
 
 use crate::format::Format;
 use crate::json;
-use crate::result::{Column, Damage, Imported, Metric};
+use crate::result::{Column, Damage, Metric};
+use crate::results::Results;
+use crate::text::Text;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -59,9 +61,9 @@ struct Latency {
     percentile: BTreeMap<String, f64>,
 }
 
-fn read(text: &str, _: &[Column]) -> Result<Imported, Damage> {
-    let file: File = json::read(text)?;
-    let mut imported = Imported::of(file.version.replace("fio-", "fio "));
+fn read(text: &mut Text<'_>, _: &[Column]) -> Result<Results, Damage> {
+    let file: File = json::read(&text.whole()?)?;
+    let mut imported = Results::of(file.version.replace("fio-", "fio "));
     imported.unix_s = file.timestamp;
     imported.host = file.jobs.first().and_then(|job| job.hostname.clone()).filter(|host| !host.is_empty());
     let of_one = if file.jobs.len() == 1 { file.jobs[0].options.clone() } else { BTreeMap::new() };
@@ -69,28 +71,26 @@ fn read(text: &str, _: &[Column]) -> Result<Imported, Damage> {
     imported.parameters = options.map(|(key, value)| (key.replace('-', "_"), value)).collect();
     for job in &file.jobs {
         if job.error != 0 {
-            imported.notes.push(format!("job {} ended with error {} and is left out", job.jobname, job.error));
+            imported.note(format!("job {} ended with error {} and is left out", job.jobname, job.error));
             continue;
         }
         let trim = job.trim.as_ref().map(|trim| ("trim", trim));
         for (word, direction) in [("read", &job.read), ("write", &job.write)].into_iter().chain(trim) {
             if direction.io_bytes > 0 {
-                add(&mut imported, &format!("{} {word}", job.jobname), direction);
+                add(&mut imported, &format!("{} {word}", job.jobname), direction)?;
             }
         }
     }
     Ok(imported)
 }
 
-fn add(imported: &mut Imported, name: &str, direction: &Direction) {
+fn add(imported: &mut Results, name: &str, direction: &Direction) -> Result<(), Damage> {
     let Direction { iops, lat_ns, clat_ns, .. } = direction;
-    imported.add(name, Metric::higher("iops", "I/O/s"), [*iops]);
-    imported.add_one(
-        name,
-        Metric::lower("latency_mean_ns", "ns"),
-        lat_ns.as_ref().or(clat_ns.as_ref()).map(|of| of.mean),
-    );
+    imported.add(name, &Metric::higher("iops", "I/O/s"), [*iops])?;
+    let mean = lat_ns.as_ref().or(clat_ns.as_ref()).map(|of| of.mean);
+    imported.add_one(name, &Metric::lower("latency_mean_ns", "ns"), mean)?;
     // fio has percentiles of one of the two, by its option lat_percentiles.
     let percentile = |of: &Option<Latency>| of.as_ref()?.percentile.get("99.000000").copied();
-    imported.add_one(name, Metric::lower("latency_p99_ns", "ns"), percentile(clat_ns).or_else(|| percentile(lat_ns)));
+    let p99 = percentile(clat_ns).or_else(|| percentile(lat_ns));
+    imported.add_one(name, &Metric::lower("latency_p99_ns", "ns"), p99)
 }

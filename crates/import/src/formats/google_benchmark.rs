@@ -4,7 +4,9 @@
 
 use crate::format::Format;
 use crate::json;
-use crate::result::{Column, Damage, Imported, Metric, Place};
+use crate::result::{Column, Damage, Metric, Place};
+use crate::results::Results;
+use crate::text::Text;
 use serde::Deserialize;
 
 pub(super) const FORMAT: Format = Format {
@@ -53,24 +55,21 @@ struct Row {
     time_unit: Option<String>,
 }
 
-fn read(text: &str, _: &[Column]) -> Result<Imported, Damage> {
-    let File { context, benchmarks } = json::read(text)?;
+fn read(text: &mut Text<'_>, _: &[Column]) -> Result<Results, Damage> {
+    let File { context, benchmarks } = json::read(&text.whole()?)?;
     let version = context.library_version.map(|version| format!(" {}", version.trim_start_matches('v')));
-    let mut imported = Imported::of(format!("Google Benchmark{}", version.unwrap_or_default()));
+    let mut imported = Results::of(format!("Google Benchmark{}", version.unwrap_or_default()));
     (imported.host, imported.cpus) = (context.host_name, context.num_cpus);
     if context.library_build_type.as_deref() == Some("debug") {
-        imported.notes.push("the benchmark library was built for debugging".to_owned());
+        imported.note("the benchmark library was built for debugging");
     }
     if context.cpu_scaling_enabled {
-        imported.notes.push("CPU frequency scaling was enabled".to_owned());
+        imported.note("CPU frequency scaling was enabled");
     }
     for row in benchmarks.iter().filter(|row| row.run_type.as_deref() != Some("aggregate")) {
         let name = row.run_name.as_ref().unwrap_or(&row.name);
         if row.error_occurred {
-            let note = format!("{name} failed and is left out: {}", row.error_message);
-            if !imported.notes.contains(&note) {
-                imported.notes.push(note);
-            }
+            imported.note(format!("{name} failed and is left out: {}", row.error_message));
             continue;
         }
         let factor = match row.time_unit.as_deref().unwrap_or("ns") {
@@ -81,8 +80,8 @@ fn read(text: &str, _: &[Column]) -> Result<Imported, Damage> {
             other => return Err(Damage::at(Place::Whole, format!("{name}: '{other}' is not a time unit"))),
         };
         let [real, cpu] = [row.real_time, row.cpu_time].map(|time| time.map(|time| time * factor));
-        imported.add_one(name, Metric::lower("real_time_ns", "ns"), real);
-        imported.add_one(name, Metric::lower("cpu_time_ns", "ns"), cpu);
+        imported.add_one(name, &Metric::lower("real_time_ns", "ns"), real)?;
+        imported.add_one(name, &Metric::lower("cpu_time_ns", "ns"), cpu)?;
     }
     Ok(imported)
 }

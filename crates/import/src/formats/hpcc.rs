@@ -3,7 +3,9 @@
 use crate::format::Format;
 use crate::lines::Lines;
 use crate::number;
-use crate::result::{Better, Column, Damage, Imported, Metric, Place};
+use crate::result::{Better, Column, Damage, Metric, Place};
+use crate::results::Results;
+use crate::text::{NO_END, Text};
 
 pub(super) const FORMAT: Format = Format {
     name: "hpcc",
@@ -48,8 +50,9 @@ const WORK: [&str; 11] = [
     "FFT_N",
 ];
 
-fn read(text: &str, _: &[Column]) -> Result<Imported, Damage> {
-    let lines = Lines(text);
+fn read(text: &mut Text<'_>, _: &[Column]) -> Result<Results, Damage> {
+    let text = text.whole()?;
+    let lines = Lines(&text);
     let begun = lines.all().find(|(_, line)| *line == BEGIN).map(|(number, _)| number);
     if let Some((second, _)) = lines.all().filter(|(_, line)| *line == BEGIN).nth(1) {
         return Err(Damage::at(
@@ -63,9 +66,13 @@ fn read(text: &str, _: &[Column]) -> Result<Imported, Damage> {
     if begun.is_none() && text.contains("HPC Challenge") {
         return Err(lines.lacks(BEGIN));
     }
+    if begun.is_none() && !text.ends_with('\n') {
+        return Err(Damage::at(Place::Line(text.lines().count() as u64), NO_END));
+    }
     let version =
         lines.all().find_map(|(_, line)| line.split_once("HPC Challenge Benchmark version ")?.1.split(' ').next());
-    let mut imported = Imported::of(format!("HPCC {}", version.unwrap_or_default()).trim_end());
+    let mut imported = Results::of(format!("HPCC {}", version.unwrap_or_default()).trim_end());
+    imported.open_ended = begun.is_none();
     imported.host = lines.after("Hostname:").map(|(_, host)| host.trim_matches('\'').to_owned());
     let began = lines.after("Current time (").and_then(|(_, rest)| rest.split(')').next());
     imported.unix_s = began.and_then(|began| began.parse().ok());
@@ -76,7 +83,7 @@ fn read(text: &str, _: &[Column]) -> Result<Imported, Damage> {
     Ok(imported)
 }
 
-fn pair(imported: &mut Imported, line: u64, key: &str, value: &str) -> Result<(), Damage> {
+fn pair(imported: &mut Results, line: u64, key: &str, value: &str) -> Result<(), Damage> {
     if key == "Success" && value != "1" {
         return Err(Damage::at(Place::Line(line), "Success=0: a test of the suite failed, its figures are no result"));
     }
@@ -91,7 +98,7 @@ fn pair(imported: &mut Imported, line: u64, key: &str, value: &str) -> Result<()
     let number = number::leading(value, line, key)?;
     // The suite writes -1 for a test that was not run.
     if number >= 0.0 {
-        imported.add("", Metric { key: key.to_owned(), unit: (*unit).to_owned(), better: *better }, [number]);
+        imported.add("", &Metric { key: key.to_owned(), unit: (*unit).to_owned(), better: *better }, [number])?;
     }
     Ok(())
 }

@@ -4,7 +4,9 @@
 
 use crate::format::Format;
 use crate::json;
-use crate::result::{Column, Damage, Imported, Metric};
+use crate::result::{Column, Damage, Metric};
+use crate::results::Results;
+use crate::text::Text;
 use serde::Deserialize;
 
 pub(super) const FORMAT: Format = Format {
@@ -29,16 +31,17 @@ struct Row {
     exit_codes: Vec<Option<i64>>,
 }
 
-fn read(text: &str, _: &[Column]) -> Result<Imported, Damage> {
-    let file: File = json::read(text)?;
-    let mut imported = Imported { free_names: true, ..Imported::of("hyperfine") };
+fn read(text: &mut Text<'_>, _: &[Column]) -> Result<Results, Damage> {
+    let file: File = json::read(&text.whole()?)?;
+    let mut imported = Results::of("hyperfine");
+    imported.free_names = true;
     for row in file.results {
         let failed = row.exit_codes.iter().filter(|code| **code != Some(0)).count();
         if failed > 0 {
-            imported.notes.push(format!("{}: {failed} runs did not end with exit code 0", row.command));
+            imported.note(format!("{}: {failed} runs did not end with exit code 0", row.command));
         }
         let times = row.times.filter(|times| !times.is_empty()).unwrap_or_else(|| vec![row.mean]);
-        imported.add(&row.command, Metric::lower("wall_s", "s"), times);
+        imported.add(&row.command, &Metric::lower("wall_s", "s"), times)?;
     }
     Ok(imported)
 }

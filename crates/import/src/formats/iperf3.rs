@@ -4,7 +4,9 @@
 
 use crate::format::Format;
 use crate::json;
-use crate::result::{Column, Damage, Imported, Metric, Place};
+use crate::result::{Column, Damage, Metric, Place};
+use crate::results::Results;
+use crate::text::Text;
 use serde::Deserialize;
 
 pub(super) const FORMAT: Format = Format {
@@ -72,12 +74,12 @@ struct Sum {
     retransmits: Option<u64>,
 }
 
-fn read(text: &str, _: &[Column]) -> Result<Imported, Damage> {
-    let file: File = json::read(text)?;
+fn read(text: &mut Text<'_>, _: &[Column]) -> Result<Results, Damage> {
+    let file: File = json::read(&text.whole()?)?;
     if let Some(error) = file.error {
         return Err(Damage::at(Place::Whole, format!("iperf3 reports an error and no result: {error}")));
     }
-    let mut imported = Imported::of(file.start.version.replace("iperf ", "iperf3 "));
+    let mut imported = Results::of(file.start.version.replace("iperf ", "iperf3 "));
     imported.unix_s = file.start.timestamp.map(|of| of.timesecs);
     imported.host = file.start.system_info.split_whitespace().nth(1).map(str::to_owned);
     if let Some(test) = file.start.test_start {
@@ -90,15 +92,15 @@ fn read(text: &str, _: &[Column]) -> Result<Imported, Damage> {
     let End { sum, sum_sent, sum_received } = file.end;
     let retransmits = sum_sent.as_ref().and_then(|of| of.retransmits).filter(|count| *count > 0);
     if let Some(count) = retransmits {
-        imported.notes.push(format!("{count} retransmits"));
+        imported.note(format!("{count} retransmits"));
     }
     // Of UDP the sum of both ends; of TCP what was received.
     let rate = sum.or(sum_received).or(sum_sent);
     let rate = rate.ok_or_else(|| Damage::at(Place::Whole, "has no sum at its end; the test did not end"))?;
-    imported.add("", Metric::higher("bits_per_s", "bit/s"), [rate.bits_per_second]);
-    imported.add_one("", Metric::lower("jitter_ms", "ms"), rate.jitter_ms);
+    imported.add("", &Metric::higher("bits_per_s", "bit/s"), [rate.bits_per_second])?;
+    imported.add_one("", &Metric::lower("jitter_ms", "ms"), rate.jitter_ms)?;
     if let Some(lost) = rate.lost_percent.filter(|lost| *lost > 0.0) {
-        imported.notes.push(format!("{lost:.3} % of the datagrams were lost"));
+        imported.note(format!("{lost:.3} % of the datagrams were lost"));
     }
     Ok(imported)
 }

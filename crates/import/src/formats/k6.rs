@@ -2,7 +2,9 @@
 
 use crate::format::Format;
 use crate::json;
-use crate::result::{Column, Damage, Imported, Metric, Place};
+use crate::result::{Column, Damage, Metric, Place};
+use crate::results::Results;
+use crate::text::Text;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -29,15 +31,15 @@ impl File {
     }
 }
 
-fn read(text: &str, _: &[Column]) -> Result<Imported, Damage> {
-    let file: File = json::read(text)?;
-    let mut imported = Imported::of("k6");
+fn read(text: &mut Text<'_>, _: &[Column]) -> Result<Results, Damage> {
+    let file: File = json::read(&text.whole()?)?;
+    let mut imported = Results::of("k6");
     imported.parameter("vus_max", file.value("vus_max", "value").or_else(|| file.value("vus_max", "max")));
-    imported.add_one("", Metric::higher("requests_per_s", "requests/s"), file.value("http_reqs", "rate"));
+    imported.add_one("", &Metric::higher("requests_per_s", "requests/s"), file.value("http_reqs", "rate"))?;
     if !file.metrics.contains_key("http_reqs") {
         let rate = file.value("iterations", "rate");
         let rate = rate.ok_or_else(|| Damage::at(Place::Whole, "has no rate of http_reqs or iterations"))?;
-        imported.add("", Metric::higher("iterations_per_s", "iterations/s"), [rate]);
+        imported.add("", &Metric::higher("iterations_per_s", "iterations/s"), [rate])?;
     }
     for (key, name) in [
         ("avg", "duration_mean_ms"),
@@ -45,11 +47,11 @@ fn read(text: &str, _: &[Column]) -> Result<Imported, Damage> {
         ("p(95)", "duration_p95_ms"),
         ("p(99)", "duration_p99_ms"),
     ] {
-        imported.add_one("", Metric::lower(name, "ms"), file.value("http_req_duration", key));
+        imported.add_one("", &Metric::lower(name, "ms"), file.value("http_req_duration", key))?;
     }
     let failed = file.value("http_req_failed", "rate").or_else(|| file.value("http_req_failed", "value"));
     if let Some(share) = failed.filter(|share| *share > 0.0) {
-        imported.notes.push(format!("{} % of the requests failed", 100.0 * share));
+        imported.note(format!("{} % of the requests failed", 100.0 * share));
     }
     Ok(imported)
 }

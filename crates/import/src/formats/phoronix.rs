@@ -4,9 +4,13 @@
 
 use crate::format::Format;
 use crate::number;
-use crate::result::{Better, Column, Damage, Imported, Metric, Place};
-use ::csv::{ReaderBuilder, StringRecord};
-use roxmltree::{Document, Node};
+use crate::result::{Better, Column, Damage, Metric, Place};
+use crate::results::Results;
+use crate::rows::Rows;
+use crate::text::Text;
+use crate::xml;
+use ::csv::StringRecord;
+use roxmltree::Node;
 
 pub(super) const FORMAT: Format = Format {
     name: "phoronix",
@@ -15,16 +19,16 @@ pub(super) const FORMAT: Format = Format {
     read,
 };
 
-fn read(text: &str, _: &[Column]) -> Result<Imported, Damage> {
-    if text.trim_start().starts_with('<') { xml(text) } else { table(text) }
+fn read(text: &mut Text<'_>, _: &[Column]) -> Result<Results, Damage> {
+    if text.head().trim_start().starts_with('<') { document(&text.whole()?) } else { table(text) }
 }
 
 /// The metric of a scale such as `Seconds` or `MB/s`.
-fn metric(scale: &str, proportion: &str, place: Place) -> Result<Metric, Damage> {
+fn metric(scale: &str, proportion: &str, place: impl FnOnce() -> Place) -> Result<Metric, Damage> {
     let better = match proportion {
         "HIB" => Better::Higher,
         "LIB" => Better::Lower,
-        other => return Err(Damage::at(place, format!("'{other}' says neither HIB (higher is better) nor LIB"))),
+        other => return Err(Damage::at(place(), format!("'{other}' says neither HIB (higher is better) nor LIB"))),
     };
     let word = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     let key: String = scale.chars().map(word).collect();
@@ -39,36 +43,31 @@ fn named(title: &str, arguments: &str, system: Option<&str>) -> String {
     parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" - ")
 }
 
-fn xml(text: &str) -> Result<Imported, Damage> {
-    let document = Document::parse(text).map_err(|why| {
-        let at = why.pos();
-        Damage::at(Place::Column(u64::from(at.row), u64::from(at.col)), why.to_string())
-    })?;
-    let mut imported = Imported::of("Phoronix Test Suite");
+fn document(text: &str) -> Result<Results, Damage> {
+    let document = xml::parsed(text)?;
+    let mut imported = Results::of("Phoronix Test Suite");
     let root = document.root_element();
     let systems: Vec<&str> = all(root, "System").filter_map(|of| text_of(of, "Identifier")).collect();
     if let [one] = systems[..] {
         imported.host = Some(one.to_owned());
     }
     for result in all(root, "Result") {
-        let place = line_of(result);
-        let lacks = |what: &str| Damage::at(place, format!("the result has no {what}"));
+        let lacks = |what: &str| Damage::at(line_of(result), format!("the result has no {what}"));
         let title = text_of(result, "Title").ok_or_else(|| lacks("Title"))?;
         let arguments = text_of(result, "Description").or_else(|| text_of(result, "ArgumentsDescription"));
         // Graphs over time and pictures are no figures.
         let Some(proportion) = text_of(result, "Proportion").filter(|of| !of.is_empty()) else {
-            imported.notes.push(format!("{title}: says not which way is better, left out"));
+            imported.note(format!("{title}: says not which way is better, left out"));
             continue;
         };
-        let metric = metric(text_of(result, "Scale").unwrap_or_default(), proportion, place)?;
+        let metric = metric(text_of(result, "Scale").unwrap_or_default(), proportion, || line_of(result))?;
         for entry in all(result, "Entry") {
             let system = text_of(entry, "Identifier").filter(|_| systems.len() != 1);
             let name = named(title, arguments.unwrap_or_default(), system);
-            let Some(values) = values(entry)? else {
-                imported.notes.push(format!("{name}: has no value and is left out"));
-                continue;
-            };
-            imported.add(&name, metric.clone(), values);
+            match values(entry)? {
+                Some(values) => imported.add(&name, &metric, values)?,
+                None => imported.note(format!("{name}: has no value and is left out")),
+            }
         }
     }
     Ok(imported)
@@ -86,6 +85,7 @@ fn values(entry: Node<'_, '_>) -> Result<Option<Vec<f64>>, Damage> {
     raw.split(':').map(number).collect::<Result<Vec<_>, _>>().map(Some)
 }
 
+/// Its line. The text before it is read for that, so only where something is wrong.
 fn line_of(node: Node<'_, '_>) -> Place {
     Place::Line(u64::from(node.document().text_pos_at(node.range().start).row))
 }
@@ -102,19 +102,23 @@ fn text_of<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> {
     child(node, name)?.text().map(str::trim)
 }
 
-fn table(text: &str) -> Result<Imported, Damage> {
-    let mut reader = ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
-    let mut imported = Imported::of("Phoronix Test Suite");
+/// What `result-file-to-csv` writes: a table of the systems, one of the results, and an empty line at the end of each.
+fn table(text: &mut Text<'_>) -> Result<Results, Damage> {
+    let mut imported = Results::of("Phoronix Test Suite");
     let mut systems: Vec<String> = Vec::new();
-    for row in reader.records() {
-        let row = row.map_err(|why| super::csv::damage(&why))?;
-        let line = row.position().map_or(0, ::csv::Position::line);
+    let mut rows = Rows::of(text, b',');
+    let mut last = 1;
+    while let Some((line, row)) = rows.next()? {
         if row.get(0).is_some_and(|first| first.trim().is_empty()) {
             systems = row.iter().skip(2).map(str::to_owned).collect();
         }
         if matches!(row.get(1), Some("HIB" | "LIB")) {
-            result(&mut imported, &systems, &row, line)?;
+            result(&mut imported, &systems, row, line)?;
         }
+        last = line;
+    }
+    if !rows.end_with_an_empty_line() {
+        return Err(Damage::at(Place::Line(last), "the file ends without an empty line; it was cut off"));
     }
     if let [one] = systems.as_slice() {
         imported.host = Some(one.clone());
@@ -123,18 +127,18 @@ fn table(text: &str) -> Result<Imported, Damage> {
 }
 
 /// A row of test with its scale in parentheses, direction, and one value a system.
-fn result(imported: &mut Imported, systems: &[String], row: &StringRecord, line: u64) -> Result<(), Damage> {
+fn result(imported: &mut Results, systems: &[String], row: &StringRecord, line: u64) -> Result<(), Damage> {
     let place = Place::Line(line);
     if row.len() - 2 != systems.len() {
         let what = format!("has {} values for {} systems; the file was cut off", row.len() - 2, systems.len());
         return Err(Damage::at(place, what));
     }
     let (test, scale) = row[0].rsplit_once(" (").unwrap_or((&row[0], ""));
-    let metric = metric(scale.trim_end_matches(')'), &row[1], place)?;
+    let metric = metric(scale.trim_end_matches(')'), &row[1], || place)?;
     for (system, value) in systems.iter().zip(row.iter().skip(2)).filter(|(_, value)| !value.trim().is_empty()) {
         let several = (systems.len() > 1).then_some(system.as_str());
         let name = named(test.trim_end_matches([' ', '-']), "", several);
-        imported.add(&name, metric.clone(), [number::leading(value.trim(), line, test)?]);
+        imported.add(&name, &metric, [number::leading(value.trim(), line, test)?])?;
     }
     Ok(())
 }

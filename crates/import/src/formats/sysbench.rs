@@ -3,7 +3,9 @@
 use crate::format::Format;
 use crate::lines::Lines;
 use crate::number;
-use crate::result::{Column, Damage, Imported, Metric};
+use crate::result::{Column, Damage, Metric};
+use crate::results::Results;
+use crate::text::Text;
 
 pub(super) const FORMAT: Format = Format {
     name: "sysbench",
@@ -31,10 +33,11 @@ const IN_PARENTHESES: [(&str, &str, &str); 3] = [
     ("Total operations:", "operations_per_s", "operations/s"),
 ];
 
-fn read(text: &str, _: &[Column]) -> Result<Imported, Damage> {
-    let lines = Lines(text);
+fn read(text: &mut Text<'_>, _: &[Column]) -> Result<Results, Damage> {
+    let text = text.whole()?;
+    let lines = Lines(&text);
     let (_, version) = lines.after("sysbench ").ok_or_else(|| lines.lacks("sysbench"))?;
-    let mut imported = Imported::of(format!("sysbench {}", version.split_whitespace().next().unwrap_or_default()));
+    let mut imported = Results::of(format!("sysbench {}", version.split_whitespace().next().unwrap_or_default()));
     let options = [
         ("Number of threads:", "threads"),
         ("Prime numbers limit:", "prime_limit"),
@@ -46,24 +49,28 @@ fn read(text: &str, _: &[Column]) -> Result<Imported, Damage> {
         imported.parameter(key, lines.after(word).map(|(_, value)| value));
     }
     for (word, key, unit) in RATES {
-        imported.add_one("", Metric::higher(key, unit), lines.number(word)?);
+        imported.add_one("", &Metric::higher(key, unit), lines.number(word)?)?;
     }
     for (word, key, unit) in IN_PARENTHESES {
         if let Some((line, rest)) = lines.after(word)
             && let Some((_, rate)) = rest.split_once('(')
         {
-            imported.add("", Metric::higher(key, unit), [number::leading(rate, line, word)?]);
+            imported.add("", &Metric::higher(key, unit), [number::leading(rate, line, word)?])?;
         }
     }
     for (line, text) in lines.all().filter(|(_, text)| text.ends_with("MiB/sec)")) {
         let rate = text.rsplit('(').next().unwrap_or_default();
-        imported.add("", Metric::higher("memory_mib_per_s", "MiB/s"), [number::leading(rate, line, "transferred")?]);
+        imported.add(
+            "",
+            &Metric::higher("memory_mib_per_s", "MiB/s"),
+            [number::leading(rate, line, "transferred")?],
+        )?;
     }
     // What is printed last: a file without it was cut off.
     let mean = lines.required("avg:")?;
     let p95 = lines.number("95th percentile:")?;
     lines.after("execution time (avg/stddev):").ok_or_else(|| lines.lacks("execution time (avg/stddev):"))?;
-    imported.add("", Metric::lower("latency_mean_ms", "ms"), [mean]);
-    imported.add_one("", Metric::lower("latency_p95_ms", "ms"), p95);
+    imported.add("", &Metric::lower("latency_mean_ms", "ms"), [mean])?;
+    imported.add_one("", &Metric::lower("latency_p95_ms", "ms"), p95)?;
     Ok(imported)
 }

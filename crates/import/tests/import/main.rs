@@ -9,9 +9,10 @@
 )]
 
 mod damaged;
+mod limits;
 mod whole;
 
-use baremark_import::{Column, ImportError, Imported, read};
+use baremark_import::{Column, ImportError, Imported, Options};
 use std::fs;
 use std::path::Path;
 
@@ -44,6 +45,17 @@ fn fixture(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)).unwrap()
 }
 
+/// Later than all fixtures.
+const NOW: u64 = 1_800_000_000;
+
+fn read(bytes: &[u8], format: Option<&str>, columns: &[Column]) -> Result<Imported, ImportError> {
+    baremark_import::read(&mut &*bytes, &Options { format, columns, now_unix_s: NOW })
+}
+
+fn columns(text: &str) -> Vec<Column> {
+    text.split(',').map(|column| column.parse().unwrap()).collect()
+}
+
 fn of(text: &str) -> Imported {
     read(text.as_bytes(), None, &[]).unwrap_or_else(|why| panic!("{why}"))
 }
@@ -53,8 +65,7 @@ fn why(text: &str) -> String {
 }
 
 fn csv(text: &str, columns: &str) -> Result<Imported, ImportError> {
-    let columns: Vec<Column> = columns.split(',').map(|column| column.parse().unwrap()).collect();
-    read(text.as_bytes(), None, &columns)
+    read(text.as_bytes(), None, &self::columns(columns))
 }
 
 /// The values of a metric of a benchmark.

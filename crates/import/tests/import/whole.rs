@@ -1,7 +1,7 @@
 //! What whole files give.
 
-use crate::{FIXTURES, csv, fixture, of, values};
-use baremark_import::{Better, FORMATS, ImportError, read};
+use crate::{FIXTURES, csv, fixture, of, read, values};
+use baremark_import::{Better, FORMATS, ImportError};
 
 fn close(value: f64, expected: f64) {
     assert!((value / expected - 1.0).abs() < 1e-9, "{value} is not {expected}");
@@ -75,7 +75,8 @@ fn criterion_has_the_time_of_an_iteration() {
     close(values(&sample, "", "time_ns")[1], 2_347_299.0 / 2_414.0);
     close(values(&of(&fixture("criterion-estimates.json")), "", "time_ns")[0], 1_040.116_879_739_978_2);
     close(values(&of(&fixture("criterion-raw.csv")), "sort/stable/100", "time_ns")[1], 2_347_299.0 / 2_414.0);
-    let unit = "{\"reason\":\"benchmark-complete\",\"id\":\"sort\",\"iteration_count\":[1],\"measured_values\":[81.0],\"unit\":\"us\"}\n";
+    let unit = "{\"reason\":\"benchmark-complete\",\"id\":\"sort\",\"iteration_count\":[1],\"measured_values\":[81.0],\"unit\":\"us\"}\n\
+                {\"reason\":\"group-complete\",\"benchmarks\":[\"sort\"]}\n";
     assert_eq!(values(&of(unit), "sort", "time_ns"), [81_000.0]);
 }
 
@@ -97,9 +98,10 @@ fn pgbench_has_its_summary_and_what_a_log_comes_to() {
     close(values(&intervals, "", "latency_mean_ms")[0], 0.5);
     let aggregate = of(&fixture("pgbench-aggregate.log"));
     assert!(values(&aggregate, "", "transactions_per_s")[0] > 1.0 && aggregate.notes[0].contains("last interval"));
-    let before_14 = "transaction type: x\nlatency average: 1.500 ms\ntps = 90.0 (including connections establishing)\n\
-                     tps = 91.5 (excluding connections establishing)\n";
-    close(values(&of(before_14), "", "transactions_per_s")[0], 91.5);
+    let before_14 = "transaction type: x\nlatency average: 1.500 ms\ntps = 90.0 (including connections establishing)\n";
+    let both = format!("{before_14}tps = 91.5 (excluding connections establishing)\n");
+    close(values(&of(&both), "", "transactions_per_s")[0], 91.5);
+    assert!(crate::why(before_14).contains("line 3: '90.0 (including"), "{}", crate::why(before_14));
 }
 
 #[test]

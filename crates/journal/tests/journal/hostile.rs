@@ -2,16 +2,17 @@
 
 use crate::{journal, records};
 use baremark_journal::owner::Owner;
-use baremark_journal::value::Values;
+use baremark_journal::value::{self, Values};
 use baremark_journal::{Journal, JournalError, file::Files};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::json;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self, File};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// A process that has ended.
+/// Whoever wrote a file that no process has locked.
 fn dead() -> Owner {
-    Owner { start: 1, ..Owner::this().unwrap() }
+    Owner::this().unwrap()
 }
 
 fn line(record: &serde_json::Value) -> String {
@@ -20,7 +21,12 @@ fn line(record: &serde_json::Value) -> String {
 }
 
 fn owner_line(owner: &Owner) -> String {
-    line(&json!({ "owner": { "format": 1, "owner": owner } }))
+    line(&json!({ "owner": { "format": 2, "owner": owner } }))
+}
+
+fn file_line(id: u64, path: &Path) -> String {
+    let details = json!({ "path": path });
+    line(&json!({ "make": { "id": id, "change": { "kind": "file", "target": path, "details": details } } }))
 }
 
 fn value_line(id: u64, path: &Path) -> String {
@@ -46,7 +52,12 @@ fn place() -> Place {
 
 impl Place {
     fn record(&self, text: impl AsRef<[u8]>) {
-        fs::write(self.folder.path().join("journal/77-1.journal"), text).unwrap();
+        fs::write(self.path("journal/77-1.journal"), text).unwrap();
+    }
+
+    /// Without a link in it.
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join(name)
     }
 
     fn read(&self) -> [String; 2] {
@@ -101,7 +112,8 @@ fn bytes_of_any_kind_are_an_answer_and_never_a_panic() {
         fs::write(&place.one, "1").unwrap();
         place.record(&bytes);
         let recovery = journal(place.folder.path()).recover().unwrap();
-        let settled = recovery.undone.len() + recovery.damaged.len() + recovery.absent.len() + recovery.held;
+        let refused = recovery.refused.len() + recovery.failed.len() + recovery.damaged.len();
+        let settled = recovery.undone.len() + recovery.absent.len() + recovery.held + refused;
         assert!(settled > 0 || !bytes.ends_with(b"\n"), "round {round}: {recovery:?}");
     }
 }
@@ -113,10 +125,9 @@ fn a_record_is_not_obeyed_outside_of_what_its_kind_may_change() {
     fs::write(elsewhere.path(), "1").unwrap();
     let link = place.folder.path().join("link");
     std::os::unix::fs::symlink(elsewhere.path(), &link).unwrap();
-    let file = json!({ "path": elsewhere.path(), "word": "x" });
-    let file = json!({ "make": { "id": 2, "change": { "kind": "file", "target": "f", "details": file } } });
     let unknown = json!({ "make": { "id": 3, "change": { "kind": "teapot", "target": "t", "details": {} } } });
-    let lines = value_line(0, elsewhere.path()) + &value_line(1, &link) + &line(&file) + &line(&unknown);
+    let lines =
+        value_line(0, elsewhere.path()) + &value_line(1, &link) + &file_line(2, elsewhere.path()) + &line(&unknown);
     place.record(owner_line(&dead()) + &lines);
     let recovery = journal(place.folder.path()).recover().unwrap();
     assert_eq!((recovery.failed.len(), recovery.undone.len()), (4, 0), "{recovery:?}");
@@ -129,12 +140,10 @@ fn a_record_is_not_obeyed_outside_of_what_its_kind_may_change() {
 fn after_a_reboot_values_are_forgotten_and_files_are_removed() {
     let place = place();
     let word = "0123456789-0123456789-0123456789-012";
-    let left = place.folder.path().join(format!("baremark-{word}"));
+    let left = place.path(&format!("baremark-{word}"));
     fs::write(&left, "x").unwrap();
-    let file = json!({ "path": left, "word": word });
-    let file = json!({ "make": { "id": 1, "change": { "kind": "file", "target": "f", "details": file } } });
     let owner = Owner { boot: "the one before".to_owned(), ..Owner::this().unwrap() };
-    place.record(owner_line(&owner) + &value_line(0, &place.one) + &line(&file));
+    place.record(owner_line(&owner) + &value_line(0, &place.one) + &file_line(1, &left));
     let recovery = journal(place.folder.path()).recover().unwrap();
     assert_eq!((recovery.absent.len(), recovery.undone.len()), (1, 1), "{recovery:?}");
     assert_eq!(place.read(), ["1", "1"], "the value of this boot is nobody's change");
@@ -142,10 +151,136 @@ fn after_a_reboot_values_are_forgotten_and_files_are_removed() {
 }
 
 #[test]
-fn a_folder_that_others_can_write_is_refused() {
+fn changes_of_another_machine_that_has_the_same_folder_are_left_to_it() {
+    let place = place();
+    let this = Owner::this().unwrap();
+    let Some(machine) = this.machine.clone() else { return eprintln!("skipped: no /etc/machine-id") };
+    let owner = Owner { boot: "another".to_owned(), machine: Some(format!("not-{machine}")), ..this };
+    place.record(owner_line(&owner) + &value_line(0, &place.one));
+    let recovery = journal(place.folder.path()).recover().unwrap();
+    assert!(recovery.is_quiet() && recovery.held == 1, "{recovery:?}");
+    assert_eq!(records(place.folder.path()), ["77-1.journal"]);
+}
+
+#[test]
+fn records_of_another_format_are_not_obeyed_and_named_and_kept() {
+    let place = place();
+    for format in [1, 3] {
+        let owner = line(&json!({ "owner": { "format": format, "owner": { "what": "this version cannot know" } } }));
+        place.record(owner + &value_line(0, &place.one));
+        let journal = journal(place.folder.path());
+        let recovery = journal.recover().unwrap();
+        let (path, why) = &recovery.refused[0];
+        assert!(path.ends_with("77-1.journal") && why.contains(&format!("its format is {format}")), "{recovery:?}");
+        assert_eq!((place.read(), recovery.undone.len()), (["1".into(), "1".into()], 0));
+        assert_eq!(records(place.folder.path()), ["77-1.journal"]);
+        // It does not keep this version from its work.
+        drop(value::set(&journal, &place.one, "2").unwrap());
+    }
+}
+
+#[test]
+fn pipes_links_and_files_of_others_are_neither_waited_for_nor_changed_nor_obeyed() {
+    let place = place();
+    let whole = owner_line(&dead()) + &value_line(0, &place.one);
+    let target = place.path("target");
+    fs::write(&target, &whole).unwrap();
+    symlink(&target, place.path("journal/1-link.journal")).unwrap();
+    mknodat(CWD, place.path("journal/2-pipe.journal"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    fs::write(place.path("journal/3-open.journal"), &whole).unwrap();
+    fs::set_permissions(place.path("journal/3-open.journal"), fs::Permissions::from_mode(0o666)).unwrap();
+    let mut reasons = vec!["it is a link", "not a regular file", "others may write it (mode 666)"];
+    let others = place.path("journal/4-others.journal");
+    fs::write(&others, &whole).unwrap();
+    match std::os::unix::fs::chown(&others, Some(65_534), None) {
+        Ok(()) => reasons.push("it belongs to user 65534"),
+        // It cannot be given away: it must not be there.
+        Err(_) => fs::remove_file(&others).unwrap(),
+    }
+    let own = journal(place.folder.path());
+    let recovery = own.recover().unwrap();
+    let found: Vec<&str> = recovery.refused.iter().map(|(_, why)| why.as_str()).collect();
+    assert_eq!(found, reasons, "{recovery:?}");
+    assert_eq!((place.read(), recovery.undone.len()), (["1".into(), "1".into()], 0));
+    assert_eq!(fs::read_to_string(&target).unwrap(), whole, "what a link leads to is not changed");
+    drop(value::set(&own, &place.one, "2").unwrap());
+    assert_eq!(records(place.folder.path()).len(), reasons.len(), "kept for a person");
+}
+
+#[test]
+fn a_lock_that_is_no_file_is_refused_at_once_and_what_it_leads_to_is_not_changed() {
+    let place = place();
+    let target = place.path("target");
+    fs::write(&target, "kept").unwrap();
+    let lock = place.path("journal/lock");
+    for pipe in [true, false] {
+        drop(fs::remove_file(&lock));
+        match pipe {
+            true => mknodat(CWD, &lock, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap(),
+            false => symlink(&target, &lock).unwrap(),
+        }
+        let journal = journal(place.folder.path());
+        journal.recover().expect_err("the lock is no file");
+        value::set(&journal, &place.one, "2").expect_err("the lock is no file");
+    }
+    assert_eq!((fs::read_to_string(&target).unwrap().as_str(), place.read()), ("kept", ["1".into(), "1".into()]));
+}
+
+#[test]
+fn a_file_is_removed_only_where_its_record_leads_to_what_a_run_makes() {
+    let place = place();
+    let outside = tempfile::tempdir().unwrap();
+    let kept = outside.path().join("baremark-work-1-0");
+    fs::create_dir(&kept).unwrap();
+    fs::write(kept.join("file"), "x").unwrap();
+    // A folder with a link inside goes, and not what it leads to.
+    let own = place.path("baremark-work-7-0");
+    fs::create_dir(&own).unwrap();
+    symlink(&kept, own.join("link")).unwrap();
+    // A link of that name goes itself.
+    let link = place.path("baremark-work-7-1");
+    symlink(&kept, &link).unwrap();
+    // A link on the way is not followed.
+    symlink(outside.path(), place.path("way")).unwrap();
+    let by_link = place.path("way/baremark-work-1-0");
+    let up = place.path("baremark-work-7-0").join("..").join("baremark-work-7-2");
+    let plain = place.path("one");
+    let lines = [&own, &link, &by_link, &up, &plain];
+    let text: String = lines.iter().enumerate().map(|(id, path)| file_line(id as u64, path)).collect();
+    place.record(owner_line(&dead()) + &text);
+    let recovery = journal(place.folder.path()).recover().unwrap();
+    assert_eq!((recovery.undone.len(), recovery.failed.len()), (2, 3), "{recovery:?}");
+    assert!(!own.exists() && fs::symlink_metadata(&link).is_err());
+    assert!(kept.join("file").exists() && plain.exists());
+}
+
+#[test]
+fn a_folder_that_a_living_process_has_locked_stays_with_its_record() {
+    let place = place();
+    let folder = place.path("baremark-farm-7-0");
+    fs::create_dir(&folder).unwrap();
+    let lock = File::create(folder.join("lock")).unwrap();
+    lock.lock().unwrap();
+    place.record(owner_line(&dead()) + &file_line(0, &folder));
+    let recovery = journal(place.folder.path()).recover().unwrap();
+    assert!(recovery.is_quiet() && recovery.held == 1 && folder.exists(), "{recovery:?}");
+    drop(lock);
+    // As it is before it has its lock.
+    fs::create_dir(place.path("baremark-farm-7-0.new")).unwrap();
+    let recovery = journal(place.folder.path()).recover().unwrap();
+    assert_eq!(recovery.undone, [folder.display().to_string()], "{recovery:?}");
+    assert!(!folder.exists() && !place.path("baremark-farm-7-0.new").exists());
+}
+
+#[test]
+fn a_folder_that_others_can_enter_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    let refused = Journal::open(folder.path(), vec![Box::new(Values::system()), Box::new(Files)]).unwrap_err();
-    assert!(matches!(refused, JournalError::Unsafe { .. }), "{refused}");
-    assert!(refused.to_string().contains("its mode is 777"), "{refused}");
+    let changes = folder.path().join("changes");
+    fs::create_dir(&changes).unwrap();
+    for mode in [0o777, 0o750] {
+        fs::set_permissions(&changes, fs::Permissions::from_mode(mode)).unwrap();
+        let refused = Journal::open(&changes, vec![Box::new(Values::system()), Box::new(Files)]).unwrap_err();
+        assert!(matches!(refused, JournalError::Unsafe { .. }), "{refused}");
+        assert!(refused.to_string().contains(&format!("(mode {mode:04o}); chmod 700 ")), "{refused}");
+    }
 }

@@ -1,9 +1,11 @@
-//! Owners that are killed at random moments, also within the calls by which the kernel is told of a change. Kills at named points are in
-//! tests/journal.
+//! Owners that are killed at random moments, also within the calls that change something, and owners in namespaces of their own. Kills at named
+//! points are in tests/journal.
 #![allow(clippy::unwrap_used, clippy::print_stderr, clippy::allow_attributes, missing_docs, reason = "tests")]
 
 use baremark_journal::value::Values;
-use baremark_journal::{Journal, file, file::Files, value};
+use baremark_journal::{Journal, file, file::Files, group::Groups, value};
+use baremark_sys::confine::{Limits, hold};
+use baremark_sys::registry::{self, Made, Record};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -73,4 +75,90 @@ fn whatever_a_killed_owner_left_the_next_start_undoes() {
         let mut left = fs::read_dir(folder.path().join("journal")).unwrap().flatten();
         assert!(!left.any(|entry| entry.file_name().to_string_lossy().ends_with(".journal")));
     }
+}
+
+const RECOVERER: &str = "BAREMARK_JOURNAL_RECOVERER";
+
+/// Not a test: a process that recovers, in namespaces of its own.
+#[test]
+fn recoverer() {
+    let Some(folder) = std::env::var_os(RECOVERER).map(PathBuf::from) else { return };
+    let recovery = journal(&folder).recover().unwrap();
+    eprintln!("recovered {} held {}", recovery.undone.len(), recovery.held);
+}
+
+/// Process numbers, start times and /proc are others there; the lock of a living owner is the same.
+#[test]
+fn an_owner_is_alive_seen_from_other_time_and_process_namespaces() {
+    let folder = tempfile::tempdir().unwrap();
+    VALUES.iter().for_each(|name| fs::write(folder.path().join(name), "0").unwrap());
+    let path = folder.path().join("a");
+    let owner = journal(folder.path());
+    let held = value::set(&owner, &path, "1").unwrap();
+    for options in [&["--time", "--boottime", "86400"][..], &["--pid", "--mount-proc"]] {
+        let mut command = Command::new("unshare");
+        command.args(options).arg("--fork").arg(std::env::current_exe().unwrap());
+        let ended =
+            command.args(["--exact", "recoverer", "--nocapture"]).env(RECOVERER, folder.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        if !ended.status.success() && said.contains("unshare: ") {
+            eprintln!("skipped: {}", said.trim());
+            continue;
+        }
+        assert!(said.contains("recovered 0 held 1"), "{options:?}: {said}");
+        assert_eq!(value::read(&path).unwrap(), "1", "{options:?}");
+    }
+    drop(held);
+    assert_eq!(value::read(&path).unwrap(), "0");
+}
+
+const GROUP_OWNER: &str = "BAREMARK_JOURNAL_GROUP_OWNER";
+
+fn journal_of_groups(folder: &Path) -> Journal {
+    Journal::open(folder.join("journal"), vec![Box::new(Groups)]).unwrap()
+}
+
+fn recorded(made: Made<'_>) -> std::io::Result<Box<dyn Record>> {
+    journal_of_groups(&PathBuf::from(std::env::var_os(GROUP_OWNER).unwrap())).record(made)
+}
+
+/// Not a test: a process that limits a child's memory, names the group, and waits to be killed.
+#[test]
+fn group_owner() {
+    if std::env::var_os(GROUP_OWNER).is_none() {
+        return;
+    }
+    registry::install(recorded);
+    let mut command = Command::new("sleep");
+    // It has left the process group, and dies with nobody.
+    let held = hold(command.arg("600"), &Limits { memory_bytes: Some(64 << 20), ..Limits::default() }, 0).unwrap();
+    let child = command.spawn().unwrap();
+    eprintln!("made {:?} {}", held.memory, child.id());
+    let _kept = (held, child);
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn the_group_of_a_killed_owner_ends_with_what_runs_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut owner = Command::new(std::env::current_exe().unwrap());
+    owner.args(["--exact", "group_owner", "--nocapture"]).env(GROUP_OWNER, folder.path());
+    let mut owner = owner.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(owner.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let line = lines.find_map(|line| line.strip_prefix("made ").map(str::to_owned)).expect("it starts a child");
+    let (memory, left) = line.split_once(' ').unwrap();
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    let lives = || fs::read_to_string(format!("/proc/{left}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
+    assert!(lives(), "nobody ends it with its owner");
+    let recovery = journal_of_groups(folder.path()).recover().unwrap();
+    if memory != "ControlGroup" {
+        Command::new("kill").args(["-9", left]).status().unwrap();
+        return eprintln!("skipped: no control group can be made here");
+    }
+    let [undone] = recovery.undone.as_slice() else { panic!("{recovery:?}") };
+    let group = Path::new(undone.strip_prefix("control group ").unwrap());
+    assert!(!group.exists() && !lives(), "{undone}");
 }

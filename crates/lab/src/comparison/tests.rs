@@ -326,7 +326,8 @@ fn a_history_shows_from_which_run_on_it_is_different() {
         documents.push(document);
     }
     documents.reverse();
-    let found = crate::history::series(&documents);
+    let recorded: Vec<_> = documents.iter().map(crate::history::Recorded::of).collect();
+    let found = crate::history::series(&recorded);
     assert_eq!(found.iter().map(|series| series.runs).collect::<Vec<_>>(), [14, 14, 14]);
     for series in &found[..2] {
         let changes = series.changes.as_ref().expect("enough runs");
@@ -334,6 +335,6 @@ fn a_history_shows_from_which_run_on_it_is_different() {
         assert!((changes[0].ratio - 0.95).abs() < 0.01, "{series:?}");
     }
     assert_eq!(found[2].changes, Some(Vec::new()), "the ratio did not change");
-    let few = crate::history::series(&documents[..7]);
+    let few = crate::history::series(&recorded[..7]);
     assert!(few.iter().all(|series| series.changes.is_none()), "{few:?}");
 }

@@ -1,6 +1,6 @@
 //! How a run continues, ends, and is judged.
 
-use crate::played::{Answer, Memory, Played, conduct, plan, run, with_control};
+use crate::played::{Answer, Memory, OVERWRITABLE, Played, conduct, plan, run, with_control};
 use baremark_lab::analysis::document;
 use baremark_lab::conduct::Ending;
 use baremark_lab::gates;
@@ -14,8 +14,9 @@ use baremark_model::plan::{Cell, Pair};
 use baremark_model::units::Share;
 use baremark_model::wire::{DiscardedQuad, Disturbance, PhaseDisturbance};
 use baremark_stats::Rng;
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 pub static WORKLOAD: Descriptor = Descriptor {
     kind: "random-access",
@@ -174,6 +175,43 @@ fn a_run_ends_early_when_a_place_never_works_and_nothing_is_left_to_compare() {
     assert!(why.contains("its loader does not exist"), "{why}");
     let native = memory.trials.iter().filter(|trial| trial.status == TrialStatus::Ok).count();
     assert!(memory.trials.len() - native == 3 && native <= 3, "{native} of {}", memory.trials.len());
+}
+
+#[test]
+fn the_consent_to_overwrite_devices_travels_with_the_order_of_every_trial_to_every_place() {
+    let (plan, mut memory) = (plan("container"), Memory::default());
+    let seen: Arc<Mutex<Vec<Vec<PathBuf>>>> = Arc::default();
+    let place = || {
+        let seen = Arc::clone(&seen);
+        Played::new(move |spec| {
+            seen.lock().unwrap().push(spec.overwritable.clone());
+            Answer::Values(vec![1.0 + 1e-4 * (spec.seed % 7) as f64])
+        })
+    };
+    conduct(&plan, vec![("native", place()), ("container", place())], &mut memory, &NEVER).0.unwrap();
+    let seen = seen.lock().unwrap();
+    assert!(
+        seen.len() == memory.trials.len() && seen.iter().all(|own| *own == [PathBuf::from(OVERWRITABLE)]),
+        "{seen:?}"
+    );
+    // It is stored with what was run.
+    assert!(memory.trials.iter().all(|trial| trial.spec.overwritable == [PathBuf::from(OVERWRITABLE)]));
+}
+
+/// As in a plan that an earlier version stored.
+#[test]
+fn a_feature_of_this_host_is_never_set_for_a_trial_on_another_machine() {
+    let (mut plan, mut memory) = (plan("container"), Memory::default());
+    plan.arms[1].environment = "ssh".to_owned();
+    plan.arms[1].treatment.insert("environment".to_owned(), "ssh".to_owned());
+    plan.arms[1].treatment.insert("host.swappiness".to_owned(), "10".to_owned());
+    let constant = || Played::new(|_| Answer::Values(vec![1.0]));
+    let (ending, _) = conduct(&plan, vec![("native", constant()), ("ssh", constant())], &mut memory, &NEVER);
+    let Ok(Ending::NothingToCompare(why)) = ending else { panic!("{ending:?}") };
+    assert!(why.contains("host.swappiness is set on this machine, and 'ssh' runs on another"), "{why}");
+    let counted = |trial: &&baremark_lab::tally::Finished| trial.counted().is_some();
+    let is_native = |trial: &baremark_lab::tally::Finished| plan.environment_of(plan.cells[trial.cell]) == "native";
+    assert!(memory.trials.iter().filter(counted).all(is_native), "those of this machine alone");
 }
 
 #[test]

@@ -427,6 +427,9 @@ impl Journal for Memory {
     }
 }
 
+/// The block device that runs of these tests may overwrite.
+pub const OVERWRITABLE: &str = "/dev/sdb";
+
 /// Conducts `plan` with what `memory` has so far; the agents of every environment follow `played`'s script.
 pub fn conduct(
     plan: &Plan,
@@ -445,6 +448,7 @@ pub fn conduct(
         environments: &environments,
         interrupt,
         progress: &progress,
+        overwritable: &[OVERWRITABLE.into()],
         host: &mut |_| Ok(()),
         journal: memory,
         watch: &mut |event| events.push(event.clone()),

@@ -12,7 +12,6 @@ use crate::json::{JsonPath, is_json};
 use crate::load::{Pool, Protocol};
 use crate::scenario::{Request, Since};
 use crate::transport::{More, Received, Transport};
-use baremark_sys::clock::unix_time_ns;
 use std::os::fd::AsFd;
 
 /// Reads in a row on a connection that brings a little each time.
@@ -495,7 +494,7 @@ impl Worker<'_> {
             let passed = match delay.since {
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
                 Since::Clock(unit_ns) => {
-                    value.parse::<f64>().ok().map(|then| unix_time_ns().saturating_sub((then * unit_ns) as u64))
+                    value.parse::<f64>().ok().map(|then| self.system_clock.since((then * unit_ns) as u64))
                 }
                 Since::Told => self.engine.propagation.hear(&value, self.clock.now, operation),
             };

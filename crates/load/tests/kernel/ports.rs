@@ -39,7 +39,9 @@ fn ports_run_out_where_there_are_few() {
         assert!(output.status.success(), "{told}");
         return;
     }
-    let few = std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "40000 40010");
+    // A port that waits is not used again early.
+    let few = std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "40000 40010")
+        .and_then(|()| std::fs::write("/proc/sys/net/ipv4/tcp_tw_reuse", "0"));
     let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
     if few.is_err() || !up.is_ok_and(|status| status.success()) {
         println!("skipped: the network of its own cannot be set up");
@@ -54,6 +56,8 @@ fn ports_run_out_where_there_are_few() {
     assert!(why.contains("--source"), "{why}");
     let closing = serve(|_, stream| {
         answer(stream, 200, "Connection: close\r\n", "");
+        // Whoever closes first keeps the port.
+        drop(std::io::copy(stream, &mut std::io::sink()));
         Then::Close
     });
     let document = run(Load { stop: Stop::Count(100), ..load(closing.address, Drive::Closed, 0) });

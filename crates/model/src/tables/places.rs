@@ -13,54 +13,139 @@ pub struct Place {
     pub help: &'static str,
     /// Whether its arms run in an agent on this machine itself, so that two of them can be interleaved in one process.
     pub on_this_machine: bool,
+    /// Whether it runs on this machine's kernel.
+    pub host_kernel: bool,
+    /// Whether it runs on this machine's processors.
+    pub host_cpus: bool,
+    /// Whether it is a virtual machine, whose exits cost time.
+    pub exits: bool,
+    /// Whether its programs find this machine's files at the same paths.
+    pub host_files: bool,
+    /// Whether several can run at once, among which ranks and memory are divided behind one gate.
+    pub divisible: bool,
+    /// Whether it can be the other end of a workload that talks to another site.
+    pub peer: bool,
     /// What can be set.
     pub settings: &'static [Knob],
 }
 
+/// A place that shares nothing with this machine.
+const ELSEWHERE: Place = Place {
+    name: "",
+    help: "",
+    on_this_machine: false,
+    host_kernel: false,
+    host_cpus: false,
+    exits: false,
+    host_files: false,
+    divisible: false,
+    peer: false,
+    settings: &[],
+};
+
+/// A place whose agent is this machine's own.
+const HERE: Place = Place { on_this_machine: true, host_kernel: true, host_cpus: true, host_files: true, ..ELSEWHERE };
+
 /// All places.
 pub const PLACES: &[Place] = &[
-    Place { name: "native", help: "this machine itself", on_this_machine: true, settings: &[] },
+    Place { name: "native", help: "this machine itself", peer: true, ..HERE },
     Place {
         name: "microvm",
         help: "this machine, inside a virtual machine that shares the agent's memory: the CPU and MMU part alone. Runs kernels, and \
                any 64-bit x86 program with the host's kernel behind it: good for what paging, page sizes and exits cost your \
                own code within a minute; device and kernel work runs natively, so it is a lower bound for a virtual machine. With exitless = \"on\" a \
                polling thread answers the system calls of a program without exits, which takes a CPU of its own",
-        on_this_machine: true,
-        settings: &[],
+        exits: true,
+        divisible: true,
+        ..HERE
     },
-    Place { name: "null", help: "no-op: measures the harness overhead", on_this_machine: true, settings: &[] },
+    Place { name: "null", help: "no-op: measures the harness overhead", ..HERE },
+    Place {
+        name: "sandbox",
+        help: "this machine's programs in namespaces and under a seccomp filter, as a container engine's default; made by baremark itself, without \
+               an engine, an image or root. What the kernel refuses is left out and recorded",
+        host_kernel: true,
+        host_cpus: true,
+        host_files: true,
+        divisible: true,
+        peer: true,
+        settings: SANDBOX,
+        ..ELSEWHERE
+    },
     Place {
         name: "container",
         help: "a container (podman) made of this program alone",
-        on_this_machine: false,
+        host_kernel: true,
+        host_cpus: true,
+        divisible: true,
+        peer: true,
         settings: CONTAINER,
+        ..ELSEWHERE
     },
     Place {
         name: "qemu",
         help: "a Linux guest with this program as its first process",
-        on_this_machine: false,
+        host_cpus: true,
+        exits: true,
+        divisible: true,
+        peer: true,
         settings: QEMU,
+        ..ELSEWHERE
     },
-    Place { name: "ssh", help: "another machine, reached by ssh", on_this_machine: false, settings: SSH },
-    Place {
-        name: "slurm",
-        help: "a job of a Slurm cluster, by srun or sbatch",
-        on_this_machine: false,
-        settings: SLURM,
-    },
-    Place { name: "mpi", help: "a process that Open MPI has launched", on_this_machine: false, settings: MPI },
-    Place {
-        name: "kubernetes",
-        help: "a pod of a Kubernetes cluster, by kubectl",
-        on_this_machine: false,
-        settings: KUBERNETES,
-    },
+    Place { name: "ssh", help: "another machine, reached by ssh", peer: true, settings: SSH, ..ELSEWHERE },
+    Place { name: "slurm", help: "a job of a Slurm cluster, by srun or sbatch", settings: SLURM, ..ELSEWHERE },
+    Place { name: "mpi", help: "a process that Open MPI has launched", settings: MPI, ..ELSEWHERE },
+    Place { name: "kubernetes", help: "a pod of a Kubernetes cluster, by kubectl", settings: KUBERNETES, ..ELSEWHERE },
 ];
+
+/// Whether the host of an environment of this kind is this machine, so that features of this host (`host.KEY`) are features below its work.
+/// Processes of MPI are here where nothing names hosts.
+#[must_use]
+pub fn is_hosted_here(kind: &str, settings: Option<&BTreeMap<String, Value>>) -> bool {
+    let names_hosts = |key: &str| settings.is_some_and(|settings| settings.contains_key(key));
+    place(kind).is_some_and(|place| place.host_cpus)
+        || (kind == "mpi" && !names_hosts("hostfile") && !names_hosts("arguments"))
+}
 
 /// The names of [`PLACES`].
 pub const ENVIRONMENTS: &[&str] =
-    &["native", "microvm", "null", "container", "qemu", "ssh", "slurm", "mpi", "kubernetes"];
+    &["native", "microvm", "null", "sandbox", "container", "qemu", "ssh", "slurm", "mpi", "kubernetes"];
+
+const SANDBOX: &[Knob] = &[
+    Knob {
+        key: "layers",
+        kind: Kind::Words,
+        default: Default::Derived("all that this machine permits"),
+        help: "what separates the sandbox from this machine: control-group, user, mount, ipc, uts, network, pid (namespaces), capabilities, \
+               seccomp; without network it has this machine's network",
+    },
+    Knob {
+        key: "write",
+        kind: Kind::Words,
+        default: Default::Derived("the working folder"),
+        help: "folders of this machine that programs in the sandbox may write to; all others are read-only, /tmp and /dev/shm are its own",
+    },
+    Knob {
+        key: "read",
+        kind: Kind::Words,
+        default: Default::Derived("none"),
+        help: "files and folders in /tmp or /dev/shm that the sandbox sees, read-only",
+    },
+    Knob {
+        key: "memory",
+        kind: Kind::Size { min: 16 << 20, max: 1 << 46 },
+        default: Default::Derived("no limit"),
+        help: "the most memory that the sandbox may use; needs a control group",
+    },
+    Knob {
+        key: "cpus",
+        kind: Kind::Words,
+        default: Default::Derived("all"),
+        help: "the numbers of the CPUs that the sandbox may use",
+    },
+    INSTEAD_OF,
+    FRESH,
+];
 
 const CONTAINER: &[Knob] = &[
     Knob {
@@ -130,6 +215,7 @@ const CONTAINER: &[Knob] = &[
         default: Default::Derived("all"),
         help: "the numbers of the CPUs that the container may use",
     },
+    INSTEAD_OF,
     FRESH,
 ];
 
@@ -318,6 +404,7 @@ const QEMU: &[Knob] = &[
         default: Default::Typed("180 s"),
         help: "how long a guest may take to boot until its agent connects, also an emulated one on a busy machine; accel = auto gives KVM's test boot a few seconds of it",
     },
+    INSTEAD_OF,
     FRESH,
 ];
 
@@ -346,6 +433,7 @@ const SSH: &[Knob] = &[
         default: Default::Derived("from ssh's configuration"),
         help: "the private key",
     },
+    INSTEAD_OF,
     FRESH,
 ];
 
@@ -411,6 +499,7 @@ const SLURM: &[Knob] = &[
         default: Default::Derived("none"),
         help: "further arguments of srun or sbatch, passed on unchanged",
     },
+    INSTEAD_OF,
     FRESH,
 ];
 
@@ -437,6 +526,7 @@ const MPI: &[Knob] = &[
         default: Default::Derived("none"),
         help: "further arguments of mpirun, passed on unchanged",
     },
+    INSTEAD_OF,
     FRESH,
 ];
 
@@ -495,13 +585,14 @@ const KUBERNETES: &[Knob] = &[
         default: Default::Typed("2 min"),
         help: "how long a pod may take until it is ready: scheduling, pulling the image, starting",
     },
+    INSTEAD_OF,
     FRESH,
 ];
 
 /// The key by which `[environments.NAME]` of a name of one's own says which place it is.
 pub const LIKE: Knob = Knob {
     key: "like",
-    kind: Kind::Choice(&["container", "qemu", "ssh", "slurm", "mpi", "kubernetes"]),
+    kind: Kind::Choice(&["sandbox", "container", "qemu", "ssh", "slurm", "mpi", "kubernetes"]),
     default: Default::Required,
     help: "the environment that it extends; its settings apply here too, unless they are set otherwise",
 };
@@ -520,6 +611,20 @@ pub fn like(settings: &BTreeMap<String, Value>) -> Option<&str> {
 pub fn kind_of<'n>(name: &'n str, settings: &'n BTreeMap<String, BTreeMap<String, Value>>) -> &'n str {
     settings.get(name).and_then(like).unwrap_or(name)
 }
+
+/// The names of the places that are so.
+#[must_use]
+pub fn names(so: fn(&Place) -> bool) -> Vec<&'static str> {
+    PLACES.iter().filter(|place| so(place)).map(|place| place.name).collect()
+}
+
+/// The key of `[environments.NAME]` that names the environment without which alone this one is used.
+pub const INSTEAD_OF: Knob = Knob {
+    key: "instead_of",
+    kind: Kind::Text,
+    default: Default::Derived("none"),
+    help: "another environment of the study: this one is used only where that one cannot run, such as where there is no KVM",
+};
 
 /// The place of that name.
 #[must_use]

@@ -29,6 +29,7 @@ fn machine() -> Limits {
         memory_available: Bytes(8 << 30),
         absent: BTreeMap::new(),
         emulated: BTreeSet::new(),
+        found: BTreeMap::new(),
     }
 }
 
@@ -223,6 +224,38 @@ fn what_the_machine_lacks_stays_in_the_plan_with_its_reason() {
 
     let plan = outcome(&study(SKETCH, "{ environment = \"microvm\" }"), &without("microvm"), Mode::default());
     assert!(plan.expect("the denominator is what lacks").pairs.is_empty());
+}
+
+#[test]
+fn features_of_this_host_are_refused_for_work_on_other_machines() {
+    let settings = "[environments.ssh]\nhost = \"machine\"\n[environments.slurm]\npartition = \"p\"\n\
+                    [environments.kubernetes]\nimage = \"busybox\"\n[environments.hosts]\nlike = \"mpi\"\nhostfile = \"/hosts\"\n\
+                    [environments.far]\nlike = \"ssh\"\nhost = \"other\"\n";
+    let of = |environments: &str, factor: &str| {
+        let text = study(&format!("environment = {environments}\npage = \"4k\"\n{factor}"), "");
+        outcome(&format!("{text}\n{settings}"), &machine(), Mode::default())
+    };
+    let hosted_here = ["native", "microvm", "null", "container", "qemu", "mpi"];
+    let elsewhere = ["ssh", "slurm", "kubernetes", "hosts", "far"];
+    let listed =
+        |names: &[&str]| format!("[{}]", names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", "));
+    let feature = "\"host.swappiness\" = [10, 60]";
+    let plan = of(&listed(&[&hosted_here[..], &elsewhere[..]].concat()), feature).expect("a plan");
+    // No arm has both: nothing is set here that is reported of another machine.
+    let with: BTreeSet<&str> = plan.arms.iter().map(|arm| arm.environment.as_str()).collect();
+    assert_eq!(with, BTreeSet::from(hosted_here));
+    assert_eq!(plan.absent.len(), 2 * elsewhere.len(), "{:?}", plan.absent);
+    for absent in &plan.absent {
+        let environment = &absent.treatment["environment"];
+        let expected = format!(
+            "host.swappiness is set on this machine, and '{environment}' runs on another; run the study on that machine"
+        );
+        assert!(elsewhere.contains(&environment.as_str()) && absent.reason.starts_with(&expected), "{absent:?}");
+    }
+    // Alone there is nothing to run, and a study without such a factor is as it was.
+    let why = of("\"ssh\"", feature).expect_err("nothing can run");
+    assert!(why.contains("nothing in this study can run here") && why.contains("'ssh' runs on another"), "{why}");
+    assert!(of(&listed(&elsewhere), "").expect("a plan").absent.is_empty());
 }
 
 #[test]

@@ -77,6 +77,7 @@ fn spec() -> TrialSpec {
         cpus: vec![0, 2],
         seed: u64::MAX,
         observe: None,
+        overwritable: vec!["/dev/sdb".into()],
     }
 }
 

@@ -79,7 +79,8 @@ pub(crate) fn run_job(job: &dyn Job, arm: &ResolvedArm) -> Result<JobRun, JobErr
     let cpus = baremark_sys::affinity::allowed_cpus().unwrap();
     let phase = Duration::from_millis(400);
     let interrupt = Arc::default();
-    let around = Surroundings { keeper: Path::new(KEEPER), cpus: &cpus[..1], seed: 7, phase, interrupt: &interrupt };
+    let (keeper, cpus) = (Path::new(KEEPER), &cpus[..1]);
+    let around = Surroundings { keeper, cpus, seed: 7, phase, overwritable: &[], interrupt: &interrupt };
     job.prepare(arm, around)?.run()
 }
 

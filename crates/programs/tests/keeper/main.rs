@@ -98,8 +98,8 @@ fn runs_that_warm_up_come_before_those_that_count() {
     let arm = arm(&[("command", Value::Program(Box::new(program)))]);
     let cpus = baremark_sys::affinity::allowed_cpus().unwrap();
     let interrupt = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let around =
-        Surroundings { keeper: Path::new(KEEPER), cpus: &cpus, seed: 7, phase: Duration::ZERO, interrupt: &interrupt };
+    let (keeper, phase) = (Path::new(KEEPER), Duration::ZERO);
+    let around = Surroundings { keeper, cpus: &cpus, seed: 7, phase, overwritable: &[], interrupt: &interrupt };
     let mut ready = Command.prepare(&arm, around).unwrap();
     ready.warm_up().unwrap();
     assert_eq!(value(&ready.run().unwrap(), "rate"), 3.0);

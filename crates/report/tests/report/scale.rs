@@ -2,7 +2,7 @@
 
 use baremark_model::scale::{FORMAT, ScaleDocument, ScaleRow};
 use baremark_report::Style;
-use baremark_report::scale::{is_off, render};
+use baremark_report::scale::{Outcome, outcome, render};
 
 fn row(label: &str, asked: f64, found: Option<[f64; 3]>) -> ScaleRow {
     let covers = found.map(|[_, lo, hi]| (lo..=hi).contains(&asked));
@@ -43,7 +43,7 @@ fn a_true_scale() {
         row("e0d3", 0.05, Some([0.0441, 0.0391, 0.0491])),
     ];
     let document = document(rows, 0.142);
-    assert!(!is_off(&document));
+    assert_eq!(outcome(&document), Outcome::Calibrated);
     insta::assert_snapshot!(render(&document, &Style::default()));
 }
 
@@ -51,9 +51,10 @@ fn a_true_scale() {
 fn a_scale_that_is_off_says_so_first() {
     let rows = (0..8).map(|arm| row(&format!("000{arm}"), 0.05, Some([0.02, 0.01, 0.03]))).collect();
     let off = document(rows, 0.000_04);
-    assert!(is_off(&off));
+    assert_eq!(outcome(&off), Outcome::Off);
     let text = render(&off, &Style::default());
     assert!(text.contains("0 of 8 intervals of 95 % cover") && text.contains("this one is off"), "{text}");
     let none = document(vec![row("aaaa", 0.01, None)], 1.0);
-    assert!(!is_off(&none) && render(&none, &Style::default()).contains("no arm has an interval"));
+    assert_eq!(outcome(&none), Outcome::Undecided);
+    assert!(render(&none, &Style::default()).contains("no arm has an interval"));
 }

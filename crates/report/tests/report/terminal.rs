@@ -1,7 +1,9 @@
 //! The report as a terminal and a pipe show it.
 
 use crate::documents;
-use baremark_model::document::{EstimateRow, ExplanationRow, FASTER_THAN_NATIVE, FlagRow, MemberEstimate};
+use baremark_model::document::{
+    EstimateRow, ExplanationRow, FASTER_THAN_NATIVE, FlagRow, MemberEstimate, UsedEnvironment,
+};
 use baremark_model::observation::ObservedRow;
 use baremark_model::units::UnixTime;
 use baremark_report::history::{self, ChangeRow, HistoryRow, SeriesRow};
@@ -197,6 +199,47 @@ first_screen! {
     answer_absent: documents::absent(), 80;
 }
 
+/// Where no virtual machine could be measured the first screen has what a model predicts, labelled as such, and how to measure.
+#[test]
+fn the_first_screen_predicts_what_could_not_be_measured() {
+    let document = documents::filled();
+    let text = summary::render(&document, &STYLE);
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let model = "Model Predicted for microvm / native, not measured (nested paging, page walks alone; 95 % interval of the model): \
+                 4k pages 0.846 (0.778 to 0.885); 2m pages 0.974 (0.953 to 0.995).";
+    assert!(flat.contains(model), "{text}");
+    assert!(flat.contains("Measure microvm: /dev/kvm cannot be opened"), "{text}");
+    assert!(text.lines().count() <= 25, "{text}");
+    let measured = summary::render(&documents::predicted(), &STYLE);
+    assert!(!measured.contains("Predicted for"), "a measured machine needs no prediction: {measured}");
+}
+
+#[test]
+fn the_first_screen_names_what_isolates_a_sandbox_and_what_it_lacks() {
+    let mut document = documents::absent();
+    let settings = [("layers", "mount pid seccomp"), ("lacks", "user (No space left on device)")];
+    document.run.environments = vec![UsedEnvironment {
+        name: "sandbox".to_owned(),
+        place: "sandbox".to_owned(),
+        settings: settings.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+    }];
+    let text = summary::render(&document, &Style { width: 200, ..STYLE });
+    let note =
+        "sandbox: namespaces and filters on this machine's kernel, not a VM; lacks user (No space left on device).";
+    assert!(text.contains(note), "{text}");
+}
+
+#[test]
+fn a_container_is_named_as_the_machine() {
+    let mut document = documents::typical();
+    let virtualization = &mut document.run.machine.virtualization;
+    virtualization.container_hints.push("/run/.containerenv exists".to_owned());
+    assert!(!summary::render(&document, &STYLE).contains("container"), "a file alone makes no container");
+    document.run.machine.virtualization.own_processes = Some(true);
+    let text = summary::render(&document, &Style { width: 200, ..STYLE });
+    assert!(text.contains("(a container in a virtual machine)"), "{text}");
+}
+
 /// The cause that the first screen names, of ratios with 4k and with 2m pages and more explanations of the former.
 fn cause<'w>(ratios: [[f64; 3]; 2], explained: impl IntoIterator<Item = (&'w str, f64, &'w str)>) -> String {
     let mut document = documents::typical();
@@ -369,4 +412,15 @@ fn labels_that_are_too_long_become_levels_under_the_names_of_their_factors() {
             && lines[at + 2].starts_with("  random-read-of-8192-bytes  ")
     );
     assert!(lines.iter().all(|line| columns(line) <= 80), "{text}");
+}
+
+/// A container has no exits: its control bounds none.
+#[test]
+fn the_cost_of_vm_exits_is_bounded_for_virtual_machines_alone() {
+    let flat = |document| summary::render(document, &STYLE).split_whitespace().collect::<Vec<_>>().join(" ");
+    let (document, bound) = (documents::several(), "VM exits cost at most");
+    assert!(flat(&document).contains(bound), "{}", flat(&document));
+    let json = serde_json::to_string(&document).expect("a document").replace("\"microvm\"", "\"container\"");
+    let of_a_container = flat(&serde_json::from_str(&json).expect("the same"));
+    assert!(of_a_container.contains("container / native") && !of_a_container.contains(bound), "{of_a_container}");
 }

@@ -4,5 +4,6 @@
 mod bench;
 mod carried;
 mod conformance;
+mod other_users;
 #[path = "../services/shipped.rs"]
 mod shipped;

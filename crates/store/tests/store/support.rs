@@ -95,6 +95,7 @@ pub fn spec(seed: u64) -> TrialSpec {
         cpus: vec![0, 1],
         seed,
         observe: None,
+        overwritable: Vec::new(),
     }
 }
 

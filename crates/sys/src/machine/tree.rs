@@ -25,6 +25,11 @@ impl Tree {
         (!text.is_empty()).then_some(text)
     }
 
+    /// Where a symbolic link leads.
+    pub fn link(&self, path: &str) -> Option<String> {
+        Some(fs::read_link(self.root.join(path)).ok()?.to_string_lossy().into_owned())
+    }
+
     pub fn number(&self, path: &str) -> Option<u64> {
         self.text(path)?.parse().ok()
     }
@@ -59,15 +64,10 @@ impl Tree {
     }
 }
 
-/// A machine as recorded: lines `== path` each followed by the file's text.
+/// The files of a recorded machine, in a new folder.
 #[cfg(test)]
 pub(crate) fn unpacked(recorded: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a directory");
-    for file in recorded.split("== ").skip(1) {
-        let (path, text) = file.split_once('\n').expect("a path and a text");
-        let path = dir.path().join(path);
-        std::fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
-        std::fs::write(path, text).expect("a file");
-    }
+    super::unpack(recorded.trim_start(), dir.path()).expect("a recorded machine");
     dir
 }

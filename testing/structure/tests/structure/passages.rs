@@ -12,7 +12,7 @@ use std::path::Path;
 const MOST: usize = 20;
 
 /// A line of code with its number in the file, from 1.
-type Line = (usize, String);
+pub(crate) type Line = (usize, String);
 
 /// How a line that begins an item goes on: to the end of a block, or to a semicolon.
 #[derive(Clone, Copy, PartialEq)]
@@ -23,7 +23,7 @@ enum Skip {
 }
 
 /// The lines of a formatted source that count.
-fn code(source: &str) -> Vec<Line> {
+pub(crate) fn code(source: &str) -> Vec<Line> {
     let mut kept = Vec::new();
     let mut skip: Option<Skip> = None;
     for (index, raw) in source.lines().enumerate() {

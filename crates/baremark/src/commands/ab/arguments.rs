@@ -23,7 +23,7 @@ pub struct Arguments {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Commands and programs")]
 pub struct Options {
-    /// Environments to run in: native, microvm, container[:IMAGE], qemu[:KERNEL], ssh:HOST[:PORT], kubernetes[:CONTEXT/NAMESPACE]
+    /// Environments to run in: native, microvm, sandbox, container[:IMAGE], qemu[:KERNEL], ssh:HOST[:PORT], kubernetes[:CONTEXT/NAMESPACE]
     #[arg(long = "in", value_name = "ENVIRONMENTS", value_delimiter = ',')]
     pub(super) places: Vec<String>,
     /// Image of the pods of kubernetes, which must have a shell [default: docker.io/library/busybox:stable]

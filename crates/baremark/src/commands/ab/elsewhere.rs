@@ -2,13 +2,14 @@
 
 use crate::source::toml;
 use baremark_model::problem::nearest;
+use baremark_model::tables;
 use baremark_programs::executable;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// What can be typed.
 const FORMS: &str =
-    "native, microvm, container[:IMAGE], qemu[:KERNEL], ssh:HOST[:PORT] or kubernetes[:CONTEXT/NAMESPACE]";
+    "native, microvm, sandbox, container[:IMAGE], qemu[:KERNEL], ssh:HOST[:PORT] or kubernetes[:CONTEXT/NAMESPACE]";
 /// The image of pods where none is given: it has the shell and the programs that a pod needs, and nothing else.
 const POD_IMAGE: &str = "docker.io/library/busybox:stable";
 
@@ -33,7 +34,7 @@ pub fn places(typed: &[String], image: Option<&str>) -> Result<Vec<Place>, Strin
         }
         seen.push(text);
         let (word, target) = text.split_once(':').map_or((text.as_str(), None), |(word, target)| (word, Some(target)));
-        let kinds = ["native", "microvm", "container", "qemu", "ssh", KUBERNETES];
+        let kinds = ["native", "microvm", "sandbox", "container", "qemu", "ssh", KUBERNETES];
         let kind = kinds.into_iter().find(|kind| *kind == word).ok_or_else(|| match nearest(word, &kinds) {
             near if near.starts_with("did you mean") => format!("--in {text}: unknown; {near}"),
             _ => format!("--in {text}: unknown; write {FORMS}"),
@@ -43,7 +44,9 @@ pub fn places(typed: &[String], image: Option<&str>) -> Result<Vec<Place>, Strin
             (KUBERNETES, Some(target)) => {
                 context_and_namespace(target).map_err(|why| format!("--in {text}: {why}"))?;
             }
-            ("native" | "microvm", Some(_)) => return Err(format!("--in {text}: {kind} takes nothing after a colon")),
+            ("native" | "microvm" | "sandbox", Some(_)) => {
+                return Err(format!("--in {text}: {kind} takes nothing after a colon"));
+            }
             _ => {}
         }
         let alike = places.iter().filter(|place| place.kind == kind).count();
@@ -75,7 +78,12 @@ fn context_and_namespace(target: &str) -> Result<(&str, &str), String> {
 impl Place {
     /// Whether programs that run there see other files than this machine's.
     pub fn is_another_machine(&self) -> bool {
-        !matches!(self.kind, "native" | "microvm")
+        !tables::place(self.kind).is_some_and(|place| place.host_files)
+    }
+
+    /// Whether it has this machine's files, and folders of its own in the place of some.
+    pub fn hides_files(&self) -> bool {
+        tables::place(self.kind).is_some_and(|place| place.host_files && !place.on_this_machine)
     }
 
     /// What `[environments.NAME]` says of it: keys and values as TOML.

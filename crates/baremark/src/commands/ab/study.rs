@@ -6,17 +6,22 @@ use super::words::{quote, split};
 use crate::exit::Refusal;
 use crate::source::toml;
 use baremark_model::command::{self, Finder};
+use baremark_model::tables;
 use baremark_model::units::Share;
+use baremark_sys::sandbox;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::Path;
 
 /// Names of commands that have none.
 const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 /// Metrics that get a ratio in addition to the headline's.
 const ALSO: [&str; 6] = ["wall_s", "cpu_s", "user_s", "system_s", "context_switches", "page_faults"];
 
-/// Where a program runs when nothing is said.
-const USUAL_PLACES: [&str; 2] = ["native", "microvm"];
+/// Where a program runs when nothing is said: natively, in the microVM, and where that cannot run in a sandbox.
+const USUAL_PLACES: [&str; 3] = ["native", "microvm", INSTEAD[0]];
+/// An environment, and the one without which alone it is used.
+const INSTEAD: [&str; 2] = ["sandbox", "microvm"];
 
 /// A study and its remarks.
 pub struct Study {
@@ -43,6 +48,8 @@ struct Request<'a> {
     commands: Vec<Command>,
     parameters: BTreeMap<String, Vec<String>>,
     places: Vec<Place>,
+    /// Whether the places are the usual ones, of which one is used instead of another.
+    usual: bool,
     options: &'a Options,
     folder: &'a str,
 }
@@ -58,7 +65,7 @@ fn commands_in(arguments: &Arguments, folder: &str, typed: Vec<String>) -> Resul
     let parameters = parameters(&options.parameter)?;
     let commands = commands(arguments, &parameters)?;
     let places = elsewhere::places(&options.places, options.image.as_deref())?;
-    written(Request { name: "ab", commands, parameters, places, options, folder }, typed)
+    written(Request { name: "ab", commands, parameters, places, usual: false, options, folder }, typed)
 }
 
 /// The study of one program in several places.
@@ -75,9 +82,10 @@ fn program_in(options: &Options, program: &[String], folder: &str, typed: Vec<St
     let argv = words.iter().map(|word| command::escape(word, &keys)).collect();
     let commands = vec![Command { name: String::new(), text, argv }];
     let usual = USUAL_PLACES.map(str::to_owned);
-    let places = if options.places.is_empty() { &usual[..] } else { &options.places };
+    let is_usual = options.places.is_empty();
+    let places = if is_usual { &usual[..] } else { &options.places };
     let places = elsewhere::places(places, options.image.as_deref())?;
-    written(Request { name: "run", commands, parameters, places, options, folder }, typed)
+    written(Request { name: "run", commands, parameters, places, usual: is_usual, options, folder }, typed)
 }
 
 fn working_folder() -> Result<String, Refusal> {
@@ -88,7 +96,7 @@ fn working_folder() -> Result<String, Refusal> {
 }
 
 fn written(request: Request<'_>, typed: Vec<String>) -> Result<Study, String> {
-    let Request { name, commands, parameters, places, options, folder } = request;
+    let Request { name, commands, parameters, places, usual, options, folder } = request;
     let several = commands.len() > 1;
     let mut text = format!("# Written by `baremark {name}`.\n\n[study]\n");
     let title: Vec<&str> = commands.iter().map(|command| command.text.as_str()).collect();
@@ -110,9 +118,7 @@ fn written(request: Request<'_>, typed: Vec<String>) -> Result<Study, String> {
     let kept = !options.metric.is_empty();
     line(&mut text, "stdout", &toml(options.output.as_deref().unwrap_or(if kept { "keep" } else { "drop" })));
     if places.iter().any(Place::is_another_machine) {
-        let mut words: Vec<Vec<String>> = commands.iter().map(|command| command.argv.clone()).collect();
-        words.extend(options.stdin.iter().map(|file| vec![String::new(), file.clone()]));
-        line(&mut text, "carry", &list(&elsewhere::files(&words, &options.with, folder)?));
+        line(&mut text, "carry", &list(&elsewhere::files(&words(&commands, options), &options.with, folder)?));
     }
     let steps = [("setup", &options.setup), ("prepare", &options.prepare), ("cleanup", &options.cleanup)];
     for (key, typed) in steps {
@@ -139,7 +145,13 @@ fn written(request: Request<'_>, typed: Vec<String>) -> Result<Study, String> {
     }
     factors(&mut text, &commands, &parameters, &places);
     for place in &places {
-        let settings = place.settings();
+        let mut settings = place.settings();
+        if place.hides_files() {
+            settings.extend(seen(folder, &elsewhere::files(&words(&commands, options), &options.with, folder)?));
+        }
+        if usual && place.name == INSTEAD[0] {
+            settings.push((tables::INSTEAD_OF.key, toml(INSTEAD[1])));
+        }
         if !settings.is_empty() {
             let _ = writeln!(text, "\n[environments.{}]", place.name);
             settings.iter().for_each(|(key, value)| line(&mut text, key, value));
@@ -150,6 +162,25 @@ fn written(request: Request<'_>, typed: Vec<String>) -> Result<Study, String> {
     let commands = commands.into_iter().map(|command| (command.name, command.text)).collect();
     let typed: Vec<String> = typed.iter().map(|word| quote(word)).collect();
     Ok(Study { name, text, commands, command_line: format!("baremark {}", typed.join(" ")) })
+}
+
+/// The words of all commands, and the file that they read as input.
+fn words(commands: &[Command], options: &Options) -> Vec<Vec<String>> {
+    let mut words: Vec<Vec<String>> = commands.iter().map(|command| command.argv.clone()).collect();
+    words.extend(options.stdin.iter().map(|file| vec![String::new(), file.clone()]));
+    words
+}
+
+/// What a sandbox has to show of this machine: the folder in which the commands run, and their files in folders that it has of its own.
+fn seen(folder: &str, files: &[String]) -> Vec<(&'static str, String)> {
+    let write: Vec<String> = if folder == "/" { Vec::new() } else { vec![folder.to_owned()] };
+    let hidden = |file: &&String| {
+        let file = Path::new(file.as_str());
+        sandbox::hides(file) && !write.iter().any(|shown| file.starts_with(shown))
+    };
+    let read: Vec<String> = files.iter().filter(hidden).cloned().collect();
+    let settings = [("write", write), ("read", read)].into_iter().filter(|(_, paths)| !paths.is_empty());
+    settings.map(|(key, paths)| (key, list(&paths))).collect()
 }
 
 fn commands(arguments: &Arguments, parameters: &BTreeMap<String, Vec<String>>) -> Result<Vec<Command>, String> {
@@ -433,7 +464,11 @@ mod tests {
             study::parse("run", text.as_bytes(), &descriptors()).unwrap_or_else(|why| panic!("{why}\n{text}"))
         };
         let usual = of(&["--", "sh", "-c", "echo {x} | cat"]);
-        assert_eq!(usual.factors[0].levels, ["native", "microvm"].map(|place| Value::Choice(place.to_owned())));
+        assert_eq!(
+            usual.factors[0].levels,
+            ["native", "microvm", "sandbox"].map(|place| Value::Choice(place.to_owned()))
+        );
+        assert_eq!(usual.environments["sandbox"]["instead_of"].to_string(), "microvm");
         assert!(programs(&usual)[0].carry.is_empty(), "no files are copied for the environment native");
         assert_eq!(programs(&usual)[0].argv[2], "echo {{x} | cat", "no placeholder");
         let study = of(&["--in", "native,container,ssh:root@far:2222,ssh:near", "--with", "/etc/hosts", "--", "sh"]);
@@ -441,6 +476,10 @@ mod tests {
         assert!(carried.iter().any(|path| path.ends_with("bin/sh")), "{carried:?}");
         assert!(carried.iter().any(|path| path.contains("ld-linux")) && carried.contains(&"/etc/hosts".to_owned()));
         let text = |name: &str, key: &str| study.environments[name][key].to_string();
+        let sandboxed = of(&["--in", "native,sandbox", "--with", "/dev/null", "--", "sh"]);
+        assert!(programs(&sandboxed)[0].carry.is_empty(), "a sandbox has this machine's files");
+        assert_eq!(sandboxed.environments["sandbox"]["read"].to_string(), "/dev/null", "what it would hide");
+        assert!(!sandboxed.environments["sandbox"].contains_key("write"), "the folder is /, which stays read-only");
         assert_eq!((text("ssh", "host"), text("ssh", "port")), ("root@far".to_owned(), "2222".to_owned()));
         assert_eq!((text("ssh-2", "host"), text("ssh-2", "like")), ("near".to_owned(), "ssh".to_owned()));
         assert_eq!(study.layout.ratio_to, [("environment".to_owned(), Value::Choice("native".to_owned()))].into());

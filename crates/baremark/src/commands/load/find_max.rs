@@ -12,21 +12,21 @@ use baremark_lab::search::{Probe, Search, SearchError, Step, UnderLoad};
 use baremark_load::dial::Dial;
 use baremark_load::limits::{self, CPU};
 use baremark_load::load::{Load, LoadError};
+use baremark_load::order::Order;
 use baremark_load::reading::{patience, reading};
 use baremark_load::workload;
 use baremark_model::maximum::{Document, Ended, Plan};
 use baremark_model::qos::{Limit, Qos, Reading};
 use baremark_model::units::{Nanos, Share};
-use baremark_store::{RunId, Store, StoredRun};
+use baremark_store::{RunId, Store};
 use baremark_sys::clock::monotonic_ns;
 use baremark_sys::cpu_time::CpuTime;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
-use std::fs;
 use std::io::{IsTerminal, Write as _, stderr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 /// What a search needs in addition to a load.
 #[derive(Args)]
@@ -85,12 +85,16 @@ pub(super) struct Request {
     cpus: Vec<usize>,
     /// Whether the study has everything of the command line: neither headers nor a query were left out.
     complete: bool,
+    /// The digest of what is in the scenario's file.
+    #[serde(default)]
+    scenario: Option<String>,
 }
 
 impl Request {
-    fn of(args: &LoadArgs, plan: Plan, factor: Factor) -> Request {
+    fn of(args: &LoadArgs, plan: Plan, factor: Factor, scenario: Option<String>) -> Request {
         let complete = study::text(args, Secrets::Shown) == study::text(args, Secrets::LeftOut);
-        Request { factor, plan, limits: args.limit.clone(), seed: args.seed, cpus: args.cpus.clone(), complete }
+        let (limits, seed, cpus) = (args.limit.clone(), args.seed, args.cpus.clone());
+        Request { factor, plan, limits, seed, cpus, complete, scenario }
     }
 
     /// The line of the stored study.
@@ -113,28 +117,22 @@ pub fn resume(context: &Context, store: Store, id: RunId) -> Result<(String, Exi
     let request = Request::stored(&stored.study_text).ok_or_else(gone)?;
     let arm = &stored.plan.arms.first().ok_or_else(gone)?.arm;
     let order = workload::order(arm).map_err(Refusal::bad_input)?;
-    if let Some((file, _)) = &order.scenario {
-        unchanged(file, &stored)?;
+    if request.scenario != of_scenario(&order) {
+        let file = order.scenario.as_ref().map_or("", |(file, _)| file.as_str());
+        let message = format!("{file} is not known to be the scenario with which run {id} began; run the load again");
+        return Err(Refusal::bad_input(message));
     }
     let load = study::with(order, request.seed, &request.cpus).load().map_err(Refusal::bad_input)?;
     let probes: Vec<Probe> =
         stored.progress.iter().filter_map(|row| serde_json::from_value(row.clone()).ok()).collect();
     watch::say(format_args!("{} windows of run {id} are stored", probes.len()));
-    let recorder = Recorder::take_up(store, id, stored.plan)?;
+    let recorder = Recorder::take_up(store, id, stored.started, stored.plan)?;
     find(context, load, &request, probes, recorder)
 }
 
-/// Refuses a scenario that was written after the run began: windows of two scenarios are not one search.
-fn unchanged(file: &str, stored: &StoredRun) -> Result<(), Refusal> {
-    let written = fs::metadata(file).and_then(|file| file.modified());
-    let written = written.map_err(|why| Refusal::bad_input(format!("{file}: {why}")))?;
-    let since = written.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-    match since > u128::from(stored.started.0) {
-        true => {
-            Err(Refusal::bad_input(format!("{file} was changed after run {} began; run the load again", stored.id)))
-        }
-        false => Ok(()),
-    }
+/// What is in the order's scenario: windows of two scenarios are not one search.
+fn of_scenario(order: &Order) -> Option<String> {
+    order.scenario.as_ref().map(|(_, text)| baremark_bundle::digest(text.as_bytes()))
 }
 
 /// Searches and says what was found.
@@ -155,9 +153,10 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
         Factor::Users => args.users = Some(highest.to_string()),
     }
     let (_, plan_of_load) = study::plan(context, &args, Secrets::Shown)?;
-    let load = study::order(&args, &plan_of_load)?.load().map_err(Refusal::bad_input)?;
+    let order = study::order(&args, &plan_of_load)?;
+    let request = Request::of(&args, plan, factor, of_scenario(&order));
+    let load = order.load().map_err(Refusal::bad_input)?;
     qos(&load, &args.limit)?;
-    let request = Request::of(&args, plan, factor);
     let recorder = Recorder::begin_search(context, &args, &request)?;
     find(context, load, &request, Vec::new(), recorder)
 }

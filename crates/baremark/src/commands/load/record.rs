@@ -23,9 +23,10 @@ use baremark_model::seam::Sample;
 use baremark_model::units::{Nanos, UnixTime};
 use baremark_model::wire::Detail;
 use baremark_store::{RunId, RunLock, Store, StoreError, StoredLoad, StoredRun, TrialEntry};
-use baremark_sys::{clock, point};
+use baremark_sys::{point, wall};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use std::time::Instant;
 
 /// What writes a load down; does nothing where no record is requested.
 pub(super) struct Recorder {
@@ -37,7 +38,8 @@ struct Record {
     id: RunId,
     plan: Plan,
     others: Others,
-    begun_ns: u64,
+    started: UnixTime,
+    began: Instant,
     _lock: RunLock,
 }
 
@@ -75,16 +77,17 @@ impl Recorder {
         let (id, lock) = record::begin(&store, &source, &plan).map_err(without)?;
         drop(turn);
         let others = Others::of(&store, &id);
-        let record = Record { store, id, plan, others, begun_ns: clock::unix_time_ns(), _lock: lock };
+        let record = Record { store, id, plan, others, started: now(), began: Instant::now(), _lock: lock };
         Ok(Recorder { to: Some(record) })
     }
 
     /// Continues a run that was interrupted or killed.
-    pub(super) fn take_up(store: Store, id: RunId, plan: Plan) -> Result<Recorder, Refusal> {
+    pub(super) fn take_up(store: Store, id: RunId, started: UnixTime, plan: Plan) -> Result<Recorder, Refusal> {
         let lock = record::hold(&store, &id)?;
         store.reopen(&id).map_err(Refusal::failure)?;
+        wall::follow(started.0);
         let others = Others::of(&store, &id);
-        let record = Record { store, id, plan, others, begun_ns: clock::unix_time_ns(), _lock: lock };
+        let record = Record { store, id, plan, others, started: now(), began: Instant::now(), _lock: lock };
         Ok(Recorder { to: Some(record) })
     }
 
@@ -151,7 +154,7 @@ impl Recorder {
 impl Record {
     fn trial(&mut self, at: usize, run: JobRun, void: Option<String>) -> Result<(), String> {
         let arm = self.plan.arms.first().ok_or("the study has no arm")?;
-        let elapsed_ns = clock::unix_time_ns().saturating_sub(self.begun_ns);
+        let elapsed_ns = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let mut result = of_one_phase(&arm.arm, &[], elapsed_ns, run).map_err(|why| why.to_string())?;
         self.others.flag(&self.store, &self.id, &mut result);
         let status = void.map_or(TrialStatus::Ok, |reason| TrialStatus::Void { reasons: vec![reason] });
@@ -163,7 +166,7 @@ impl Record {
             spec: &spec,
             status: &status,
             result: Some(&result),
-            started: UnixTime(self.begun_ns),
+            started: self.started,
             elapsed: Nanos(elapsed_ns),
             blocks_complete: block + 1,
         };
@@ -184,7 +187,7 @@ fn detail(format: &str, mut document: Value) -> Detail {
 }
 
 fn now() -> UnixTime {
-    UnixTime(clock::unix_time_ns())
+    UnixTime(wall::unix_time_ns())
 }
 
 /// A load as it is shown again.

@@ -5,8 +5,10 @@ use crate::bench::{Bench, lives, program, text};
 use crate::consolidation::doctor;
 use baremark_consolidation::quota::{ControlGroups, Quotas};
 use baremark_journal::Journal;
+use baremark_journal::group::Groups;
 use baremark_sys::confine::{Limits, MemoryLimit, hold};
 use baremark_sys::control_group::{self, Controller, Version};
+use baremark_sys::registry;
 use baremark_sys::stall_group::StallGroup;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -116,6 +118,12 @@ fn in_the_guest_memory_is_limited_counted_and_released() {
     assert_eq!(state(), before, "no group is left, and no controller is offered");
 }
 
+/// The journal of whoever is killed, and of who recovers.
+fn changes() -> Journal {
+    let folder = PathBuf::from(std::env::var_os(OWNER).unwrap());
+    Journal::open(folder.join("changes"), vec![Box::new(ControlGroups), Box::new(Groups)]).unwrap()
+}
+
 /// Started by the next test: its child leaves its session, and is not reached when this process is killed.
 #[test]
 #[ignore = "run by another test"]
@@ -123,6 +131,7 @@ fn owner() {
     if std::env::var_os(OWNER).is_none() {
         return;
     }
+    registry::install(|made| changes().record(made));
     let mut command = limited("setsid sleep 1000 >/dev/null 2>&1 & echo left $!; read -r end");
     let held = hold(&mut command, &memory(), KILL).unwrap();
     let mut child = command.spawn().unwrap();
@@ -141,9 +150,9 @@ fn in_the_guest_the_next_start_ends_what_a_killed_owner_has_left() {
     if !is_inside() {
         return;
     }
-    let before = state();
+    let (before, folder) = (state(), tempfile::tempdir().unwrap());
     let mut owner = Command::new(std::env::current_exe().unwrap());
-    owner.args(["--exact", "--ignored", "emulated::control_groups::owner", "--nocapture"]).env(OWNER, "1");
+    owner.args(["--exact", "--ignored", "emulated::control_groups::owner", "--nocapture"]).env(OWNER, folder.path());
     let mut owner = owner.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(owner.stderr.take().unwrap()).lines().map_while(Result::ok);
     let line = lines.find_map(|line| line.strip_prefix("left ").map(str::to_owned)).expect("it holds a group");
@@ -152,12 +161,11 @@ fn in_the_guest_the_next_start_ends_what_a_killed_owner_has_left() {
     owner.kill().unwrap();
     owner.wait().unwrap();
     assert!(group.exists() && lives(left), "a kill leaves both");
-    // Any limit on memory that is set next.
-    let mut command = limited("exit 0");
-    let held = hold(&mut command, &memory(), KILL).unwrap();
+    let journal = Journal::open(folder.path().join("changes"), vec![Box::new(Groups)]).unwrap();
+    let recovery = journal.recover().unwrap();
+    assert_eq!(recovery.undone, [format!("control group {}", group.display())], "{recovery:?}");
     assert!(!group.exists() && !lives(left), "{line}");
-    drop(held);
-    assert_eq!(state().0, before.0);
+    assert_eq!(state(), before, "the controller is taken back, too");
 }
 
 #[test]

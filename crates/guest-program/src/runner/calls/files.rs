@@ -1,4 +1,5 @@
-//! Descriptors and paths: numbers that belong to the runner are not there for the program, and its own files in `/proc` are (`own`).
+//! Descriptors and paths: the program has none of the runner's numbers for new descriptors, and finds its own files in `/proc` (`own`). That no call
+//! acts on one of the runner's is decided before, by `signatures`.
 
 use crate::options::Line;
 use crate::runner::calls::own::{self, Named};
@@ -56,9 +57,6 @@ pub(crate) fn name_of(path: &[u8]) -> &[u8] {
 /// A call that may name a descriptor or a path, and may give a descriptor.
 pub(crate) fn forward(thread: &'static Thread, number: u64, mut arguments: [u64; 6]) -> Outcome {
     let (call, process) = (number.cast_signed(), thread.process());
-    if descriptors_of(call).iter().any(|at| DESCRIPTORS.is_own(arguments[*at])) {
-        return refuse(BAD);
-    }
     let path = path_argument(call);
     let named = path.and_then(|at| own::named(process, folder_argument(&arguments, at), arguments[at]));
     match (named, path) {
@@ -95,14 +93,6 @@ pub(crate) fn forward(thread: &'static Thread, number: u64, mut arguments: [u64;
     }
 }
 
-/// `close`.
-pub(crate) fn close(thread: &'static Thread, arguments: &[u64; 6]) -> Outcome {
-    if DESCRIPTORS.is_own(arguments[0]) {
-        return refuse(BAD);
-    }
-    super::forward(thread, libc::SYS_close.cast_unsigned(), arguments)
-}
-
 /// `close_range`: all but the runner's.
 pub(crate) fn close_range(thread: &'static Thread, arguments: &[u64; 6]) -> Outcome {
     let number = libc::SYS_close_range.cast_unsigned();
@@ -129,8 +119,8 @@ pub(crate) fn close_range(thread: &'static Thread, arguments: &[u64; 6]) -> Outc
 
 /// `dup2`, `dup3`: natively there would be no such number, or it would be free.
 pub(crate) fn duplicate_to(thread: &'static Thread, number: u64, arguments: &[u64; 6]) -> Outcome {
-    let [from, to, ..] = *arguments;
-    if DESCRIPTORS.is_own(from) || limits::end_of_files().is_some_and(|end| to & u64::from(u32::MAX) >= end) {
+    let [_, to, ..] = *arguments;
+    if limits::end_of_files().is_some_and(|end| to & u64::from(u32::MAX) >= end) {
         return refuse(BAD);
     }
     if DESCRIPTORS.is_own(to) {
@@ -164,9 +154,6 @@ pub(crate) fn read_link(thread: &'static Thread, number: u64, arguments: &[u64; 
 /// `getdents64`, `getdents`: a list of this process's descriptors comes without the runner's.
 pub(crate) fn list(thread: &'static Thread, number: u64, arguments: &[u64; 6]) -> Outcome {
     let [fd, to, bytes, ..] = *arguments;
-    if DESCRIPTORS.is_own(fd) {
-        return refuse(BAD);
-    }
     if !is_list_of_descriptors(fd) {
         return super::forward(thread, number, arguments);
     }
@@ -231,55 +218,6 @@ pub(crate) fn of_own_folder(process: &Process, id: u32, path: u64) -> Option<Lin
 /// The address of the program's path, which stays as it is until the program is replaced.
 pub(crate) fn program_address() -> u64 {
     PROGRAM.with(|program| program.address())
-}
-
-/// Which arguments of a call are descriptors with which it would act on the runner's.
-fn descriptors_of(call: i64) -> &'static [usize] {
-    match call {
-        libc::SYS_read
-        | libc::SYS_write
-        | libc::SYS_fstat
-        | libc::SYS_lseek
-        | libc::SYS_ioctl
-        | libc::SYS_pread64
-        | libc::SYS_pwrite64
-        | libc::SYS_readv
-        | libc::SYS_writev
-        | libc::SYS_preadv
-        | libc::SYS_pwritev
-        | libc::SYS_preadv2
-        | libc::SYS_pwritev2
-        | libc::SYS_vmsplice
-        | libc::SYS_dup
-        | libc::SYS_fcntl
-        | libc::SYS_flock
-        | libc::SYS_fsync
-        | libc::SYS_fdatasync
-        | libc::SYS_syncfs
-        | libc::SYS_sync_file_range
-        | libc::SYS_ftruncate
-        | libc::SYS_fallocate
-        | libc::SYS_fchdir
-        | libc::SYS_fchmod
-        | libc::SYS_fchown
-        | libc::SYS_fsetxattr
-        | libc::SYS_fgetxattr
-        | libc::SYS_flistxattr
-        | libc::SYS_fremovexattr
-        | libc::SYS_fstatfs
-        | libc::SYS_fadvise64
-        | libc::SYS_readahead
-        | libc::SYS_getsockopt
-        | libc::SYS_setsockopt
-        | libc::SYS_getsockname
-        | libc::SYS_getpeername
-        | libc::SYS_epoll_wait
-        | libc::SYS_timerfd_settime
-        | libc::SYS_timerfd_gettime => &[0],
-        libc::SYS_sendfile | libc::SYS_tee => &[0, 1],
-        libc::SYS_splice | libc::SYS_copy_file_range | libc::SYS_epoll_ctl => &[0, 2],
-        _ => &[],
-    }
 }
 
 /// Which argument of a call is a path.

@@ -3,7 +3,6 @@
 use crate::runner::arena::ARENA;
 use crate::runner::backing;
 use crate::runner::calls::{Outcome, forward, refuse, refuse_by_name};
-use crate::runner::descriptors::DESCRIPTORS;
 use crate::runner::fatal;
 use crate::runner::lock::Lock;
 use crate::runner::machine::MACHINE;
@@ -14,7 +13,6 @@ use baremark_microvm::layout::USER_END;
 use std::ops::Range;
 
 const PAGE: u64 = 4096;
-const MAP_ANONYMOUS: u64 = libc::MAP_ANONYMOUS as u64;
 const MAP_FIXED: u64 = libc::MAP_FIXED as u64;
 const MREMAP_FIXED: u64 = libc::MREMAP_FIXED as u64;
 const SHM_REMAP: u64 = libc::SHM_REMAP as u64;
@@ -77,10 +75,7 @@ pub(crate) fn set_break(to: u64) -> Outcome {
 
 /// `mmap`.
 pub(crate) fn map(thread: &'static Thread, arguments: &[u64; 6]) -> Outcome {
-    let [at, bytes, _, flags, fd, _] = *arguments;
-    if flags & MAP_ANONYMOUS == 0 && DESCRIPTORS.is_own(fd) {
-        return refuse(libc::EBADF);
-    }
+    let [at, bytes, _, flags, ..] = *arguments;
     if flags & MAP_FIXED != 0 && hits_runner(at, bytes) {
         return refuse_by_name(Refused::OccupiedAddress, at, libc::ENOMEM);
     }

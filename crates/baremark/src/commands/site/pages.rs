@@ -1,0 +1,349 @@
+//! The pages of a site that is served: made one at a time, each once for what the store has, and shared by all who request it.
+//!
+//! Memory is bounded whatever is requested and however slowly it is read: one document is in memory at a time, of each run only its part of
+//! the index is kept, and pages that are kept or still being sent are counted. Whoever would exceed that is refused.
+
+use super::changes;
+use crate::context::Context;
+use crate::exit::Refusal;
+use crate::watch::say;
+use crate::{record, sides};
+use baremark_lab::history::Recorded;
+use baremark_report::html;
+use baremark_report::site::{Entry, render};
+use baremark_store::{RunId, RunState, RunSummary};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+/// Bytes of reports that are kept for the next request, and of all pages that are kept or being sent.
+const KEPT: usize = 32 << 20;
+const IN_MEMORY: usize = 256 << 20;
+
+/// The runs of a store.
+pub trait Runs: Send {
+    /// All of them.
+    fn list(&self) -> Result<Vec<RunSummary>, Refusal>;
+    /// What the index needs of a run.
+    fn part(&self, run: &RunSummary) -> Result<Part, Refusal>;
+    /// The report of a run, as a page.
+    fn report(&self, run: &RunSummary) -> Result<String, Refusal>;
+}
+
+/// What the index has of a run.
+pub struct Part {
+    entry: Entry,
+    recorded: Recorded,
+}
+
+impl Runs for Context {
+    fn list(&self) -> Result<Vec<RunSummary>, Refusal> {
+        record::open_existing(self)?.runs().map_err(Refusal::failure)
+    }
+
+    fn part(&self, run: &RunSummary) -> Result<Part, Refusal> {
+        let document = sides::stored(&record::open_existing(self)?, run.id.as_str())?;
+        let page = format!("{}.html", run.id);
+        let entry = Entry::of(&document, &page, run.state.word(), run.state == RunState::Live);
+        Ok(Part { entry, recorded: Recorded::of(&document) })
+    }
+
+    fn report(&self, run: &RunSummary) -> Result<String, Refusal> {
+        Ok(html::render(&sides::stored(&record::open_existing(self)?, run.id.as_str())?))
+    }
+}
+
+/// A page as it is sent.
+#[derive(Debug)]
+pub struct Page {
+    /// HTML.
+    pub text: String,
+    /// Whether what it shows is still being measured.
+    pub live: bool,
+}
+
+/// Which page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// The index.
+    Index,
+    /// The report of the run of this name.
+    Report(String),
+}
+
+/// What a request comes to.
+#[derive(Debug)]
+pub enum Answer {
+    /// The page.
+    Page(Arc<Page>),
+    /// The store has no such run.
+    Missing,
+    /// As many pages as allowed are in memory.
+    Busy,
+}
+
+/// The pages, to be asked by one at a time.
+pub struct Pages {
+    runs: Box<dyn Runs>,
+    in_memory: usize,
+    list: Vec<RunSummary>,
+    /// The last request that was there before the list was read.
+    listed_for: u64,
+    /// Of each run as it was then; `None` where it cannot be shown.
+    parts: BTreeMap<RunId, (RunSummary, Option<Part>)>,
+    index: Option<(Vec<RunSummary>, Arc<Page>)>,
+    /// Reports of runs as they were then, the latest request last.
+    reports: VecDeque<(RunSummary, Arc<Page>)>,
+    made: Vec<Weak<Page>>,
+}
+
+impl Pages {
+    /// None yet.
+    pub fn of(runs: Box<dyn Runs>) -> Pages {
+        Pages {
+            runs,
+            in_memory: IN_MEMORY,
+            list: Vec::new(),
+            listed_for: 0,
+            parts: BTreeMap::new(),
+            index: None,
+            reports: VecDeque::new(),
+            made: Vec::new(),
+        }
+    }
+
+    /// The page that request number `request`, from 1, is for; `requests` counts those that have come. Requests that waited while another
+    /// was answered share one reading of the store.
+    pub fn answer(&mut self, address: &Address, request: u64, requests: &AtomicU64) -> Result<Answer, Refusal> {
+        if self.listed_for < request {
+            let come = requests.load(Ordering::SeqCst);
+            self.list = self.runs.list()?;
+            self.listed_for = come;
+        }
+        match address {
+            Address::Index => Ok(self.index()),
+            Address::Report(name) => self.report(name),
+        }
+    }
+
+    fn index(&mut self) -> Answer {
+        if let Some((_, page)) = self.index.as_ref().filter(|(of, _)| *of == self.list) {
+            return Answer::Page(Arc::clone(page));
+        }
+        // One that is out of date is kept by those alone to whom it is still being sent.
+        self.index = None;
+        if self.is_full() {
+            return Answer::Busy;
+        }
+        self.bring_up_to_date();
+        let parts = || self.list.iter().filter_map(|run| self.parts.get(&run.id)?.1.as_ref());
+        let entries: Vec<&Entry> = parts().map(|part| &part.entry).collect();
+        let recorded: Vec<&Recorded> = parts().map(|part| &part.recorded).collect();
+        let live = self.list.iter().any(|run| run.state == RunState::Live);
+        let page = Arc::new(Page { text: render(&entries, &changes::text(&recorded)), live });
+        self.made.push(Arc::downgrade(&page));
+        self.index = Some((self.list.clone(), Arc::clone(&page)));
+        Answer::Page(page)
+    }
+
+    /// Reads the runs that have changed, one after the other. A run that cannot be shown is named once, and left out.
+    fn bring_up_to_date(&mut self) {
+        let mut before = std::mem::take(&mut self.parts);
+        for run in &self.list {
+            let known = before.remove(&run.id).filter(|(of, _)| of == run);
+            let read = || self.runs.part(run).inspect_err(|why| say(format_args!("error: {}", why.message))).ok();
+            let part = known.unwrap_or_else(|| (run.clone(), read()));
+            self.parts.insert(run.id.clone(), part);
+        }
+    }
+
+    fn report(&mut self, name: &str) -> Result<Answer, Refusal> {
+        let Some(run) = self.list.iter().find(|run| run.id.as_str() == name).cloned() else {
+            return Ok(Answer::Missing);
+        };
+        let kept = self.reports.iter().position(|(of, _)| of.id == run.id).and_then(|at| self.reports.remove(at));
+        let page = match kept.filter(|(of, _)| *of == run) {
+            Some((_, page)) => page,
+            None if self.is_full() => return Ok(Answer::Busy),
+            None => {
+                let page = Arc::new(Page { text: self.runs.report(&run)?, live: run.state == RunState::Live });
+                self.made.push(Arc::downgrade(&page));
+                page
+            }
+        };
+        self.reports.push_back((run, Arc::clone(&page)));
+        // The last one stays, however large: whoever waits for it shares it.
+        while self.reports.len() > 1 && self.reports.iter().map(|(_, page)| page.text.len()).sum::<usize>() > KEPT {
+            self.reports.pop_front();
+        }
+        Ok(Answer::Page(page))
+    }
+
+    /// Whether the pages that are kept or being sent leave no memory for another.
+    fn is_full(&mut self) -> bool {
+        let bytes =
+            |made: &[Weak<Page>]| made.iter().filter_map(Weak::upgrade).map(|page| page.text.len()).sum::<usize>();
+        self.made.retain(|page| page.strong_count() > 0);
+        while bytes(&self.made) >= self.in_memory && self.reports.pop_front().is_some() {}
+        bytes(&self.made) >= self.in_memory
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+pub mod tests {
+    use super::*;
+    use baremark_model::units::UnixTime;
+    use std::sync::Mutex;
+    use std::sync::atomic::Ordering::SeqCst;
+
+    /// A store that is played: its runs, and how often each thing was read.
+    #[derive(Clone, Default)]
+    pub struct Played {
+        pub runs: Arc<Mutex<Vec<RunSummary>>>,
+        pub listed: Arc<AtomicU64>,
+        pub read: Arc<AtomicU64>,
+        pub rendered: Arc<AtomicU64>,
+        /// Bytes of a report.
+        pub bytes: usize,
+    }
+
+    impl Played {
+        pub fn with(runs: u64) -> Played {
+            let played = Played::default();
+            *played.runs.lock().unwrap() = (0..runs).map(|number| run(number, RunState::Finished)).collect();
+            played
+        }
+    }
+
+    impl Runs for Played {
+        fn list(&self) -> Result<Vec<RunSummary>, Refusal> {
+            self.listed.fetch_add(1, SeqCst);
+            Ok(self.runs.lock().unwrap().clone())
+        }
+
+        fn part(&self, run: &RunSummary) -> Result<Part, Refusal> {
+            self.read.fetch_add(1, SeqCst);
+            match run.title.as_str() {
+                "damaged" => Err(Refusal::failure("run is damaged")),
+                _ => Ok(Part { entry: Entry::default(), recorded: Recorded::default() }),
+            }
+        }
+
+        fn report(&self, run: &RunSummary) -> Result<String, Refusal> {
+            self.rendered.fetch_add(1, SeqCst);
+            Ok(run.id.to_string() + &" ".repeat(self.bytes))
+        }
+    }
+
+    pub fn run(number: u64, state: RunState) -> RunSummary {
+        RunSummary {
+            id: format!("20261126-0405-{number:04x}").parse().unwrap(),
+            title: "a study".to_owned(),
+            study_file: "study.toml".to_owned(),
+            started: UnixTime(number),
+            ended: None,
+            stop_reason: None,
+            trials: 0,
+            blocks: 0,
+            contents: 0,
+            state,
+        }
+    }
+
+    fn address(number: u64) -> Address {
+        Address::Report(run(number, RunState::Finished).id.to_string())
+    }
+
+    /// A request that comes when all before it have been answered.
+    fn next(pages: &mut Pages, address: &Address) -> Answer {
+        let request = pages.listed_for + 1;
+        pages.answer(address, request, &AtomicU64::new(request)).unwrap()
+    }
+
+    fn page(answer: Answer) -> Arc<Page> {
+        match answer {
+            Answer::Page(page) => page,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_page_is_made_once_and_the_same_one_is_given_to_all() {
+        let played = Played::with(20);
+        let mut pages = Pages::of(Box::new(played.clone()));
+        let first = page(next(&mut pages, &Address::Index));
+        let report = page(next(&mut pages, &address(3)));
+        for _ in 0..50 {
+            assert!(Arc::ptr_eq(&page(next(&mut pages, &Address::Index)), &first));
+            assert!(Arc::ptr_eq(&page(next(&mut pages, &address(3))), &report));
+        }
+        assert_eq!((played.read.load(SeqCst), played.rendered.load(SeqCst)), (20, 1));
+        assert!(matches!(next(&mut pages, &address(99)), Answer::Missing));
+    }
+
+    #[test]
+    fn only_runs_that_have_changed_are_read_again() {
+        let played = Played::with(20);
+        played.runs.lock().unwrap().push(run(20, RunState::Live));
+        let mut pages = Pages::of(Box::new(played.clone()));
+        let first = page(next(&mut pages, &Address::Index));
+        let report = page(next(&mut pages, &address(20)));
+        assert!(first.live && report.live);
+        played.runs.lock().unwrap()[20].contents = 7;
+        assert!(!Arc::ptr_eq(&page(next(&mut pages, &Address::Index)), &first));
+        assert!(!Arc::ptr_eq(&page(next(&mut pages, &address(20))), &report));
+        assert_eq!((played.read.load(SeqCst), played.rendered.load(SeqCst)), (22, 2));
+        played.runs.lock().unwrap()[20].state = RunState::Finished;
+        assert!(!page(next(&mut pages, &Address::Index)).live);
+        played.runs.lock().unwrap().clear();
+        page(next(&mut pages, &Address::Index));
+        assert!(pages.parts.is_empty(), "of a run that is gone nothing is kept");
+    }
+
+    #[test]
+    fn a_run_that_cannot_be_shown_is_left_out_and_read_once() {
+        let played = Played::with(2);
+        played.runs.lock().unwrap()[0].title = "damaged".to_owned();
+        let mut pages = Pages::of(Box::new(played.clone()));
+        assert!(page(next(&mut pages, &Address::Index)).text.contains("<h1>1 run</h1>"));
+        played.runs.lock().unwrap()[1].contents = 7;
+        page(next(&mut pages, &Address::Index));
+        assert_eq!(played.read.load(SeqCst), 3);
+    }
+
+    /// Requests that came while another was answered are covered by the next reading, one that comes later is not.
+    #[test]
+    fn requests_that_waited_share_a_reading_of_the_store() {
+        let played = Played::with(1);
+        let mut pages = Pages::of(Box::new(played.clone()));
+        let requests = AtomicU64::new(50);
+        for request in 1..=50 {
+            page(pages.answer(&Address::Index, request, &requests).unwrap());
+        }
+        assert_eq!(played.listed.load(SeqCst), 1);
+        requests.store(51, SeqCst);
+        page(pages.answer(&Address::Index, 51, &requests).unwrap());
+        assert_eq!(played.listed.load(SeqCst), 2);
+    }
+
+    #[test]
+    fn pages_that_are_kept_or_being_sent_are_bounded() {
+        let played = Played { bytes: 1000, ..Played::with(50) };
+        let mut pages = Pages { in_memory: 10_000, ..Pages::of(Box::new(played.clone())) };
+        let sending: Vec<Arc<Page>> = (0..10).map(|number| page(next(&mut pages, &address(number)))).collect();
+        assert!(matches!(next(&mut pages, &address(10)), Answer::Busy));
+        assert!(matches!(next(&mut pages, &Address::Index), Answer::Busy));
+        drop(sending);
+        page(next(&mut pages, &address(11)));
+        assert_eq!(played.rendered.load(SeqCst), 11, "nothing is made for who is refused");
+
+        let large = Played { bytes: KEPT + 1, ..Played::with(2) };
+        let mut pages = Pages::of(Box::new(large.clone()));
+        let first = page(next(&mut pages, &address(0)));
+        assert!(Arc::ptr_eq(&first, &page(next(&mut pages, &address(0)))), "whoever waits for it shares it");
+        drop(first);
+        page(next(&mut pages, &address(1)));
+        assert_eq!((large.rendered.load(SeqCst), pages.reports.len()), (2, 1));
+    }
+}

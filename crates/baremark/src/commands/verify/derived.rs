@@ -1,0 +1,136 @@
+//! What follows from a study's text and from a plan, compared with what a bundle says.
+//!
+//! A plan is made for a machine: environments that it lacks and sizes that follow its caches differ elsewhere. Compared is what a study
+//! alone says: its question, design, factors and programs.
+
+use crate::commands::bundle::{Head, Trial};
+use crate::context::descriptors;
+use crate::imported;
+use crate::record::LOADS;
+use baremark_lab::{scale, schedule};
+use baremark_model::command;
+use baremark_model::plan::{Limits, Plan, PlannedArm, resolve};
+use baremark_model::study;
+use baremark_model::units::Bytes;
+use baremark_model::wire::TrialSpec;
+use std::collections::BTreeSet;
+
+/// Whether something follows from something else.
+pub(super) enum Derived {
+    Follows,
+    Differs(Vec<String>),
+    /// That could not be found out, and why.
+    Unknown(String),
+}
+
+impl Derived {
+    fn of(differences: Vec<String>) -> Derived {
+        if differences.is_empty() { Derived::Follows } else { Derived::Differs(differences) }
+    }
+}
+
+/// What another version measured need not follow from this one's rules.
+fn other_version(head: &Head) -> Option<Derived> {
+    let own = env!("CARGO_PKG_VERSION");
+    (head.version != own)
+        .then(|| Derived::Unknown(format!("it was measured by version {}, this is {own}", head.version)))
+}
+
+/// Whether each trial requested what the plan says for its block and cell.
+pub(super) fn requests(head: &Head, trials: &[Trial]) -> Derived {
+    if let Some(unknown) = other_version(head) {
+        return unknown;
+    }
+    let follows = |trial: &Trial| {
+        // How often a body runs in a phase was found by measuring; which devices may be overwritten was said on the command line.
+        let (reps, overwritable) = (trial.spec.reps, trial.spec.overwritable.clone());
+        trial.spec == TrialSpec { reps, overwritable, ..schedule::trial(&head.plan, trial.block, trial.cell) }
+    };
+    let wrong = trials.iter().position(|trial| !follows(trial));
+    Derived::of(
+        wrong
+            .map(|at| format!("trials.json: trial {at}: its request does not follow from the plan"))
+            .into_iter()
+            .collect(),
+    )
+}
+
+/// Whether the plan is one of the study.
+pub(super) fn study(head: &Head) -> Derived {
+    if let Some(unknown) = other_version(head) {
+        return unknown;
+    }
+    let plan = &head.plan;
+    let special = [
+        (imported::imported_name(&head.study_file).is_some(), "results of another program have no study"),
+        (head.study_file == LOADS, "a load has no study"),
+        (plan.title.starts_with("pilot of "), "a pilot is shorter than its study"),
+        (plan.factors.iter().any(|(key, _)| key == scale::FACTOR), "its arms are blinded"),
+    ];
+    if let Some((_, why)) = special.into_iter().find(|(is, _)| *is) {
+        return Derived::Unknown(why.to_owned());
+    }
+    match planned(head) {
+        Ok(expected) => Derived::of(compared(&expected, plan)),
+        Err(why) => Derived::Unknown(format!("the study's text cannot be planned here: {why}")),
+    }
+}
+
+/// The plan of the study's text on a machine that has what the run's machine had.
+fn planned(head: &Head) -> Result<Plan, String> {
+    let plan = &head.plan;
+    let first = |problems: baremark_model::problem::Problems| {
+        problems.list.first().map_or_else(String::new, |problem| problem.what.chars().take(120).collect())
+    };
+    let study = study::parse(&head.study_file, head.study_text.as_bytes(), &descriptors()).map_err(first)?;
+    let runs: BTreeSet<&str> = plan.arms.iter().map(|arm| arm.environment.as_str()).collect();
+    let place = |absent: &baremark_model::plan::Absent| absent.treatment.get("environment").cloned();
+    let lacks = plan.absent.iter().filter_map(|absent| Some((place(absent)?, absent.reason.clone())));
+    let limits = Limits {
+        cpus: plan.cpus.clone(),
+        memory_available: Bytes(u64::MAX),
+        absent: lacks.filter(|(place, _)| !runs.contains(place.as_str())).collect(),
+        emulated: plan.arms.iter().filter(|arm| arm.emulated).map(|arm| arm.environment.clone()).collect(),
+        ..Limits::default()
+    };
+    resolve(&head.study_file, &study, &limits, plan.mode).map_err(first)
+}
+
+/// Where what a study alone says is otherwise in its plan.
+fn compared(expected: &Plan, plan: &Plan) -> Vec<String> {
+    let mut design = expected.design.clone();
+    if design.seed == 0 {
+        // Drawn when the run began.
+        design.seed = plan.design.seed;
+    }
+    let same = [
+        ("title", expected.title == plan.title),
+        ("workload", (&expected.workload, &expected.workloads) == (&plan.workload, &plan.workloads)),
+        ("metric", (&expected.metric, &expected.also) == (&plan.metric, &plan.also)),
+        ("factors", expected.factors == plan.factors),
+        (
+            "rows and columns",
+            (&expected.rows, &expected.columns, &expected.against) == (&plan.rows, &plan.columns, &plan.against),
+        ),
+        ("design", design == plan.design),
+        ("observe", expected.observe == plan.observe),
+    ];
+    let same = same.into_iter().filter(|(_, same)| !same).map(|(what, _)| what.to_owned());
+    let arms = plan.arms.iter().enumerate().filter(|(_, arm)| !of_study(expected, arm));
+    let wrong = same.chain(arms.map(|(index, _)| format!("arms[{index}]")));
+    wrong
+        .map(|what| format!("run.json: plan.{what}: does not follow from the study's text"))
+        .take(baremark_bundle::MOST_NAMED)
+        .collect()
+}
+
+/// Whether an arm has a treatment of the study, and the program that the study gives it.
+fn of_study(expected: &Plan, arm: &PlannedArm) -> bool {
+    let program = |arm: &PlannedArm| arm.arm.parameters.get(command::KIND).cloned();
+    let same = |of: &&PlannedArm| {
+        (&of.treatment, &of.environment, &of.like) == (&arm.treatment, &arm.environment, &arm.like)
+            && program(of) == program(arm)
+    };
+    // A treatment that runs here may be one that this machine would not have; its name is then that of no arm.
+    expected.arms.iter().any(|of| same(&of)) || expected.absent.iter().any(|absent| absent.treatment == arm.treatment)
+}

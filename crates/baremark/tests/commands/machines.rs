@@ -1,0 +1,177 @@
+//! Recorded machines: every shipped study and publication is planned for each of them, or refused for what the machine lacks.
+
+use crate::common::bench::{Bench, text};
+use crate::common::outcome::rows;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+/// The names of what `list` shows; of publications without their tables.
+fn named(bench: &Bench, what: &str) -> BTreeSet<String> {
+    let list = bench.json(&["list", what, "--json"]);
+    let name = |row: &Value| row["name"].as_str().unwrap().split('/').next().unwrap().to_owned();
+    let names: BTreeSet<String> = rows(&list, what).iter().map(name).collect();
+    assert!(names.len() > 5, "{list:#}");
+    names
+}
+
+/// What a machine may lack, in the words of a refusal that ends with 2.
+const LACKS: &[&str] = &[
+    " of memory in one trial, and ",
+    " of memory, and ",
+    " ranks need a CPU each, and ",
+    "cache sizes are unknown on this machine",
+    " cannot be had here: ",
+];
+/// Sums of sizes and counts of a plan stay below this: a machine of 4 TiB and 1,024 CPUs has no more of anything.
+const MOST: u64 = 1 << 53;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines")
+}
+
+/// A machine's files as a folder, which is faster for many plans than its text.
+fn unpacked(bench: &Bench, machine: &str) -> PathBuf {
+    let record = fs::read_to_string(folder().join(format!("{machine}.txt"))).unwrap();
+    let root = bench.path("machine");
+    baremark_sys::machine::unpack(&record, &root).unwrap();
+    root
+}
+
+/// Plans every study, and judges each plan or refusal.
+fn plans_of(machine: &str, caches: Option<u64>) {
+    let bench = Bench::new();
+    let root = unpacked(&bench, machine);
+    let facts = baremark_sys::machine::read(&root);
+    let memory = facts.memory.available_bytes.unwrap();
+    assert_eq!(baremark_sys::machine::last_level_caches(&root), caches, "{machine}");
+    let mut planned = 0;
+    for study in named(&bench, "studies").union(&named(&bench, "published")) {
+        let output = bench.run(&["plan", study, "--machine", root.to_str().unwrap(), "--json"]);
+        if is_refused(&output) {
+            continue;
+        }
+        let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
+        planned += 1;
+        assert!(!rows(&plan, "arms").is_empty(), "{machine}, {study}: {plan:#}");
+        sizes_are_right(&plan, caches, memory).unwrap_or_else(|why| panic!("{machine}, {study}: {why}\n{plan:#}"));
+    }
+    assert!(planned > 5, "{machine}: only {planned} studies were planned");
+}
+
+/// Whether a plan was refused, which must be for what the machine lacks.
+fn is_refused(output: &Output) -> bool {
+    let said = text(&output.stderr);
+    match output.status.code() {
+        Some(0) => false,
+        Some(3) => true,
+        Some(2) if LACKS.iter().any(|lacks| said.contains(lacks)) => true,
+        code => panic!("{code:?}: {said}"),
+    }
+}
+
+/// Whether STREAM's arrays follow the caches, and no number overflowed.
+fn sizes_are_right(plan: &Value, caches: Option<u64>, memory: u64) -> Result<(), String> {
+    for arm in rows(plan, "arms") {
+        let parameters = &arm["arm"]["parameters"];
+        let is_small = parameters["small"] == true;
+        let (array, caches) = (parameters["array"].as_u64(), caches.filter(|_| !is_small));
+        if let Some((array, caches)) = array.zip(caches)
+            && array < 4 * caches
+        {
+            return Err(format!("an array of {array} bytes for caches of {caches}"));
+        }
+        if let Some(array) = array.filter(|array| *array > memory) {
+            return Err(format!("an array of {array} bytes in {memory} of memory"));
+        }
+    }
+    overflowed(plan).map_or(Ok(()), |number| Err(format!("{number} is no size of this machine")))
+}
+
+/// The first number of a document that is beyond all sizes.
+fn overflowed(value: &Value) -> Option<u64> {
+    match value {
+        Value::Number(number) => number.as_u64().filter(|number| *number > MOST),
+        Value::Array(values) => values.iter().find_map(overflowed),
+        Value::Object(values) => values.values().find_map(overflowed),
+        _ => None,
+    }
+}
+
+/// A test for each machine, with the size of all its last-level caches by its maker's data sheet, in MiB.
+macro_rules! machines {
+    ($($name:ident $caches:expr;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                let caches: Option<u64> = $caches;
+                plans_of(&stringify!($name).replace('_', "-"), caches.map(|mib| mib << 20));
+            }
+        )*
+        const NAMES: &[&str] = &[$(stringify!($name)),*];
+    };
+}
+
+machines! {
+    one_cpu_1_gib Some(45);
+    laptop_hybrid_cores Some(18);
+    guest_2_cpus_300_mib_cache Some(300);
+    epyc_9684x_genoa_x Some(1152);
+    epyc_9755_turin Some(512);
+    epyc_9755_two_sockets_512_cpus Some(1024);
+    epyc_7601_four_nodes Some(64);
+    xeon_e7_eight_sockets Some(480);
+    xeon_5570_two_sockets Some(16);
+    no_huge_pages Some(4);
+    no_kvm Some(32);
+    guest_without_pmu Some(64);
+    guest_control_groups_1 Some(32);
+    guest_nested_kvm Some(48);
+    guest_zen_hybrid_control_groups Some(32);
+    container_read_only_sys Some(32);
+    offline_cpus Some(55);
+    container_with_quota Some(384);
+    hidden_caches None;
+}
+
+#[test]
+fn every_recorded_machine_has_its_test() {
+    let files = fs::read_dir(folder()).unwrap().flatten().map(|entry| entry.file_name().into_string().unwrap());
+    let machines: BTreeSet<String> =
+        files.filter_map(|name| Some(name.strip_suffix(".txt")?.replace('-', "_"))).collect();
+    assert_eq!(machines, NAMES.iter().map(|name| (*name).to_owned()).collect());
+    assert!(machines.len() >= 16);
+}
+
+#[test]
+fn a_recorded_machine_is_judged_by_its_files() {
+    let bench = Bench::new();
+    let doctor = |machine: &str| {
+        let file = folder().join(format!("{machine}.txt"));
+        bench.json(&["doctor", "--json", "--machine", file.to_str().unwrap()])
+    };
+    let found = |document: &Value, subject: &str| {
+        let finding = rows(document, "findings").iter().find(|finding| finding["subject"] == subject).cloned();
+        finding.map(|finding| finding["grade"].as_str().unwrap().to_owned())
+    };
+    let (bare, guest) = (doctor("epyc-9755-turin"), doctor("guest-without-pmu"));
+    assert_eq!(found(&bare, "microVM").as_deref(), Some("good"), "{bare:#}");
+    assert_eq!(found(&guest, "microVM").as_deref(), Some("missing"), "{guest:#}");
+    assert_eq!(bare["machine"]["cpu"]["logical_cpus"], 256);
+    assert_eq!(bare["machine"]["cpu"]["cores"], 128);
+    let left: Vec<_> = fs::read_dir(std::env::temp_dir()).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().starts_with("baremark-machine-")), "{left:?}");
+}
+
+#[test]
+fn a_machine_that_is_none_is_refused() {
+    let bench = Bench::new();
+    let odd = bench.write("odd.txt", "no record");
+    for path in [odd.as_path(), &bench.path("missing"), bench.folder.path()] {
+        let output = bench.run(&["plan", "standard", "--machine", path.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(text(&output.stderr).contains("--machine "), "{output:?}");
+    }
+}

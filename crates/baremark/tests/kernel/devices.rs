@@ -1,0 +1,106 @@
+//! A block device that a study overwrites, by whatever name, and only with consent.
+
+use crate::common::bench::{Bench, root, text};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::Command;
+use tempfile::TempDir;
+
+const BYTES: usize = 8 << 20;
+const CONTENT: u8 = 0xa5;
+
+/// A loop device over a file; detached when this is dropped.
+struct Loop {
+    folder: TempDir,
+    device: PathBuf,
+}
+
+impl Loop {
+    fn new() -> Option<Loop> {
+        let folder = TempDir::new_in("/var/tmp").unwrap();
+        let image = folder.path().join("image");
+        fs::write(&image, vec![CONTENT; BYTES]).unwrap();
+        let output = Command::new("losetup").args(["--find", "--show"]).arg(&image).output().ok()?;
+        let device = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+        output.status.success().then_some(Loop { folder, device })
+    }
+
+    fn is_untouched(&self) -> bool {
+        assert!(Command::new("sync").status().unwrap().success());
+        fs::read(self.folder.path().join("image")).unwrap().iter().all(|byte| *byte == CONTENT)
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        drop(Command::new("losetup").arg("--detach").arg(&self.device).status());
+    }
+}
+
+fn study(workload: &str) -> String {
+    format!(
+        "[study]\ntitle = \"t\"\n[workload]\n{workload}\n[factors]\nenvironment = \"native\"\nranks = 1\n\
+         [design]\nquads = 0\nleast_blocks = 1\nmost_blocks = 1\nbudget = \"60 s\"\n"
+    )
+}
+
+#[test]
+fn a_device_is_overwritten_with_consent_for_it_alone() {
+    if !root() {
+        return;
+    }
+    let Some(device) = Loop::new() else {
+        println!("skipped: no loop device can be made here");
+        return;
+    };
+    let bench = Bench::new();
+    let link = device.folder.path().join("by-id");
+    symlink(&device.device, &link).unwrap();
+    let job =
+        bench.write("a.fio", format!("[a]\nrw=randwrite\nsize=1m\nbuffered=1\nfilename={}\n", device.device.display()));
+    let block = |keys: String| {
+        study(&format!(
+            "kind = \"block\"\nsize = \"1 MiB\"\nread_share = \"0 %\"\n{keys}\nduration = \"100 ms\"\nwarm_up = \"0 s\""
+        ))
+    };
+    let member = |keys: String| {
+        study(&format!(
+            "kind = \"tile\"\nmost = 1\nduration = \"1 s\"\nwarm_up = \"0 s\"\nramp_down = \"0 s\"\n\
+             [tile.members.disk]\nworkload = \"block\"\nsize = \"1 MiB\"\nread_share = \"0 %\"\ncache = \"buffered\"\ndepth = 2\n{keys}\n\
+             limit = \"write_mean_us < 50000000\"\nthroughput = \"iops\""
+        ))
+    };
+    let ways = [
+        (block(format!("device = {:?}", device.device)), true),
+        (block(format!("device = {link:?}")), true),
+        (block(format!("job = {job:?}")), true),
+        (member(format!("device = {link:?}")), true),
+        (member(format!("job = {job:?}")), true),
+        // A file that is a device is refused with consent, too.
+        (block(format!("file = {link:?}")), false),
+        (member(format!("file = {link:?}")), false),
+    ];
+    for (study, is_device) in ways {
+        bench.write("study.toml", &study);
+        let output = bench.run(&["run", "study.toml"]);
+        assert_eq!(output.status.code(), Some(2), "{study}{}", text(&output.stderr));
+        assert!(
+            text(&output.stderr).contains("would be overwritten; if its content can go"),
+            "{}",
+            text(&output.stderr)
+        );
+        assert!(device.is_untouched(), "{study}");
+        let allowed = bench.run(&["run", "study.toml", "--allow-destructive", device.device.to_str().unwrap()]);
+        let said = text(&allowed.stderr);
+        assert_eq!(allowed.status.success(), is_device, "{study}{said}");
+        assert_eq!(device.is_untouched(), !is_device, "{study}{said}");
+        assert!(
+            is_device
+                || said.contains("is a block device and would be overwritten; if its content can go, write device"),
+            "{said}"
+        );
+        fs::write(&device.device, vec![CONTENT; BYTES]).unwrap();
+        assert!(device.is_untouched());
+    }
+}

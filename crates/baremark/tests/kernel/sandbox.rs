@@ -1,0 +1,236 @@
+//! The sandbox: what a program finds in it, that it conforms, and that nothing of it outlives whoever wanted it.
+
+use crate::bench::{Bench, signal, text};
+use crate::run_in::fold_in;
+use crate::sites::{NEVER, Program, as_lab, cpu, lab, temporary, usable, wait_for};
+use baremark_environments::conformance::{Place, conformance};
+use baremark_environments::sandbox::{Sandbox, Settings};
+use baremark_model::site::Environment;
+use baremark_sys::sandbox::Layer;
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+/// Control groups that sandboxes make, on this machine.
+fn groups() -> BTreeSet<PathBuf> {
+    let below = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let roots = [PathBuf::from("/sys/fs/cgroup")].into_iter().chain(below(PathBuf::from("/sys/fs/cgroup")));
+    let ours =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("baremark-memory-"));
+    roots.flat_map(below).filter(ours).collect()
+}
+
+/// What is left of sandboxes of this program: processes, and groups that were not there before.
+fn left(program: &Program, before: &BTreeSet<PathBuf>) -> Vec<String> {
+    let groups = groups().difference(before).map(|path| path.display().to_string()).collect::<Vec<_>>();
+    program.processes().into_iter().chain(groups).collect()
+}
+
+/// Runs a shell's script in a sandbox of these layers, in the bench's folder, which it may write to.
+fn run(program: &Program, bench: &Bench, layers: &[Layer], script: &str) -> Output {
+    let names: Vec<&str> = layers.iter().map(|layer| layer.name()).collect();
+    let mut command = Command::new(program.path());
+    command.arg("sandbox").arg(format!("--layers={}", names.join(","))).arg("--write").arg(bench.folder.path());
+    command.args(["--", "/bin/sh", "-c", script]).current_dir(bench.folder.path()).env("HOME", "/nowhere");
+    command.output().unwrap()
+}
+
+/// The layers that this machine permits; `None`, and a line, where there is no sandbox.
+fn layers(program: &Program) -> Option<Vec<Layer>> {
+    let sandbox = Sandbox::new(program.path(), Settings::default());
+    usable(&sandbox).then(|| sandbox.layers().unwrap().has)
+}
+
+fn skipped(has: &[Layer], needed: &[Layer]) -> bool {
+    let missing = needed.iter().find(|layer| !has.contains(layer));
+    missing.inspect(|layer| eprintln!("skipped: this machine refuses the layer {}", layer.name())).is_some()
+}
+
+#[test]
+fn a_sandbox_conforms() {
+    let program = Program::new();
+    let sandbox = Sandbox::new(program.path(), Settings::default());
+    if !usable(&sandbox) {
+        return;
+    }
+    let before = groups();
+    assert!(!sandbox.emulated(&NEVER));
+    let place = Place { cpu: cpu(), patience: Duration::from_secs(60), residue: &|| left(&program, &before) };
+    assert_eq!(conformance(&sandbox, &place), Ok(()));
+}
+
+/// By the filter alone, as where every namespace is refused.
+#[test]
+fn a_sandbox_without_namespaces_conforms() {
+    let program = Program::new();
+    let settings = Settings { layers: Some(vec![Layer::Capabilities, Layer::Seccomp]), ..Settings::default() };
+    let sandbox = Sandbox::new(program.path(), settings);
+    if !usable(&sandbox) {
+        return;
+    }
+    let before = groups();
+    let place = Place { cpu: cpu(), patience: Duration::from_secs(60), residue: &|| left(&program, &before) };
+    assert_eq!(conformance(&sandbox, &place), Ok(()));
+}
+
+#[test]
+fn a_program_in_a_sandbox_has_no_rights_and_writes_to_its_own_folders_alone() {
+    let (program, bench) = (Program::new(), Bench::new());
+    let Some(has) = layers(&program) else { return };
+    if skipped(&has, &[Layer::Mount, Layer::Pid, Layer::Uts, Layer::Network, Layer::Capabilities, Layer::Seccomp]) {
+        return;
+    }
+    let script = "sed -n 's/^CapEff:\\s*//p; s/^CapBnd:\\s*//p; s/^NoNewPrivs:\\s*//p; s/^Seccomp:\\s*//p' /proc/self/status; hostname
+        tail -n +3 /proc/net/dev | wc -l; for f in /proc/[0-9]*; do echo p; done | wc -l; ls /dev | tr '\\n' ' '; echo
+        touch /etc/changed 2>/dev/null || echo read-only; echo x > own && echo written; touch /tmp/own && echo temporary
+        echo x > /dev/null && head -c 3 /dev/zero | wc -c; echo 1 2>/dev/null > /proc/sys/vm/drop_caches || echo kept";
+    let ran = run(&program, &bench, &has, script);
+    let said = text(&ran.stdout);
+    assert!(ran.status.success(), "{said}{}", text(&ran.stderr));
+    let lines: Vec<&str> = said.lines().collect();
+    let none = "0000000000000000";
+    assert_eq!(lines[..5], [none, none, "1", "2", "sandbox"], "{said}");
+    assert_eq!(lines[5], "1", "only a loopback: {said}");
+    // Its first process, the shell, and what runs at that moment.
+    assert!(lines[6].parse::<u32>().is_ok_and(|processes| processes < 8), "{said}");
+    let devices: BTreeSet<&str> = lines[7].split_whitespace().collect();
+    assert!(devices.contains("null") && !devices.contains("kvm") && !devices.contains("mem"), "{said}");
+    assert_eq!(lines[8..], ["read-only", "written", "temporary", "3", "kept"], "{said}");
+    assert_eq!(fs::read_to_string(bench.path("own")).unwrap(), "x\n");
+    assert!(!Path::new("/tmp/own").exists() && !Path::new("/etc/changed").exists());
+}
+
+#[test]
+fn what_engines_refuse_is_refused() {
+    let (program, bench) = (Program::new(), Bench::new());
+    let Some(has) = layers(&program) else { return };
+    if skipped(&has, &[Layer::Seccomp]) {
+        return;
+    }
+    // perf_event_open and io_uring_setup by their numbers, as no program without a filter would find them answered.
+    let source = "#include <stdio.h>\n#include <errno.h>\n#include <unistd.h>\nint main(void) { syscall(298, 0, 0, 0, 0, 0); \
+                  printf(\"%d\", errno); syscall(425, 0, 0); printf(\" %d\\n\", errno); return 0; }\n";
+    let Some(_) = crate::run_in::built(&bench, "ask", source, &["-static"]) else {
+        eprintln!("skipped: no C compiler that links statically");
+        return;
+    };
+    let ran = run(&program, &bench, &has, "./ask");
+    assert_eq!(text(&ran.stdout).trim(), format!("{} {}", libc::EPERM, libc::ENOSYS), "{}", text(&ran.stderr));
+}
+
+#[test]
+fn an_exit_code_comes_through_and_so_does_what_could_not_be_started() {
+    let (program, bench) = (Program::new(), Bench::new());
+    let Some(has) = layers(&program) else { return };
+    assert_eq!(run(&program, &bench, &has, "exit 7").status.code(), Some(7));
+    assert_eq!(run(&program, &bench, &has, "kill -9 $$").status.code(), Some(128 + 9));
+    let refused =
+        Command::new(program.path()).args(["sandbox", "--layers=seccomp", "--", "/no/such/program"]).output().unwrap();
+    let said = text(&refused.stderr);
+    assert!(refused.status.code() == Some(1) && said.contains("starting /no/such/program"), "{said}");
+}
+
+/// A user without rights gets all layers for which user namespaces suffice.
+#[test]
+fn an_ordinary_user_has_a_sandbox() {
+    let (program, bench) = (Program::new(), Bench::new());
+    let Some(has) = layers(&program) else { return };
+    if skipped(&has, &[Layer::User, Layer::Mount, Layer::Pid]) {
+        return;
+    }
+    for path in [program.path(), program.path().parent().unwrap().to_owned(), bench.folder.path().to_owned()] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut command = Command::new(program.path());
+    command
+        .args(["list", "environments"])
+        .uid(65534)
+        .gid(65534)
+        .current_dir(bench.folder.path())
+        .env("HOME", "/nowhere");
+    let said = text(&command.output().unwrap().stdout);
+    let listed = said.lines().find(|line| line.starts_with("sandbox")).unwrap_or_default().to_owned();
+    assert!(!listed.contains("not here"), "{said}");
+    let all: Vec<&str> = has.iter().filter(|layer| **layer != Layer::ControlGroup).map(|layer| layer.name()).collect();
+    let mut command = Command::new(program.path());
+    command.arg("sandbox").arg(format!("--layers={}", all.join(","))).args(["--", "/bin/sh", "-c", "id -u; echo $$"]);
+    let ran = command.uid(65534).gid(65534).current_dir("/").output().unwrap();
+    assert_eq!(text(&ran.stdout), "65534\n2\n", "{}", text(&ran.stderr));
+}
+
+/// Where user namespaces are forbidden that layer is left out by name, and the others stay.
+#[test]
+fn forbidden_user_namespaces_are_left_out_with_the_reason() {
+    let (program, bench) = (Program::new(), Bench::new());
+    let Some(has) = layers(&program) else { return };
+    if skipped(&has, &[Layer::User]) {
+        return;
+    }
+    // In a user namespace of its own the limit is that namespace's, and nobody else's.
+    let script = format!(
+        "echo 0 > /proc/sys/user/max_user_namespaces && {} --store store.db plan standard --quick | grep -i sandbox; {0} doctor | grep -A2 ' sandbox'",
+        program.path().display()
+    );
+    let ran = run(&program, &bench, &[Layer::User], &script);
+    let said = text(&ran.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("user (a user namespace: No space left on device"), "{said}{}", text(&ran.stderr));
+    assert!(said.contains("seccomp"), "{said}");
+}
+
+/// No test: what the test below runs as a process of its own.
+#[test]
+#[ignore = "run by another test"]
+fn a_lab_to_be_killed() {
+    as_lab(|program| Sandbox::new(program, Settings::default()).start(&NEVER).unwrap());
+}
+
+#[test]
+fn a_killed_lab_leaves_no_sandbox() {
+    let program = Program::new();
+    if layers(&program).is_none() {
+        return;
+    }
+    let (before, files) = (groups(), temporary());
+    let mut lab = lab("sandbox::a_lab_to_be_killed", &program, &[]);
+    wait_for(|| (!program.agents().is_empty()).then_some(()));
+    signal(lab.id(), libc::SIGKILL);
+    lab.wait().unwrap();
+    wait_for(|| left(&program, &before).is_empty().then_some(()));
+    assert_eq!(temporary(), files);
+}
+
+/// The launcher is killed first, so that nobody ends the sandbox but the kernel.
+#[test]
+fn a_killed_launcher_leaves_no_process() {
+    let program = Program::new();
+    if layers(&program).is_none() {
+        return;
+    }
+    let before = groups();
+    let mut lab = lab("sandbox::a_lab_to_be_killed", &program, &[]);
+    wait_for(|| (!program.agents().is_empty()).then_some(()));
+    for pid in crate::bench::children(lab.id()) {
+        signal(pid, libc::SIGKILL);
+    }
+    wait_for(|| program.agents().is_empty().then_some(()));
+    signal(lab.id(), libc::SIGKILL);
+    lab.wait().unwrap();
+    wait_for(|| program.pids().is_empty().then_some(()));
+    // A group without a process in it, which the next run of the program removes by its record.
+    groups().difference(&before).for_each(|group| fs::remove_dir(group).unwrap());
+}
+
+#[test]
+fn a_static_and_a_dynamic_program_print_the_same_in_a_sandbox() {
+    let program = Program::new();
+    if layers(&program).is_none() {
+        return;
+    }
+    for out in fold_in(&Bench::new(), "native,sandbox") {
+        assert!(out.contains("sandbox / native = 1.00 "), "{out}");
+    }
+}

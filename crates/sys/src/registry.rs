@@ -1,0 +1,58 @@
+//! Where this process records what it makes outside of itself, before it is made: folders and control groups, which `kill -9` would leave.
+//!
+//! This crate makes them and has no journal; the program installs one. Libraries and tests that install none make things without a record.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::OnceLock;
+
+/// What is about to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made<'m> {
+    /// A folder or file whose name begins with [`MARK`].
+    Folder(&'m Path),
+    /// A control group whose name begins with [`MARK`].
+    Group {
+        /// Its folder.
+        path: &'m Path,
+        /// Whether groups next to it are offered the controller for memory for its sake.
+        offers_memory: bool,
+    },
+}
+
+/// How the names of all that is made begin: nothing else is ever removed by a record.
+pub const MARK: &str = "baremark-";
+
+/// The record of something that was made. Dropped without [`Record::gone`], it has the thing removed, or keeps the record where that fails.
+pub trait Record: Send + Sync + fmt::Debug {
+    /// What was made is no longer there.
+    fn gone(self: Box<Self>);
+}
+
+/// Records what is about to be made, durably.
+pub type Recorder = fn(Made<'_>) -> io::Result<Box<dyn Record>>;
+
+static RECORDER: OnceLock<Recorder> = OnceLock::new();
+
+/// Has everything recorded from now on. The first recorder stays.
+pub fn install(recorder: Recorder) {
+    RECORDER.get_or_init(|| recorder);
+}
+
+/// Records what is about to be made; `None` where no recorder is installed.
+///
+/// # Errors
+/// When it cannot be recorded.
+pub fn record(made: Made<'_>) -> io::Result<Option<Box<dyn Record>>> {
+    RECORDER.get().map(|record| record(made)).transpose()
+}
+
+/// A word that no other name has, of 36 characters.
+///
+/// # Errors
+/// What reading /proc gives.
+pub fn random_word() -> io::Result<String> {
+    Ok(fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_owned())
+}
