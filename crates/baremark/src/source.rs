@@ -229,21 +229,6 @@ pub fn shipped(study: &Shipped) -> Source {
     Source { name: study.name.to_owned(), bytes: study.text.as_bytes().to_vec() }
 }
 
-/// A text as TOML writes it.
-pub fn toml(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            '\n' => quoted.push_str("\\n"),
-            '\t' => quoted.push_str("\\t"),
-            c if c.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(c))),
-            c => quoted.push(c),
-        }
-    }
-    quoted + "\""
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

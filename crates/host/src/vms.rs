@@ -1,13 +1,12 @@
 //! Whether a virtual machine runs on this host. What cannot be found out is unknown, which is not "none".
 
+use baremark_sys::namespace::FIRST_PROCESSES;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
 /// The link of a descriptor that is a KVM virtual machine.
 const MACHINE: &str = "anon_inode:kvm-vm";
-/// The PID namespace of the machine itself, which has this number in every kernel (`PROC_PID_INIT_INO`).
-const OUTERMOST: &str = "pid:[4026531836]";
 /// In `/proc/PID/stat`: the flag of a thread of the kernel, and states of a process that has ended.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 const ENDED: [&str; 3] = ["Z", "X", "x"];
@@ -95,7 +94,7 @@ fn has_no_files(folder: &Path) -> bool {
 
 /// Whether this process is in a PID namespace of its own. Kernels without such namespaces have no such file.
 fn hides_processes(root: &Path) -> bool {
-    fs::read_link(root.join("proc/self/ns/pid")).is_ok_and(|namespace| namespace.as_os_str() != OUTERMOST)
+    fs::read_link(root.join("proc/self/ns/pid")).is_ok_and(|namespace| namespace.as_os_str() != FIRST_PROCESSES)
 }
 
 /// Whether nothing on the whole machine has a virtual machine open, by the kernel's own count; false where KVM is part of the kernel.
@@ -121,7 +120,7 @@ mod tests {
             played.process(1, "(init) S 0 1 1 0 -1 4194560", Some(&["/dev/null", "socket:[7]"]));
             // This process's own virtual machines do not count.
             played.process(std::process::id(), "(lab) R 1 1 1 0 -1 4194560", Some(&[MACHINE]));
-            played.link("proc/self/ns/pid", OUTERMOST);
+            played.link("proc/self/ns/pid", FIRST_PROCESSES);
             played
         }
 

@@ -81,7 +81,7 @@ impl<'t> Rows<'t> {
 }
 
 /// What is wrong with a row; `line` is the last one that was read.
-fn damage(why: &Error, line: u64) -> Damage {
+pub(crate) fn damage(why: &Error, line: u64) -> Damage {
     let line = why.position().map_or(line, csv::Position::line);
     let what = match why.kind() {
         ErrorKind::Utf8 { .. } => "is not UTF-8; convert it with iconv -t UTF-8".to_owned(),
@@ -90,11 +90,6 @@ fn damage(why: &Error, line: u64) -> Damage {
         other => format!("{other:?}"),
     };
     Damage::at(Place::Line(line), what)
-}
-
-/// What is wrong with the fields of a row on line `line`.
-pub(crate) fn misfit(why: &Error, line: u64) -> Damage {
-    damage(why, line)
 }
 
 /// That a row has too few fields or too many.

@@ -8,10 +8,10 @@ use crate::error::JournalError;
 use baremark_sys::confine::effective_user;
 use baremark_sys::private_folder::directory::{Directory, Kind};
 use baremark_sys::removal;
-use rustix::fs::{AtFlags, CWD, unlinkat};
+use rustix::fs::{AtFlags, FlockOperation, fcntl_lock, fstat, fsync, unlinkat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::{File, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -19,6 +19,28 @@ use std::path::Path;
 /// The end of the names of files with records.
 pub(crate) const ENDING: &str = ".journal";
 const LOCK: &str = "lock";
+
+/// The lock of the folder, held. A process that is started meanwhile has a copy of its descriptor until it executes its program, so dropping it
+/// unlocks the file for all of them.
+#[derive(Debug)]
+pub(crate) struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // What cannot be unlocked is so when its last descriptor is closed.
+        drop(self.0.unlock());
+    }
+}
+
+/// Takes the lock of an owner's file: `false` where another process has it. It is a record lock (`fcntl(2)`), which a copy of the process does
+/// not have. It is given up when the process closes any descriptor of the file: one process opens its own file once.
+pub(crate) fn owned(file: &File) -> io::Result<bool> {
+    match fcntl_lock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(Errno::AGAIN | Errno::ACCESS) => Ok(false),
+        Err(why) => Err(why.into()),
+    }
+}
 
 /// An open folder.
 #[derive(Debug)]
@@ -44,8 +66,8 @@ impl Folder {
 
     /// What no other folder has, whatever the path that leads to it.
     pub(crate) fn identity(&self) -> Result<(u64, u64), JournalError> {
-        let facts = fs::metadata(self.path()).map_err(JournalError::io("examining", self.path()))?;
-        Ok((facts.dev(), facts.ino()))
+        let facts = fstat(&self.0).map_err(|why| JournalError::io("examining", self.path())(why.into()))?;
+        Ok((facts.st_dev, facts.st_ino))
     }
 
     /// Names of what could be files of records, in order.
@@ -56,8 +78,24 @@ impl Folder {
         Ok(names.filter(|name| name.ends_with(ENDING)).collect())
     }
 
-    /// The lock of the folder, unlocked.
-    pub(crate) fn lock_file(&self) -> Result<File, JournalError> {
+    /// Waits for the lock of the folder.
+    pub(crate) fn lock(&self) -> Result<Lock, JournalError> {
+        let file = self.lock_file()?;
+        file.lock().map_err(JournalError::io("locking", self.path()))?;
+        Ok(Lock(file))
+    }
+
+    /// As [`Folder::lock`]; `None` where another process has it.
+    pub(crate) fn lock_at_once(&self) -> Result<Option<Lock>, JournalError> {
+        let file = self.lock_file()?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Lock(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(why)) => Err(JournalError::io("locking", self.path())(why)),
+        }
+    }
+
+    fn lock_file(&self) -> Result<File, JournalError> {
         self.0.open_or_create(Path::new(LOCK)).map_err(JournalError::io("opening", self.path().join(LOCK)))
     }
 
@@ -66,8 +104,7 @@ impl Folder {
     /// # Errors
     /// Why it is not obeyed.
     pub(crate) fn file(&self, name: &str) -> Result<Option<File>, String> {
-        let opened = removal::folder(self.path()).and_then(|folder| removal::regular_file(folder, OsStr::new(name)));
-        let opened = opened.map_err(|why| match why.raw_os_error() {
+        let opened = removal::regular_file(&self.0, OsStr::new(name)).map_err(|why| match why.raw_os_error() {
             Some(number) if number == Errno::LOOP.raw_os_error() => "it is a link".to_owned(),
             _ => why.to_string(),
         });
@@ -84,19 +121,18 @@ impl Folder {
     pub(crate) fn create(&self, name: &str, first: &str) -> Result<File, JournalError> {
         let make = || -> io::Result<File> {
             let mut file = self.0.create_new(Path::new(name))?;
-            file.lock()?;
+            owned(&file)?;
             file.write_all(first.as_bytes())?;
             file.sync_all()?;
-            File::open(self.path())?.sync_all()?;
+            fsync(&self.0)?;
             Ok(file)
         };
         make().map_err(JournalError::io("making", self.path().join(name)))
     }
 
     pub(crate) fn remove(&self, name: &str) -> Result<(), JournalError> {
-        let path = self.path().join(name);
-        match unlinkat(CWD, &path, AtFlags::empty()).map_err(io::Error::from) {
-            Err(why) if why.kind() != io::ErrorKind::NotFound => Err(JournalError::io("removing", path)(why)),
+        match unlinkat(&self.0, name, AtFlags::empty()) {
+            Err(why) if why != Errno::NOENT => Err(JournalError::io("removing", self.path().join(name))(why.into())),
             _ => Ok(()),
         }
     }

@@ -7,7 +7,7 @@ use crate::owner::Owner;
 use crate::record::{FORMAT, Record};
 use baremark_sys::point;
 use baremark_sys::registry::random_word;
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -96,7 +96,7 @@ impl Journal {
         let shared = &self.shared;
         shared.kind(&kind)?;
         let mut held = {
-            let _lock = shared.lock()?;
+            let _lock = shared.folder.lock()?;
             self.free(&target)?;
             let change = Change { kind, target, details: look().map_err(MakeError::Change)? };
             let (id, pid) = (shared.record(&change)?, std::process::id());
@@ -149,23 +149,6 @@ impl Shared {
     /// The name of this process's own file, if it has one.
     pub(crate) fn own(&self) -> Option<String> {
         self.writing().file.as_ref().map(|(_, name)| name.clone())
-    }
-
-    /// Held while a change is recorded or others' are undone; the kernel gives it up when this process ends.
-    pub(crate) fn lock(&self) -> Result<File, JournalError> {
-        let file = self.folder.lock_file()?;
-        file.lock().map_err(JournalError::io("locking", self.folder.path()))?;
-        Ok(file)
-    }
-
-    /// As [`Shared::lock`]; `None` where another process has it.
-    pub(crate) fn lock_at_once(&self) -> Result<Option<File>, JournalError> {
-        let file = self.folder.lock_file()?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(file)),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(why)) => Err(JournalError::io("locking", self.folder.path())(why)),
-        }
     }
 
     /// Appends a change, durably.

@@ -1,7 +1,8 @@
 //! Who made a change, and whether that process still lives.
 //!
-//! An owner holds its file of records locked (`flock(2)`), and the kernel lets go of the lock when the owner ends, however it ends. So whether it
-//! lives does not depend on process numbers, clocks or namespaces. A copy of the owner made by fork(2) has the lock too and counts as the owner.
+//! An owner holds its file of records locked (`fcntl(2)`), and the kernel lets go of the lock when the owner ends, however it ends. So whether it
+//! lives does not depend on process numbers, clocks or namespaces, nor on copies of it: one that fork(2) made lives on until it has executed
+//! its program, and one that has a life of its own has changes of its own.
 
 use serde::{Deserialize, Serialize};
 use std::fs;

@@ -2,10 +2,11 @@
 
 use crate::change::{Change, Undone};
 use crate::error::JournalError;
+use crate::folder::{Lock, owned};
 use crate::journal::{Journal, Shared, append};
 use crate::owner::{Ended, Owner};
 use crate::record::{Contents, LONGEST, Record};
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -45,7 +46,7 @@ impl Journal {
     /// # Errors
     /// When the folder cannot be read or locked. A file that cannot be read is in [`Recovery::refused`].
     pub fn recover(&self) -> Result<Recovery, JournalError> {
-        let lock = self.shared.lock()?;
+        let lock = self.shared.folder.lock()?;
         self.recover_by(&lock)
     }
 
@@ -54,10 +55,10 @@ impl Journal {
     /// # Errors
     /// As [`Journal::recover`].
     pub fn recover_at_once(&self) -> Result<Option<Recovery>, JournalError> {
-        self.shared.lock_at_once()?.map(|lock| self.recover_by(&lock)).transpose()
+        self.shared.folder.lock_at_once()?.map(|lock| self.recover_by(&lock)).transpose()
     }
 
-    fn recover_by(&self, _lock: &File) -> Result<Recovery, JournalError> {
+    fn recover_by(&self, _lock: &Lock) -> Result<Recovery, JournalError> {
         let shared = &self.shared;
         let mut recovery = Recovery::default();
         for name in others(shared)? {
@@ -91,10 +92,9 @@ impl Found {
             Err(why) => return Found::Refused(why),
         };
         // Before it is read: from here on nobody writes it.
-        let alive = match file.try_lock() {
-            Ok(()) => false,
-            Err(TryLockError::WouldBlock) => true,
-            Err(TryLockError::Error(why)) => return Found::Refused(format!("locking it: {why}")),
+        let alive = match owned(&file) {
+            Ok(locked) => !locked,
+            Err(why) => return Found::Refused(format!("locking it: {why}")),
         };
         // An owner whose last change is undone removes the file and then gives up its lock.
         match file.metadata() {

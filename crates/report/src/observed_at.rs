@@ -22,6 +22,11 @@ pub(crate) fn host_of<'d>(document: &'d Document, treatment: &'d Treatment) -> &
     if is_here { THIS_MACHINE } else { environment(treatment) }
 }
 
+/// Whether a treatment's environment is a virtual machine.
+pub(crate) fn is_a_vm(document: &Document, treatment: &Treatment) -> bool {
+    tables::place(kind(document, treatment)).is_some_and(|place| place.exits)
+}
+
 /// Whether a row is of a place, or of one of several members' places there.
 pub(crate) fn is_at(row: &ObservedRow, place: &str) -> bool {
     row.place.strip_prefix(place).is_some_and(|member| member.is_empty() || member.starts_with(", "))

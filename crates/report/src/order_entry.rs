@@ -41,10 +41,6 @@ const GUEST: &[(&str, &[&str])] = &[
     ("context switches/s", &["kernel.context_switches"]),
     ("load average", &["kernel.load1"]),
 ];
-/// Whether a treatment's environment is a virtual machine.
-pub(crate) fn is_a_vm(document: &Document, treatment: &Treatment) -> bool {
-    tables::place(kind(document, treatment)).is_some_and(|place| place.exits)
-}
 
 /// Whether a treatment's environment has an operating system of its own: what a container reads of its kernel is this machine's.
 fn has_guest(document: &Document, treatment: &Treatment) -> bool {

@@ -6,7 +6,7 @@
 
 use crate::commands;
 use crate::number::{self, Digits, count, duration, fixed, ratio_decimals};
-use crate::order_entry::is_a_vm;
+use crate::observed_at::is_a_vm;
 use crate::outline::{cautions, missing};
 use crate::part::{Part, parts};
 use crate::provenance::blocks;

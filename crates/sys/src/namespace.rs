@@ -1,8 +1,11 @@
-//! Network namespaces, of this thread alone.
+//! Namespaces: network namespaces of this thread alone, and how that of the whole machine is known.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+
+/// The link in `/proc/PID/ns/pid` of the PID namespace of the whole machine, which has this number in every kernel (`PROC_PID_INIT_INO`).
+pub const FIRST_PROCESSES: &str = "pid:[4026531836]";
 
 /// Puts this thread into a new network namespace and gives a descriptor of it. The namespace lives as long as a descriptor, a thread or
 /// a mount of it. Needs `CAP_SYS_ADMIN`.

@@ -4,16 +4,15 @@ use crate::cargo::{self, Test, Tier, root, target_folder};
 use crate::outcome::{self, Outcome, State, counted, judged, of_the_test};
 use crate::record;
 use std::collections::HashMap;
-use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
+use tempfile::TempDir;
 
 /// How long what a test started may take to end after it.
 const ENDING_S: u64 = 60;
@@ -249,15 +248,8 @@ impl Place {
 
 /// A new folder with an unpredictable name in the temporary folder.
 pub fn temporary_folder() -> Result<PathBuf, String> {
-    let template = std::env::temp_dir().join("bm-XXXXXX");
-    let mut name = template.as_os_str().as_encoded_bytes().to_vec();
-    name.push(0);
-    // SAFETY: mkdtemp replaces the six letters before the final zero, within the buffer.
-    if unsafe { libc::mkdtemp(name.as_mut_ptr().cast()) }.is_null() {
-        return Err(format!("{}: {}", template.display(), io::Error::last_os_error()));
-    }
-    name.pop();
-    Ok(PathBuf::from(OsString::from_vec(name)))
+    let made = tempfile::Builder::new().prefix("bm-").tempdir();
+    made.map(TempDir::keep).map_err(|why| format!("{}: {why}", std::env::temp_dir().display()))
 }
 
 impl Drop for Place {

@@ -51,18 +51,29 @@ pub fn run(context: &Context, source: &Source, mode: Mode, pilot: Option<Nanos>)
     Ok((style().plain(&text), Exit::Success))
 }
 
-/// Runs the plan for `budget`, or [`PILOT_BLOCKS`], as a run of its own, and prices the plan by what that found.
-fn piloted(context: &Context, source: &Source, plan: &Plan, budget: Nanos) -> Result<Price, Refusal> {
-    if !plan.pairs.iter().any(|pair| pair.asked) {
-        return Err(Refusal::bad_input("--pilot: the study requests no ratio; write ratio_to in [report]"));
-    }
+/// What a pilot of the plan is called.
+pub(super) fn pilot_title(plan: &Plan) -> String {
+    format!("pilot of {}", plan.title)
+}
+
+/// The plan of its pilot.
+pub(super) fn pilot_of(plan: &Plan, budget: Nanos) -> Plan {
     let mut short = plan.clone();
-    short.title = format!("pilot of {}", plan.title);
+    short.title = pilot_title(plan);
     // A width that no pilot reaches: it ends by its budget.
     short.design.precision = Share(1e-6);
     short.mode.quick = false;
     (short.design.budget, short.design.most_blocks) = (budget, PILOT_BLOCKS);
     short.design.least_blocks = short.design.least_blocks.min(PILOT_BLOCKS);
+    short
+}
+
+/// Runs the plan for `budget`, or [`PILOT_BLOCKS`], as a run of its own, and prices the plan by what that found.
+fn piloted(context: &Context, source: &Source, plan: &Plan, budget: Nanos) -> Result<Price, Refusal> {
+    if !plan.pairs.iter().any(|pair| pair.asked) {
+        return Err(Refusal::bad_input("--pilot: the study requests no ratio; write ratio_to in [report]"));
+    }
+    let short = pilot_of(plan, budget);
     let store = context.open_store()?;
     let turn = record::turn(context, &store)?;
     let record = Record::create(&store, source, &short)?;

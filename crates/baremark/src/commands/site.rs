@@ -86,7 +86,7 @@ fn write(context: &Context, path: &Path, bundles: &[PathBuf]) -> Result<(String,
         folder.add(verified(file), "bundle, verified", false)?;
     }
     if folder.entries.is_empty() {
-        return Err(Refusal::bad_input("there is no run to show; `baremark run STUDY` makes one"));
+        return Err(Refusal::bad_input("the store has no run to show; measure one with `baremark run STUDY`"));
     }
     let index = path.join("index.html");
     write_page(&index, &render(&folder.entries, &changes::text(&folder.recorded)))?;

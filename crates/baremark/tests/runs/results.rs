@@ -59,7 +59,8 @@ fn a_self_check_compares_every_treatment_with_itself() {
 fn a_pilot_is_a_run_of_its_own_from_which_a_plan_is_priced() {
     let bench = Bench::new();
     let study = bench.write("noisy.toml", noisy(&bench));
-    let pilot = |time| bench.run(&["plan", study.to_str().unwrap(), "--aa", "--pilot", time, "--json"]);
+    let command = ["plan", study.to_str().unwrap(), "--aa", "--json"];
+    let pilot = |time| bench.run(&[&command[..], &["--pilot", time]].concat());
     let short = pilot("1 ns");
     let said = text(&short.stderr);
     assert_eq!(short.status.code(), Some(1), "{said}");
@@ -72,6 +73,18 @@ fn a_pilot_is_a_run_of_its_own_from_which_a_plan_is_priced() {
     assert!(price["source"] == "pilot" && price["of_blocks"] == 40, "{price:#}");
     let history = bench.json(&["history", "--json"]);
     assert_eq!(history["runs"][0]["id"], price["run"], "a pilot is a run: {history:#}");
+    // The plan of a pilot follows from its study, whether or not that is shortened.
+    let quick = bench.run(&[&command[..], &["--quick", "--pilot", "24 h"]].concat());
+    assert!(quick.status.success(), "{}", text(&quick.stderr));
+    let history = bench.json(&["history", "--json"]);
+    for run in rows(&history, "runs") {
+        let run = run["id"].as_str().unwrap();
+        let bundled = bench.run(&["bundle", run, "-o", &format!("{run}.tar.gz")]);
+        assert!(bundled.status.success(), "{}", text(&bundled.stderr));
+        let verified = bench.run(&["verify", &format!("{run}.tar.gz")]);
+        let said = text(&verified.stdout) + &text(&verified.stderr);
+        assert!(verified.status.success() && said.contains("the plan from the study's text"), "{run}: {said}");
+    }
     for level in rows(price, "levels") {
         let of = |key: &str| level[key].as_f64();
         assert!(of("seconds_low") <= of("seconds") && of("seconds") <= of("seconds_high"), "{level}");

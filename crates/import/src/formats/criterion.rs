@@ -159,7 +159,7 @@ fn records(text: &mut Text<'_>) -> Result<Results, Damage> {
         if row.len() != heading.len() {
             return Err(rows::unequal(line, row.len(), heading.len()));
         }
-        let row: Record = row.deserialize(Some(&heading)).map_err(|why| rows::misfit(&why, line))?;
+        let row: Record = row.deserialize(Some(&heading)).map_err(|why| rows::damage(&why, line))?;
         let damage = |what| Damage::at(Place::Line(line), format!("{}: {what}", row.group));
         let parts = [Some(row.group.clone()), row.function.clone(), row.value.clone()];
         let name = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");

@@ -6,12 +6,15 @@ use baremark_journal::{Journal, Kind, Undone, file, file::Files, value};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{self, BufRead, BufReader};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const FOLDER: &str = "BAREMARK_JOURNAL_CHANGER";
 const POINT: &str = "BAREMARK_JOURNAL_POINT";
+const STARTER: &str = "BAREMARK_JOURNAL_STARTER";
 const VALUES: [&str; 3] = ["a", "b", "c"];
 
 /// Where the changer says that it is at the point for which it was started, and waits to be killed: the N-th of that name.
@@ -167,4 +170,49 @@ fn a_live_owner_is_not_disturbed_and_its_targets_are_refused() {
     assert_eq!(values(folder.path()), ["x", "0", "0"], "the dead owner's record is not obeyed again");
     drop(taken);
     assert_eq!(values(folder.path()), ["0", "0", "0"]);
+}
+
+/// Not a test: an owner that starts a program. Its copy says that it is there and executes the program when the input ends.
+#[test]
+fn starter() {
+    let Some(folder) = std::env::var_os(STARTER).map(PathBuf::from) else { return };
+    let _held = value::set(&journal(&folder), &folder.join("a"), "1").unwrap();
+    let input = io::stdin().as_fd().try_clone_to_owned().unwrap();
+    let output = io::stderr().as_fd().try_clone_to_owned().unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg("--list").stdout(Stdio::null());
+    // SAFETY: write(2) and read(2) are async-signal-safe, and touch nothing but these bytes.
+    unsafe {
+        command.pre_exec(move || {
+            rustix::io::write(&output, b"copied\n")?;
+            rustix::io::read(&input, &mut [0_u8; 1]).map(|_| ()).map_err(io::Error::from)
+        })
+    };
+    command.status().unwrap();
+}
+
+/// A program that an owner is just starting is a copy of the owner, with its descriptors, and may outlive it.
+#[test]
+fn a_copy_of_a_killed_owner_is_not_the_owner() {
+    let place = place();
+    let mut owner = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "kills::starter", "--nocapture"])
+        .env(STARTER, place.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (input, output) = (owner.stdin.take().unwrap(), owner.stderr.take().unwrap());
+    let mut lines = BufReader::new(output).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line == "copied"), "there is no copy");
+    let recovery = journal(place.path()).recover().unwrap();
+    assert_eq!((recovery.undone.len(), recovery.held), (0, 1), "its owner is alive: {recovery:?}");
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    let recovery = journal(place.path()).recover().unwrap();
+    assert_eq!((recovery.undone.len(), recovery.held), (1, 0), "its copy is alive: {recovery:?}");
+    assert_eq!(value::read(&place.path().join("a")).unwrap(), "0");
+    drop(input);
+    assert_eq!(lines.count(), 0, "the program has ended");
 }

@@ -1,5 +1,6 @@
 //! The journal as processes use it: kept, killed, damaged, shared.
 #![allow(clippy::unwrap_used, clippy::print_stderr, clippy::allow_attributes, reason = "tests")]
+#![expect(unsafe_code, reason = "a copy of a process says that it is there before it executes a program")]
 
 mod hostile;
 mod kills;

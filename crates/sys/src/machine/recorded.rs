@@ -4,13 +4,16 @@
 //! with equal text one is enough: a PATH may have one list in braces, such as `sys/devices/system/cpu/cpu{0-3,8}/online`.
 
 use crate::private_folder::PrivateFolder;
-use std::fs;
-use std::io;
+use rustix::fs::{Mode, OFlags};
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
 /// What starts the line of a file's path.
 const FILE: &str = "== ";
+/// Bytes of one text. Those of this project's own machines are below 100 KiB.
+const MOST_BYTES: u64 = 64 << 20;
 /// Files that one text may stand for. A machine of 512 CPUs has 20,000.
 const MOST_FILES: usize = 200_000;
 
@@ -44,7 +47,7 @@ impl Recorded {
         let (root, unpacked) = if path.is_dir() {
             (path.to_owned(), None)
         } else {
-            let text = fs::read_to_string(path)?;
+            let text = text(path)?;
             let folder = PrivateFolder::create(&std::env::temp_dir(), "baremark-machine-")?;
             let root = folder.path().join("files");
             unpack(&text, &root)?;
@@ -60,18 +63,31 @@ impl Recorded {
     }
 }
 
+/// The text of a regular file. A pipe is not waited for, and of a device nothing is read.
+fn text(path: &Path) -> io::Result<String> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    if !file.metadata()?.is_file() {
+        return Err(odd(format!("{} is neither a file nor a folder", path.display())));
+    }
+    let mut text = String::new();
+    file.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > MOST_BYTES {
+        true => Err(odd(format!("{} has more than {MOST_BYTES} bytes", path.display()))),
+        false => Ok(text),
+    }
+}
+
 /// Writes the files of a recorded text below `root`.
 ///
 /// # Errors
 /// `InvalidData` for a text of another form; what making the files gave.
 pub fn unpack(text: &str, root: &Path) -> io::Result<()> {
-    let mut files = 0;
+    let mut left = MOST_FILES;
     for (names, content) in files_of(text)? {
-        for name in expanded(names)? {
-            files += 1;
-            if files > MOST_FILES {
-                return Err(odd(format!("more than {MOST_FILES} files")));
-            }
+        let paths = expanded(names, left)?;
+        left -= paths.len();
+        for name in paths {
             let path = below(root, &name)?;
             fs::create_dir_all(path.parent().unwrap_or(root))?;
             fs::write(path, content)?;
@@ -82,31 +98,32 @@ pub fn unpack(text: &str, root: &Path) -> io::Result<()> {
 
 /// Each path, not yet expanded, with its text.
 fn files_of(text: &str) -> io::Result<Vec<(&str, &str)>> {
-    let mut parts = text.split("\n== ");
     // What is before the first path is a note.
-    if let Some(first) = text.strip_prefix(FILE) {
-        parts = first.split("\n== ");
-    } else {
-        parts.next();
-    }
-    let files: Vec<_> = parts.map(|part| part.split_once('\n').unwrap_or((part, ""))).collect();
+    let files = match text.strip_prefix(FILE) {
+        Some(first) => first,
+        None => text.split_once("\n== ").map_or("", |(_, files)| files),
+    };
     if files.is_empty() {
         return Err(odd(format!("a recorded machine has a line \"{FILE}PATH\" before each file")));
     }
-    Ok(files)
+    Ok(files.split("\n== ").map(|part| part.split_once('\n').unwrap_or((part, ""))).collect())
 }
 
-/// The paths that `names` stands for: one, or as many as its list in braces has numbers.
-fn expanded(names: &str) -> io::Result<Vec<String>> {
-    let Some((before, rest)) = names.split_once('{') else { return Ok(vec![names.to_owned()]) };
+/// The paths that `names` stands for, at most `most`: one, or as many as its list in braces has numbers.
+fn expanded(names: &str, most: usize) -> io::Result<Vec<String>> {
+    let too_many = || odd(format!("more than {MOST_FILES} files"));
+    let Some((before, rest)) = names.split_once('{') else {
+        return if most > 0 { Ok(vec![names.to_owned()]) } else { Err(too_many()) };
+    };
     let wrong = || odd(format!("{names}: a list is numbers and ranges, such as {{0-3,8}}"));
     let (list, after) = rest.split_once('}').ok_or_else(wrong)?;
     let mut paths = Vec::new();
     for part in list.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (usize, usize) = first.parse().ok().zip(last.parse().ok()).ok_or_else(wrong)?;
-        if last < first || last - first >= MOST_FILES {
-            return Err(wrong());
+        let count = last.checked_sub(first).ok_or_else(wrong)?;
+        if count >= most - paths.len() {
+            return Err(too_many());
         }
         paths.extend((first..=last).map(|number| format!("{before}{number}{after}")));
     }
@@ -152,10 +169,26 @@ mod tests {
             "== a{0-}\n1\n",
             "== a{3-1}\n1\n",
             "== a{0-9999999}\n1\n",
+            "== a{0-18446744073709551615}\n1\n",
+            "== a{0-150000,0-150000}\n1\n",
+            "== a{0-199999}\n1\n== b\n1\n",
         ] {
             let why = unpack(text, &root).expect_err(text);
             assert_eq!(why.kind(), io::ErrorKind::InvalidData, "{text}: {why}");
         }
         assert!(!dir.path().join("x").exists());
+    }
+
+    #[test]
+    fn what_is_no_file_is_neither_waited_for_nor_read() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, Mode::RUSR, 0).expect("made");
+        let large = dir.path().join("large");
+        File::create(&large).and_then(|file| file.set_len(MOST_BYTES + 1)).expect("a file with a hole");
+        for path in [&pipe, Path::new("/dev/zero"), &large] {
+            let why = text(path).expect_err("no text of a machine");
+            assert_eq!(why.kind(), io::ErrorKind::InvalidData, "{}: {why}", path.display());
+        }
     }
 }

@@ -1,10 +1,8 @@
 //! Where the machine stands, and what it can host.
 
 use super::tree::Tree;
+use crate::namespace::FIRST_PROCESSES;
 use baremark_model::machine::VirtualizationFacts;
-
-/// The PID namespace of the whole machine, whose number is a constant of Linux.
-const FIRST_PROCESSES: &str = "pid:[4026531836]";
 
 pub fn facts(tree: &Tree) -> VirtualizationFacts {
     let cpuinfo = tree.text("proc/cpuinfo").unwrap_or_default();

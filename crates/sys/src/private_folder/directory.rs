@@ -5,12 +5,13 @@
 //! below it is opened from that descriptor and by no symbolic link (`openat2(2)`).
 
 use crate::confine::effective_user as user;
+use crate::removal;
 use rustix::fs::{self as sys, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -170,15 +171,10 @@ impl Directory {
     /// Removes a file, or a folder with all that is in it; what is not there is not an error.
     ///
     /// # Errors
-    /// What the system gives.
+    /// What the system gives: `EXDEV` where something is mounted inside.
     pub fn remove(&self, name: &OsStr) -> io::Result<()> {
         names(Path::new(name))?;
-        let removed = match sys::unlinkat(&self.descriptor, name, AtFlags::empty()) {
-            // By its path, which no one else can exchange in a folder that is ours; no link is followed below it.
-            Err(Errno::ISDIR) => std::fs::remove_dir_all(self.path.join(name)),
-            other => other.map_err(io::Error::from),
-        };
-        removed.or_else(|why| if why.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(why) })
+        removal::remove(&self.descriptor, name, OsStr::new(""))
     }
 
     /// What is in a folder below this one (an empty path: in this one), by name.
@@ -236,6 +232,12 @@ impl Directory {
             Errno::LOOP | Errno::XDEV => io::Error::new(io::ErrorKind::InvalidInput, what()),
             other => other.into(),
         })
+    }
+}
+
+impl AsFd for Directory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
     }
 }
 

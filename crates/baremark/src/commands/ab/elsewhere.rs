@@ -1,6 +1,6 @@
 //! Environments as they are typed for a program, and the files that it needs in those that are not this machine.
 
-use crate::source::toml;
+use baremark_model::literal::quoted;
 use baremark_model::problem::nearest;
 use baremark_model::tables;
 use baremark_programs::executable;
@@ -90,22 +90,22 @@ impl Place {
     pub fn settings(&self) -> Vec<(&'static str, String)> {
         let mut settings = Vec::new();
         if self.name != self.kind {
-            settings.push(("like", toml(self.kind)));
+            settings.push(("like", quoted(self.kind)));
         }
         match (self.kind, &self.target) {
-            ("container", Some(image)) => settings.push(("image", toml(image))),
-            ("qemu", Some(kernel)) => settings.push(("kernel", toml(kernel))),
+            ("container", Some(image)) => settings.push(("image", quoted(image))),
+            ("qemu", Some(kernel)) => settings.push(("kernel", quoted(kernel))),
             (KUBERNETES, target) => {
                 let target = target.as_deref().and_then(|target| context_and_namespace(target).ok());
                 let (context, namespace) = target.unwrap_or_default();
                 let named = [("context", context), ("namespace", namespace), ("image", &self.image), ("fresh", "run")];
                 settings.extend(
-                    named.into_iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| (key, toml(value))),
+                    named.into_iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| (key, quoted(value))),
                 );
             }
             ("ssh", Some(target)) => {
                 let port = target.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
-                settings.push(("host", toml(port.map_or(target.as_str(), |(host, _)| host))));
+                settings.push(("host", quoted(port.map_or(target.as_str(), |(host, _)| host))));
                 settings.extend(port.map(|(_, port)| ("port", port.to_string())));
             }
             _ => {}

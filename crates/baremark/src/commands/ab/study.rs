@@ -4,8 +4,8 @@ use super::arguments::{Arguments, Options};
 use super::elsewhere::{self, Place};
 use super::words::{quote, split};
 use crate::exit::Refusal;
-use crate::source::toml;
 use baremark_model::command::{self, Finder};
+use baremark_model::literal::quoted;
 use baremark_model::tables;
 use baremark_model::units::Share;
 use baremark_sys::sandbox;
@@ -100,23 +100,23 @@ fn written(request: Request<'_>, typed: Vec<String>) -> Result<Study, String> {
     let several = commands.len() > 1;
     let mut text = format!("# Written by `baremark {name}`.\n\n[study]\n");
     let title: Vec<&str> = commands.iter().map(|command| command.text.as_str()).collect();
-    line(&mut text, "title", &toml(&title.join(" | ")));
+    line(&mut text, "title", &quoted(&title.join(" | ")));
     text.push_str("\n[workload]\nkind = \"command\"\n");
-    line(&mut text, "timeout", &toml(&options.timeout.to_string()));
+    line(&mut text, "timeout", &quoted(&options.timeout.to_string()));
     text.push_str("\n[command]\n");
     if !several {
         line(&mut text, "argv", &list(&commands[0].argv));
     }
-    line(&mut text, "directory", &toml(&command::escape(folder, &[])));
+    line(&mut text, "directory", &quoted(&command::escape(folder, &[])));
     line(&mut text, "inherit", "[\"*\"]");
     text.push_str("repeat = true\n");
     line(&mut text, "warmup", &options.warmup.to_string());
     let keys: Vec<&str> = parameters.keys().map(String::as_str).collect();
     if let Some(stdin) = &options.stdin {
-        line(&mut text, "stdin", &toml(&command::escape(stdin, &keys)));
+        line(&mut text, "stdin", &quoted(&command::escape(stdin, &keys)));
     }
     let kept = !options.metric.is_empty();
-    line(&mut text, "stdout", &toml(options.output.as_deref().unwrap_or(if kept { "keep" } else { "drop" })));
+    line(&mut text, "stdout", &quoted(options.output.as_deref().unwrap_or(if kept { "keep" } else { "drop" })));
     if places.iter().any(Place::is_another_machine) {
         line(&mut text, "carry", &list(&elsewhere::files(&words(&commands, options), &options.with, folder)?));
     }
@@ -136,7 +136,7 @@ fn written(request: Request<'_>, typed: Vec<String>) -> Result<Study, String> {
     sections(&mut text, options, &parameters)?;
     if several {
         for (index, command) in commands.iter().enumerate() {
-            let _ = writeln!(text, "\n[commands.{}]", toml(&command.name));
+            let _ = writeln!(text, "\n[commands.{}]", quoted(&command.name));
             line(&mut text, "argv", &list(&command.argv));
             for (key, typed) in steps.iter().filter(|(_, typed)| typed.len() > 1) {
                 line(&mut text, key, &format!("[{}]", list(&argv(options, &typed[index], &keys)?)));
@@ -150,7 +150,7 @@ fn written(request: Request<'_>, typed: Vec<String>) -> Result<Study, String> {
             settings.extend(seen(folder, &elsewhere::files(&words(&commands, options), &options.with, folder)?));
         }
         if usual && place.name == INSTEAD[0] {
-            settings.push((tables::INSTEAD_OF.key, toml(INSTEAD[1])));
+            settings.push((tables::INSTEAD_OF.key, quoted(INSTEAD[1])));
         }
         if !settings.is_empty() {
             let _ = writeln!(text, "\n[environments.{}]", place.name);
@@ -265,11 +265,11 @@ fn sections(text: &mut String, arguments: &Options, parameters: &BTreeMap<String
         else {
             return Err(wrong());
         };
-        let _ = writeln!(text, "\n[command.metrics.{}]", toml(name));
-        line(text, "unit", &toml(""));
-        line(text, "better", &toml(if higher { "higher" } else { "lower" }));
-        line(text, "regex", &toml(&pattern));
-        line(text, "take", &toml("last"));
+        let _ = writeln!(text, "\n[command.metrics.{}]", quoted(name));
+        line(text, "unit", &quoted(""));
+        line(text, "better", &quoted(if higher { "higher" } else { "lower" }));
+        line(text, "regex", &quoted(&pattern));
+        line(text, "take", &quoted("last"));
     }
     Ok(())
 }
@@ -277,7 +277,7 @@ fn sections(text: &mut String, arguments: &Options, parameters: &BTreeMap<String
 /// A value as it is declared: a whole number where all values of its parameter are.
 fn typed(values: &[String], value: &str) -> String {
     let all_counts = values.iter().all(|value| value.parse::<u64>().is_ok());
-    if all_counts { value.parse::<u64>().unwrap_or_default().to_string() } else { toml(value) }
+    if all_counts { value.parse::<u64>().unwrap_or_default().to_string() } else { quoted(value) }
 }
 
 fn factors(text: &mut String, commands: &[Command], parameters: &BTreeMap<String, Vec<String>>, places: &[Place]) {
@@ -303,9 +303,9 @@ fn design(text: &mut String, arguments: &Options) {
     let precision = arguments.precision.unwrap_or(Share(half.min(0.01)));
     let delta = Share(arguments.fail_above.map_or(0.0, |margin| margin.0).max(2.0 * precision.0));
     text.push_str("\n[design]\n");
-    line(text, "precision", &toml(&precision.to_string()));
-    line(text, "delta", &toml(&delta.to_string()));
-    line(text, "budget", &toml(&arguments.budget.to_string()));
+    line(text, "precision", &quoted(&precision.to_string()));
+    line(text, "delta", &quoted(&delta.to_string()));
+    line(text, "budget", &quoted(&arguments.budget.to_string()));
     text.push_str("phase = \"100 ms\"\nquads = 1\nmost_blocks = 10000\n");
 }
 
@@ -320,17 +320,17 @@ fn report(
     let metric = options.by.split(':').next().unwrap_or_default();
     let also: Vec<&str> = ALSO.into_iter().filter(|key| *key != metric).collect();
     text.push_str("\n[report]\n");
-    line(text, "metric", &toml(metric));
-    line(text, "also", &toml(&also.join(", ")));
+    line(text, "metric", &quoted(metric));
+    line(text, "also", &quoted(&also.join(", ")));
     let first = parameters.iter().next();
     if commands.len() > 1 {
-        line(text, "columns", &toml(command::KIND));
-        line(text, "ratio_to", &format!("{{ command = {} }}", toml(&commands[0].name)));
+        line(text, "columns", &quoted(command::KIND));
+        line(text, "ratio_to", &format!("{{ command = {} }}", quoted(&commands[0].name)));
     } else if let [base, _, ..] = places {
-        line(text, "columns", &toml("environment"));
-        line(text, "ratio_to", &format!("{{ environment = {} }}", toml(&base.name)));
+        line(text, "columns", &quoted("environment"));
+        line(text, "ratio_to", &format!("{{ environment = {} }}", quoted(&base.name)));
     } else if let Some((name, values)) = first {
-        line(text, "columns", &toml(name));
+        line(text, "columns", &quoted(name));
         line(text, "ratio_to", &format!("{{ {name} = {} }}", typed(values, &values[0])));
     }
 }
@@ -340,7 +340,7 @@ fn line(text: &mut String, key: &str, value: &str) {
 }
 
 fn list(words: &[String]) -> String {
-    format!("[{}]", words.iter().map(|word| toml(word)).collect::<Vec<_>>().join(", "))
+    format!("[{}]", words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(", "))
 }
 
 #[cfg(test)]

@@ -5,10 +5,11 @@ use super::{Gaps, LoadArgs};
 use crate::context::Context;
 use crate::exit::Refusal;
 use crate::planning;
-use crate::source::{Source, toml};
+use crate::source::Source;
 use baremark_load::load::Pin;
 use baremark_load::order::Order;
 use baremark_load::workload;
+use baremark_model::literal::quoted;
 use baremark_model::plan::{Mode, Plan};
 use std::path::Path;
 
@@ -35,46 +36,46 @@ pub(super) fn text(args: &LoadArgs, secrets: Secrets) -> String {
     let title = url.map(without_query).map(str::to_owned).or_else(|| scenario.clone()).unwrap_or_default();
     let mut lines = vec![
         "[study]".to_owned(),
-        format!("title = {}", toml(&format!("load: {title}"))),
+        format!("title = {}", quoted(&format!("load: {title}"))),
         String::new(),
         "[workload]".to_owned(),
-        format!("kind = {}", toml(workload::KIND)),
+        format!("kind = {}", quoted(workload::KIND)),
     ];
     let mut put = |key: &str, value: Option<String>| lines.extend(value.map(|value| format!("{key} = {value}")));
     let list = |texts: &[String]| {
-        let texts: Vec<String> = texts.iter().map(|text| toml(text)).collect();
+        let texts: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
         (!texts.is_empty()).then(|| format!("[{}]", texts.join(", ")))
     };
-    let file = |path: &Option<std::path::PathBuf>| path.as_deref().map(|path| toml(&absolute(path)));
+    let file = |path: &Option<std::path::PathBuf>| path.as_deref().map(|path| quoted(&absolute(path)));
     let switch = |on: bool| on.then(|| "true".to_owned());
-    put("url", url.map(toml));
-    put("scenario", scenario.as_deref().map(toml));
-    put("rate", args.rate.as_deref().map(toml));
-    put("users", args.users.as_deref().map(toml));
+    put("url", url.map(quoted));
+    put("scenario", scenario.as_deref().map(quoted));
+    put("rate", args.rate.as_deref().map(quoted));
+    put("users", args.users.as_deref().map(quoted));
     put("trace", file(&args.trace));
     put("repeat", switch(args.repeat));
     put("replay", file(&args.replay));
-    put("arrival", (args.arrival == Gaps::Poisson).then(|| toml("poisson")));
+    put("arrival", (args.arrival == Gaps::Poisson).then(|| quoted("poisson")));
     put("connections", args.connections.map(|count| count.to_string()));
     put("shared", switch(args.shared));
     put("http2", switch(args.http2));
     put("streams", args.http2.then(|| args.streams.to_string()));
     put("threads", Some(args.threads.to_string()));
-    put("duration", Some(toml(&format!("{} ns", args.duration.0))));
+    put("duration", Some(quoted(&format!("{} ns", args.duration.0))));
     put("operations", args.count.map(|count| count.to_string()));
-    put("warm_up", Some(toml("0 s")));
-    put("request_timeout", Some(toml(&format!("{} ns", args.timeout.0))));
-    put("cycle", args.cycle.map(|cycle| toml(&format!("{} ns", cycle.0))));
-    put("error_limit", args.error_limit.map(|share| toml(&format!("{} %", 100.0 * share.0))));
+    put("warm_up", Some(quoted("0 s")));
+    put("request_timeout", Some(quoted(&format!("{} ns", args.timeout.0))));
+    put("cycle", args.cycle.map(|cycle| quoted(&format!("{} ns", cycle.0))));
+    put("error_limit", args.error_limit.map(|share| quoted(&format!("{} %", 100.0 * share.0))));
     put("limit", list(&args.limit.iter().map(ToString::to_string).collect::<Vec<_>>()));
     put("header", list(&args.header).filter(|_| shown));
     put("ca", file(&args.ca));
     put("insecure", switch(args.insecure));
     put("source", list(&args.source.iter().map(ToString::to_string).collect::<Vec<_>>()));
-    put("timeout", Some(toml(&format!("{} ms", args.duration.0.saturating_add(MARGIN_NS) / 1_000_000))));
+    put("timeout", Some(quoted(&format!("{} ms", args.duration.0.saturating_add(MARGIN_NS) / 1_000_000))));
     lines.extend(["", "[design]", "quads = 1", "least_blocks = 4"].map(str::to_owned));
     if let Some(factor) = args.search.find_max {
-        lines.extend([String::new(), "[report]".to_owned(), format!("metric = {}", toml(metric(factor)))]);
+        lines.extend([String::new(), "[report]".to_owned(), format!("metric = {}", quoted(metric(factor)))]);
     }
     lines.join("\n") + "\n"
 }

@@ -4,12 +4,13 @@
 //! alone says: its question, design, factors and programs.
 
 use crate::commands::bundle::{Head, Trial};
+use crate::commands::plan::{pilot_of, pilot_title};
 use crate::context::descriptors;
 use crate::imported;
 use crate::record::LOADS;
 use baremark_lab::{scale, schedule};
 use baremark_model::command;
-use baremark_model::plan::{Limits, Plan, PlannedArm, resolve};
+use baremark_model::plan::{Limits, Mode, Plan, PlannedArm, resolve};
 use baremark_model::study;
 use baremark_model::units::Bytes;
 use baremark_model::wire::TrialSpec;
@@ -64,20 +65,26 @@ pub(super) fn study(head: &Head) -> Derived {
     let special = [
         (imported::imported_name(&head.study_file).is_some(), "results of another program have no study"),
         (head.study_file == LOADS, "a load has no study"),
-        (plan.title.starts_with("pilot of "), "a pilot is shorter than its study"),
         (plan.factors.iter().any(|(key, _)| key == scale::FACTOR), "its arms are blinded"),
     ];
     if let Some((_, why)) = special.into_iter().find(|(is, _)| *is) {
         return Derived::Unknown(why.to_owned());
     }
-    match planned(head) {
+    match planned(head, plan.mode) {
+        Ok(expected) if plan.title == pilot_title(&expected) => {
+            let differences = |of: &Plan| compared(&pilot_of(of, plan.design.budget), plan);
+            // A pilot is not conducted as a run of --quick, so it does not say whether its plan was one.
+            let quick = planned(head, Mode { quick: true, ..plan.mode });
+            let is_of_quick = quick.is_ok_and(|quick| differences(&quick).is_empty());
+            if is_of_quick { Derived::Follows } else { Derived::of(differences(&expected)) }
+        }
         Ok(expected) => Derived::of(compared(&expected, plan)),
         Err(why) => Derived::Unknown(format!("the study's text cannot be planned here: {why}")),
     }
 }
 
 /// The plan of the study's text on a machine that has what the run's machine had.
-fn planned(head: &Head) -> Result<Plan, String> {
+fn planned(head: &Head, mode: Mode) -> Result<Plan, String> {
     let plan = &head.plan;
     let first = |problems: baremark_model::problem::Problems| {
         problems.list.first().map_or_else(String::new, |problem| problem.what.chars().take(120).collect())
@@ -93,7 +100,7 @@ fn planned(head: &Head) -> Result<Plan, String> {
         emulated: plan.arms.iter().filter(|arm| arm.emulated).map(|arm| arm.environment.clone()).collect(),
         ..Limits::default()
     };
-    resolve(&head.study_file, &study, &limits, plan.mode).map_err(first)
+    resolve(&head.study_file, &study, &limits, mode).map_err(first)
 }
 
 /// Where what a study alone says is otherwise in its plan.
