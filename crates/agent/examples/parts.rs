@@ -67,7 +67,6 @@ fn spec(workload: &str, page: PageSize, parameters: &[(&str, Value)], reps: Opti
         phase_ns: PHASE_NS,
         reps,
         most_ns: Some(1_000_000_000),
-        separate: false,
         watchdog_ns: 10_000_000_000,
         cpus: Vec::new(),
         seed,

@@ -5,7 +5,6 @@ use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::Value;
 use baremark_model::scale::{InjectedCosts, PARAMETER, VARIABLE};
 use baremark_model::units::Share;
-use std::collections::BTreeMap;
 
 /// The share of uncounted repetitions of each arm; none where an arm carries no label.
 ///
@@ -50,11 +49,6 @@ pub fn executor_of(arms: &[&ResolvedArm]) -> Vec<usize> {
         arms[..index].iter().position(same).unwrap_or(index)
     };
     arms.iter().enumerate().map(first).collect()
-}
-
-/// An arm's parameters as far as its memory and its work go: a blinded cost changes neither.
-pub fn open_parameters(arm: &ResolvedArm) -> BTreeMap<&String, &Value> {
-    arm.parameters.iter().filter(|(key, _)| *key != PARAMETER).collect()
 }
 
 #[cfg(test)]

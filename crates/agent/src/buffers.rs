@@ -1,13 +1,12 @@
-//! The memory of a trial: one buffer for each kind that its arms ask for, touched first by the ranks that will use it, each
-//! its own part.
+//! The memory of a trial: a buffer for each member of each arm, touched first by the ranks that will use it, each its own part.
 //!
-//! Arms that ask for the same pages, parameters, ranks and places share one buffer and one preparation, so that
-//! they also share its physical placement. Where they differ, and in a self-check, each has its own; the order in which they are allocated is
-//! drawn anew for every trial, so that over the trials no arm is favoured. Members of an ensemble never share: each has
-//! its own, which it can share with the same member of another arm.
+//! No two arms share one, also where they ask for the same: an arm whose partner filled the caches with the same table would be faster than beside
+//! another partner, and a reference must not depend on what it is compared with. The order in which buffers are allocated is drawn anew for
+//! every trial, so that over the trials no arm is favoured. Arms that one executor runs, because they differ in a blinded cost alone, are one arm
+//! as far as memory goes.
 
+use crate::placing;
 use crate::trial_error::TrialError;
-use crate::{blinded, placing};
 use baremark_model::arm::{PageSize, ResolvedArm};
 use baremark_model::placement::{Placed, Topology};
 use baremark_model::seam::{Owner, Workload};
@@ -16,51 +15,47 @@ use baremark_sys::memory::Map;
 
 /// The buffers and which of them each arm uses.
 pub struct Buffers {
-    /// The memory, one map for each kind.
+    /// The memory, a map for each member of each arm.
     pub maps: Vec<Map>,
     /// The first arm that uses each map; its parameters prepare the workload.
     pub first_arm: Vec<usize>,
     /// The maps of each arm, one for each member.
     pub of_arm: Vec<Vec<usize>>,
-    /// Which member each map is for.
-    of_member: Vec<usize>,
     /// Whose the spans of each map are.
     owners: Vec<Vec<Owner>>,
 }
 
 impl Buffers {
-    /// Allocates what `arms`, of so many members each, need, and has their ranks on `cpus` touch it.
+    /// Allocates what `arms`, of so many members each, need, and has their ranks on `cpus` touch it. `executor_of` says of each arm the one whose
+    /// executor runs it, and whose memory is its own.
     pub fn allocate(
         workload: &dyn Workload,
         arms: &[(&ResolvedArm, usize)],
-        cpus: &[Vec<usize>],
+        (executor_of, cpus): (&[usize], &[Vec<usize>]),
         site: &Topology,
         spec: &TrialSpec,
     ) -> Result<Self, TrialError> {
         let of_arm = vec![Vec::new(); arms.len()];
-        let (first_arm, of_member, owners) = (Vec::new(), Vec::new(), Vec::new());
-        let mut buffers = Buffers { maps: Vec::new(), first_arm, of_arm, of_member, owners };
+        let mut buffers = Buffers { maps: Vec::new(), first_arm: Vec::new(), of_arm, owners: Vec::new() };
         for &index in &spec.allocation_order {
             let &(arm, members) =
                 arms.get(index).ok_or_else(|| TrialError::spec(format!("allocation_order names arm {index}")))?;
-            for (member, cpus) in cpus[index].chunks(arm.ranks.max(1)).enumerate().take(members) {
-                let alike = if spec.separate { None } else { buffers.alike(arms, arm, member) };
-                let map = match alike {
-                    Some(map) => map,
-                    None => {
-                        let map = Map::reserve(&workload.spans(arm)?, arm.buffer_page())?;
-                        let owners = workload.owners(arm);
-                        let drawn = spec.seed.wrapping_add(index as u64).wrapping_add((member as u64) << 32);
-                        placing::first_touch(&map, &owners, arm, site, cpus, drawn)?;
-                        buffers.maps.push(map);
-                        buffers.first_arm.push(index);
-                        buffers.of_member.push(member);
-                        buffers.owners.push(owners);
-                        buffers.maps.len() - 1
-                    }
-                };
-                buffers.of_arm[index].push(map);
+            if executor_of[index] != index {
+                continue;
             }
+            for (member, cpus) in cpus[index].chunks(arm.ranks.max(1)).enumerate().take(members) {
+                let map = Map::reserve(&workload.spans(arm)?, arm.buffer_page(), arm.frames)?;
+                let owners = workload.owners(arm);
+                let drawn = spec.seed.wrapping_add(index as u64).wrapping_add((member as u64) << 32);
+                placing::first_touch(&map, &owners, arm, site, cpus, drawn)?;
+                buffers.of_arm[index].push(buffers.maps.len());
+                buffers.maps.push(map);
+                buffers.first_arm.push(index);
+                buffers.owners.push(owners);
+            }
+        }
+        for (index, &executor) in executor_of.iter().enumerate().filter(|(index, executor)| index != *executor) {
+            buffers.of_arm[index] = buffers.of_arm[executor].clone();
         }
         match buffers.of_arm.iter().zip(arms).position(|(maps, (_, members))| maps.len() != *members) {
             Some(index) => Err(TrialError::spec(format!("allocation_order must name arm {index} once"))),
@@ -79,25 +74,86 @@ impl Buffers {
         }
         sum
     }
-
-    fn alike(&self, arms: &[(&ResolvedArm, usize)], arm: &ResolvedArm, member: usize) -> Option<usize> {
-        let mut kinds = self.first_arm.iter().zip(&self.of_member);
-        kinds.position(|(&first, &of)| of == member && share(arms[first].0, arm))
-    }
-}
-
-fn share(a: &ResolvedArm, b: &ResolvedArm) -> bool {
-    let same = |of: &ResolvedArm| (of.buffer_page(), of.ranks, of.parts, of.placement, of.memory);
-    same(a) == same(b) && blinded::open_parameters(a) == blinded::open_parameters(b)
 }
 
 /// What the kernel says of a buffer, and whether that is what was requested.
 pub fn inspect(map: &Map, page: PageSize) -> (PagesSeen, Result<(), String>) {
     match map.backing() {
         Ok(backing) => {
-            let seen = PagesSeen { resident_bytes: backing.rss_bytes, huge_bytes: backing.large_bytes() };
-            (seen, backing.is(page))
+            let huge_bytes = backing.large_bytes();
+            let contiguous_bytes = if page == PageSize::Small { map.contiguous_bytes() } else { Some(huge_bytes) };
+            let seen = PagesSeen { resident_bytes: backing.rss_bytes, huge_bytes, contiguous_bytes };
+            (seen, backing.is(page).and_then(|()| map.lies()))
         }
         Err(why) => (PagesSeen::default(), Err(format!("its pages could not be looked up: {why}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blinded;
+    use baremark_model::arm::Frames;
+    use baremark_model::descriptor::Value;
+    use baremark_model::scale::PARAMETER;
+    use baremark_model::units::Bytes;
+    use baremark_model::wire::{ArmSpec, Member};
+
+    /// The buffers of arms that one process with one CPU runs.
+    fn allocated(arms: &[ResolvedArm]) -> Buffers {
+        let member = |arm: &ResolvedArm| ArmSpec { members: vec![Member { count: 1, arm: arm.clone() }] };
+        let spec = TrialSpec {
+            workload: "random-access".to_owned(),
+            arms: arms.iter().map(member).collect(),
+            schedule: Vec::new(),
+            allocation_order: (0..arms.len()).rev().collect(),
+            phase_ns: 1,
+            reps: None,
+            most_ns: None,
+            watchdog_ns: 1,
+            observe: None,
+            overwritable: Vec::new(),
+            cpus: Vec::new(),
+            seed: 7,
+        };
+        let site = placing::site(&spec).expect("a site");
+        let arms: Vec<(&ResolvedArm, usize)> = arms.iter().map(|arm| (arm, 1)).collect();
+        let cpus: Vec<Vec<usize>> = arms.iter().map(|(arm, _)| placing::cpus(&site, arm, 1).expect("a CPU")).collect();
+        let executor_of = blinded::executor_of(&arms.iter().map(|(arm, _)| *arm).collect::<Vec<_>>());
+        let workload = baremark_workloads::random_access::RandomAccess;
+        Buffers::allocate(&workload, &arms, (&executor_of, &cpus), &site, &spec).expect("4 MiB each")
+    }
+
+    fn arm(page: PageSize) -> ResolvedArm {
+        ResolvedArm::native(1, page).with("table", Value::SizeBytes(Bytes(4 << 20)))
+    }
+
+    /// What an arm measures must not depend on whether its partner asks for the same memory.
+    #[test]
+    fn no_two_arms_share_a_buffer_but_copies_with_a_blinded_cost() {
+        let addresses = |arms: &[ResolvedArm]| -> Vec<u64> {
+            let buffers = allocated(arms);
+            buffers.of_arm.iter().map(|maps| buffers.maps[maps[0]].address()).collect()
+        };
+        let same = addresses(&[arm(PageSize::Small), arm(PageSize::Small)]);
+        assert_ne!(same[0], same[1]);
+        let blinded = |label: &str| arm(PageSize::Small).with(PARAMETER, Value::Text(label.to_owned()));
+        let copies = addresses(&[blinded("a"), blinded("b")]);
+        assert_eq!(copies[0], copies[1], "one executor runs both, which has touched its own memory alone");
+    }
+
+    #[test]
+    fn small_pages_lie_as_asked_or_the_verdict_says_why() {
+        let contiguous = ResolvedArm { frames: Frames::Contiguous, ..arm(PageSize::Small) };
+        let buffers = allocated(&[arm(PageSize::Small), contiguous]);
+        let seen = |arm: usize| inspect(&buffers.maps[buffers.of_arm[arm][0]], PageSize::Small);
+        let (usual, lying) = (seen(0), seen(1));
+        assert!(usual.1.is_ok() && usual.0.huge_bytes == 0, "{usual:?}");
+        match lying.1 {
+            Ok(()) => {
+                assert!(lying.0.contiguous_bytes.is_none_or(|bytes| bytes == lying.0.resident_bytes), "{lying:?}")
+            }
+            Err(why) => assert!(why.contains("over contiguous frames"), "{why}"),
+        }
     }
 }

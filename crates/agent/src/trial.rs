@@ -56,9 +56,9 @@ pub(crate) fn run(
     let cpus =
         crowds.iter().map(|&(arm, members)| placing::cpus(&site, arm, members)).collect::<Result<Vec<_>, _>>()?;
     let costs = blinded::costs(&arms)?;
-    let mut memory = Buffers::allocate(workload, &crowds, &cpus, &site, spec)?;
-    spent.on("memory");
     let executor_of = blinded::executor_of(&arms);
+    let mut memory = Buffers::allocate(workload, &crowds, (&executor_of, &cpus), &site, spec)?;
+    spent.on("memory");
     let mut ensembles = Vec::new();
     for (index, arm) in arms.iter().enumerate() {
         let own = executor_of[index] == index;
@@ -297,9 +297,10 @@ fn inspect(memory: &Buffers, arms: &[&ResolvedArm]) -> Vec<Vec<Inspection>> {
 }
 
 fn all_pages(members: &[Inspection]) -> PagesSeen {
-    members.iter().fold(PagesSeen::default(), |sum, (seen, _)| PagesSeen {
+    members.iter().fold(PagesSeen { contiguous_bytes: Some(0), ..PagesSeen::default() }, |sum, (seen, _)| PagesSeen {
         resident_bytes: sum.resident_bytes + seen.resident_bytes,
         huge_bytes: sum.huge_bytes + seen.huge_bytes,
+        contiguous_bytes: sum.contiguous_bytes.zip(seen.contiguous_bytes).map(|(sum, seen)| sum + seen),
     })
 }
 
@@ -312,7 +313,8 @@ fn judge_pages(index: usize, arm: &ResolvedArm, before: &[Inspection], after: &[
             }
         }
     }
-    let seen = |members: &[Inspection]| members.iter().map(|(seen, _)| *seen).collect::<Vec<_>>();
+    let sizes = |seen: &PagesSeen| (seen.resident_bytes, seen.huge_bytes);
+    let seen = |members: &[Inspection]| members.iter().map(|(seen, _)| sizes(seen)).collect::<Vec<_>>();
     if seen(before) != seen(after) {
         void.push(format!("the pages of arm {index} ({name}) changed during the phases"));
     }

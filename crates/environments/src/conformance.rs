@@ -169,7 +169,6 @@ fn spec(place: &Place<'_>, executor: ExecutorKind, phases: usize) -> TrialSpec {
         phase_ns: 20_000_000,
         reps: None,
         most_ns: None,
-        separate: false,
         watchdog_ns: 60_000_000_000,
         cpus: vec![place.cpu],
         seed: 1,

@@ -568,13 +568,42 @@ fn contradicts(row: &RatioRow, interval: &Interval, delta: f64) -> bool {
     if above { interval.hi < least } else { interval.lo > -least }
 }
 
+/// Arms that take turns with several partners and are another beside one than beside the first, by more than matters, block by block: their value
+/// is then not of the treatment alone.
+fn beside_another(run: &Run) -> Vec<FlagRow> {
+    let mut rows = Vec::new();
+    for (arm, planned) in run.plan.arms.iter().enumerate() {
+        let metric = run.plan.metric_of(arm);
+        let by_cell = tally::by_cell(&run.plan, &run.trials, arm, metric);
+        let Some((_, first)) = by_cell.first() else { continue };
+        for (cell, other) in by_cell.iter().skip(1) {
+            let logs: Vec<f64> =
+                other.iter().filter_map(|(block, value)| Some((value / first.get(block)?).ln())).collect();
+            let Some(found) = interval(&logs).filter(|found| !found.contains(0.0)) else { continue };
+            if found.centre.abs() <= run.plan.design.delta.0.ln_1p() {
+                continue;
+            }
+            let partner = run.plan.arms_of(run.plan.cells[*cell]).into_iter().find(|other| *other != arm);
+            let partner = partner.map(|partner| levels_of(&run.plan.arms[partner].treatment)).unwrap_or_default();
+            let ratio = found.centre.exp();
+            let text = format!("depends on what it takes turns with: {ratio:.3} times its value beside {partner}");
+            rows.push(FlagRow { treatment: planned.treatment.clone(), text, trials: logs.len() });
+        }
+    }
+    rows
+}
+
+/// "environment microvm, page 4k"
+fn levels_of(treatment: &Treatment) -> String {
+    treatment.iter().map(|(key, level)| format!("{key} {level}")).collect::<Vec<_>>().join(", ")
+}
+
 /// Pairs whose arms ran with different instruction sets: then part of the ratio is the processor that the place shows.
 fn unequal_instruction_sets(run: &Run) -> Vec<FlagRow> {
     let mut rows = Vec::new();
     for (index, pair) in run.plan.pairs.iter().enumerate() {
-        let set = |trial: &Finished| trial.counted().map(|result| result.instruction_set);
         let observations = tally::observations(&run.plan, &run.trials, index);
-        let unequal = observations.iter().filter(|seen| set(seen.below) != set(seen.above)).count();
+        let unequal = observations.iter().filter(|seen| !seen.same_instruction_set()).count();
         if unequal > 0 {
             let treatment = run.plan.arms[pair.numerator].treatment.clone();
             let text =
@@ -598,11 +627,10 @@ fn faster_than_native(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow])
         if pair.contrast != Contrast::Environment || arm.host_backing.is_none() || !beaten {
             continue;
         }
-        let why = match arm.host_backing == Some(arm.page) {
-            true => "the arms share their memory, so check placement, frequency and other load",
-            false => {
-                "its memory is made of larger pages than native's and lies less scattered; compare host_backing = page"
-            }
+        let native = &run.plan.arms[pair.denominator].arm;
+        let why = match arm.lies() == native.lies() {
+            true => "the arms' memory lies alike, so check placement, frequency and other load",
+            false => "its memory is made of larger pages than native's and lies less scattered; vary frames",
         };
         let text = format!("{FASTER_THAN_NATIVE}: {why}");
         rows.push(FlagRow { treatment: row.treatment.clone(), text, trials: 0 });
@@ -612,6 +640,7 @@ fn faster_than_native(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow])
 
 fn flags(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow]) -> Vec<FlagRow> {
     let mut rows = faster_than_native(run, workloads, ratios);
+    rows.extend(beside_another(run));
     rows.extend(unequal_instruction_sets(run));
     let mut raise = |treatment: &Treatment, text: String, trials: usize| {
         rows.push(FlagRow { treatment: treatment.clone(), text, trials });

@@ -6,7 +6,7 @@
 
 use crate::analysis::RATE;
 use crate::explain::row;
-use crate::tally::{self, Finished, Side};
+use crate::tally::{self, Finished, Side, Sides};
 use baremark_model::document::ExplanationRow;
 use baremark_model::observation::{Observation, THIS_MACHINE};
 use baremark_model::plan::{Contrast, Pair, Plan};
@@ -108,14 +108,17 @@ pub(crate) fn explain(plan: &Plan, trials: &[Finished]) -> Vec<(usize, Explanati
     shown.collect()
 }
 
-fn candidates(plan: &Plan, pair: &Pair, ground: &Ground<'_>, sides: &[[Side<'_>; 2]]) -> Vec<Candidate> {
+fn candidates(plan: &Plan, pair: &Pair, ground: &Ground<'_>, sides: &[Sides<'_>]) -> Vec<Candidate> {
     let base = base_words(plan, pair);
     let of = |&(key, advice): &(&str, &'static str)| {
         let view = view::find(key)?;
         let value = |side: Side<'_>, place: &str| seen(side, place, ground.whole, key);
         let pairs: Vec<(f64, f64)> = sides
             .iter()
-            .filter_map(|&[below, above]| Some((value(below, ground.below)?, value(above, ground.above)?)))
+            .filter_map(|sides| {
+                let below = sides.mean(0, |side| value(side, ground.below))?;
+                Some((below, sides.mean(1, |side| value(side, ground.above))?))
+            })
             .collect();
         let differences: Vec<f64> = pairs.iter().map(|(below, above)| above - below).collect();
         let (below, above): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();

@@ -230,7 +230,7 @@ fn quantities(base: &Chosen, other: &Chosen) -> Vec<Quantity> {
 fn ratios_within(base: &Chosen, other: &Chosen) -> Vec<Quantity> {
     let pairs = |document: &Document| -> Vec<(Treatment, Treatment)> {
         let rows = document.ratios.iter().filter(|row| row.metric == document.run.metric_of(&row.treatment));
-        let rows = rows.filter(|row| !matches!(row.contrast, Contrast::SelfCheck | Contrast::PageSize));
+        let rows = rows.filter(|row| row.contrast != Contrast::SelfCheck && !row.contrast.explains());
         rows.map(|row| (row.treatment.clone(), row.relative_to.clone())).collect()
     };
     let there = other.documents.iter().flat_map(pairs).collect::<Vec<_>>();

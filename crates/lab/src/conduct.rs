@@ -206,11 +206,11 @@ impl<'c> Conductor<'c> {
     /// Whether every ratio that is requested lacks a cell that has been given up without one trial that counts, while others
     /// work: what they would still measure could be compared with nothing.
     fn has_nothing_to_compare(&self, state: &State) -> bool {
-        let lacking = |&cell: &usize| {
+        let has = |cell: usize| {
             let counts = |trial: &Finished| trial.cell == cell && trial.counted().is_some();
-            state.given_up[cell] && !state.trials.iter().any(counts)
+            !state.given_up[cell] || state.trials.iter().any(counts)
         };
-        let without = |pair: usize| tally::cells_of(self.plan, pair).iter().any(lacking);
+        let without = |pair: usize| !tally::can_be_measured(self.plan, pair, has);
         let mut asked = (0..self.plan.pairs.len()).filter(|&pair| self.plan.pairs[pair].asked).peekable();
         state.given_up.contains(&true)
             && state.given_up.contains(&false)
@@ -413,15 +413,15 @@ impl<'c> Conductor<'c> {
     /// How many of the complete blocks lack a value of what is compared, or of what is measured where nothing is compared; of what
     /// was not given up, the most.
     fn lost_blocks(&self, state: &State, blocks: u64) -> u64 {
-        let works = |cell: &usize| !state.given_up[*cell];
+        let works = |cell: usize| !state.given_up[cell];
         let counted = |cell: usize| {
             let of_cell = |trial: &&Finished| trial.cell == cell && trial.counted().is_some();
             state.trials.iter().filter(of_cell).count()
         };
         let asked = (0..self.plan.pairs.len())
-            .filter(|&pair| self.plan.pairs[pair].asked && tally::cells_of(self.plan, pair).iter().all(works));
+            .filter(|&pair| self.plan.pairs[pair].asked && tally::can_be_measured(self.plan, pair, works));
         let compared = asked.map(|pair| tally::log_ratios(self.plan, &state.trials, pair).len());
-        let measured = (0..self.plan.cells.len()).filter(works).map(counted);
+        let measured = (0..self.plan.cells.len()).filter(|&cell| works(cell)).map(counted);
         let fewest = compared.chain(measured).min().and_then(|fewest| u64::try_from(fewest).ok());
         blocks.saturating_sub(fewest.unwrap_or(blocks))
     }

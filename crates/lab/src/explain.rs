@@ -149,7 +149,7 @@ fn costs(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], pair: usiz
         Better::Lower => 1.0,
     };
     let seen = tally::observations(plan, trials, pair);
-    Some(seen.iter().map(|seen| (seen.below.block, sign * seen.log_ratio)).collect())
+    Some(seen.iter().map(|seen| (seen.block(), sign * seen.log_ratio)).collect())
 }
 
 /// The estimate over blocks as an interval in percent.
@@ -367,7 +367,7 @@ fn used_by_others(plan: &Plan, trials: &[Finished], arm: usize) -> Option<Explan
     };
     let sides = tally::sides(plan, trials, index);
     let differences: Vec<f64> =
-        sides.into_iter().filter_map(|[below, above]| Some(share(above)? - share(below)?)).collect();
+        sides.iter().filter_map(|sides| sides.means(share)).map(|[below, above]| above - below).collect();
     let found = interval(&differences).filter(|found| !found.contains(0.0))?;
     let base = plan.arms[plan.pairs[index].denominator].environment.as_str();
     let delta = plan.design.delta;

@@ -4,7 +4,7 @@
 //! form series of their own.
 
 use baremark_model::document::Document;
-use baremark_model::plan::{Contrast, Treatment};
+use baremark_model::plan::Treatment;
 use baremark_stats::changes;
 use serde::Serialize;
 use std::borrow::Borrow;
@@ -133,7 +133,7 @@ fn quantities(document: &Document) -> Vec<Quantity> {
         log: row.estimate.ln(),
     });
     let ratios = document.ratios.iter().filter(|row| headline(&row.metric, &row.treatment));
-    let ratios = ratios.filter(|row| row.contrast != Contrast::PageSize).filter_map(|row| {
+    let ratios = ratios.filter(|row| !row.contrast.explains()).filter_map(|row| {
         let ratio = row.ratio.filter(|ratio| *ratio > 0.0)?;
         Some(Quantity {
             metric: row.metric.clone(),

@@ -125,7 +125,7 @@ fn side(chosen: &Chosen) -> JoinedSide {
 /// The ratios of a document that have the side's levels, each with what it must share with another to be the same.
 fn ratios<'d>(document: &'d Document, levels: &'d Treatment) -> impl Iterator<Item = (Key, &'d RatioRow)> {
     let picked = move |row: &&RatioRow| {
-        let explains = matches!(row.contrast, Contrast::SelfCheck | Contrast::PageSize);
+        let explains = row.contrast == Contrast::SelfCheck || row.contrast.explains();
         !explains && levels.iter().all(|(key, label)| row.treatment.get(key) == Some(label))
     };
     let keyed = move |row: &'d RatioRow| {

@@ -6,7 +6,7 @@
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{self, TIMEOUT};
 use baremark_model::descriptor::Value;
-use baremark_model::plan::{Cell, Contrast, Plan};
+use baremark_model::plan::{Cell, Plan};
 use baremark_model::tables;
 use baremark_model::wire::{ArmSpec, Member, TrialSpec};
 use baremark_stats::Rng;
@@ -50,7 +50,6 @@ pub fn trial(plan: &Plan, block: u64, cell: usize) -> TrialSpec {
         phase_ns: plan.design.phase.0,
         reps: None,
         most_ns: most_ns(plan, cell),
-        separate: matches!(plan.cells[cell], Cell::Pair(pair) if plan.pairs[pair].contrast == Contrast::SelfCheck),
         watchdog_ns: arms.iter().map(|&arm| watchdog_ns(plan.design.phase.0, &plan.arms[arm].arm)).max().unwrap_or(0),
         // Elsewhere the agent takes the CPUs that it finds.
         cpus: if plan.environment_of(plan.cells[cell]) == "native" { plan.cpus.clone() } else { Vec::new() },

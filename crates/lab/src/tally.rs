@@ -134,29 +134,43 @@ fn value(samples: &[baremark_model::seam::Sample], metric: &str) -> Option<f64> 
     samples.iter().find(|sample| sample.metric == metric).map(|sample| sample.value)
 }
 
-/// One observation of a pair: where its denominator and its numerator were measured, and what came out.
-#[derive(Clone, Copy, Debug)]
+/// One observation of a pair: where its denominator and its numerator were measured in a block, and what came out.
+#[derive(Clone, Debug)]
 pub(crate) struct Observation<'t> {
-    /// The trial of the denominator.
-    pub below: &'t Finished,
-    /// The trial of the numerator; the same one when they were interleaved.
-    pub above: &'t Finished,
-    /// ln(numerator / denominator) of the trials' values.
+    /// Where both were measured.
+    pub sides: Sides<'t>,
+    /// ln(numerator / denominator): of the trial's quads where both took turns, else of the mean logarithms of both arms' values.
     pub log_ratio: f64,
 }
 
 impl Observation<'_> {
-    /// Whether the denominator ran first.
-    pub fn began_below(&self) -> bool {
-        if std::ptr::eq(self.below, self.above) {
-            return self.below.spec.schedule.first() == Some(&0);
-        }
-        self.below.started_before(self.above)
+    /// The block.
+    pub fn block(&self) -> u64 {
+        self.sides.first(0).trial.block
     }
 
-    /// Whether neither trial was flagged.
+    /// Whether the denominator ran first.
+    pub fn began_below(&self) -> bool {
+        if self.sides.interleaved() {
+            return self.sides.first(0).trial.spec.schedule.first() == Some(&0);
+        }
+        self.sides.first(0).trial.started_before(self.sides.first(1).trial)
+    }
+
+    /// Whether no trial was flagged.
     pub fn unflagged(&self) -> bool {
-        [self.below, self.above].iter().all(|trial| trial.counted().is_some_and(|result| result.flags.is_empty()))
+        self.trials().all(|trial| trial.counted().is_some_and(|result| result.flags.is_empty()))
+    }
+
+    /// Whether both were measured with one instruction set.
+    pub fn same_instruction_set(&self) -> bool {
+        let mut sets = self.trials().map(|trial| trial.counted().map(|result| result.instruction_set));
+        let first = sets.next();
+        sets.all(|set| Some(set) == first)
+    }
+
+    fn trials(&self) -> impl Iterator<Item = &Finished> {
+        self.sides.0.iter().flatten().map(|side| side.trial)
     }
 }
 
@@ -172,16 +186,13 @@ pub(crate) fn observations_of<'t>(
     pair: usize,
     metric: &str,
 ) -> Vec<Observation<'t>> {
-    let of = |[below, above]: [Side<'t>; 2]| {
-        let quads = match std::ptr::eq(below.trial, above.trial) {
-            true => below.trial.quads(below.arm, above.arm, metric),
-            false => Vec::new(),
-        };
-        let log_ratio = quads::summary(&quads).or_else(|| {
-            let (under, over) = (below.trial.value(below.arm, metric)?, above.trial.value(above.arm, metric)?);
-            (under > 0.0 && over > 0.0).then(|| (over / under).ln())
+    let log = |side: Side<'_>| side.trial.value(side.arm, metric).filter(|value| *value > 0.0).map(f64::ln);
+    let of = |sides: Sides<'t>| {
+        let log_ratio = quads::summary(&sides.quads(metric)).or_else(|| {
+            let [below, above] = sides.means(log)?;
+            Some(above - below)
         })?;
-        Some(Observation { below: below.trial, above: above.trial, log_ratio })
+        Some(Observation { sides, log_ratio })
     };
     sides(plan, trials, pair).into_iter().filter_map(of).collect()
 }
@@ -195,48 +206,97 @@ pub(crate) struct Side<'t> {
     pub arm: usize,
 }
 
-/// The log ratios of the quads of each block of `pair`, in order of blocks; none where its arms were not interleaved.
-pub(crate) fn quads_of(plan: &Plan, trials: &[Finished], pair: usize) -> Vec<Vec<f64>> {
-    let metric = plan.metric_of(plan.pairs[pair].denominator);
-    let interleaved =
-        sides(plan, trials, pair).into_iter().filter(|[below, above]| std::ptr::eq(below.trial, above.trial));
-    interleaved.map(|[below, above]| below.trial.quads(below.arm, above.arm, metric)).collect()
-}
+/// The trials of a block in which the denominator and the numerator of a pair were measured, each in the order measured, none without one: one
+/// trial for both where they took turns in it, else all that either arm has, so that a ratio is that of the values which are shown.
+#[derive(Clone, Debug)]
+pub(crate) struct Sides<'t>([Vec<Side<'t>>; 2]);
 
-/// Where the denominator and the numerator of `pair` were measured, for each block in which both trials count, in order of
-/// blocks.
-pub(crate) fn sides<'t>(plan: &Plan, trials: &'t [Finished], pair: usize) -> Vec<[Side<'t>; 2]> {
-    let Some((below, above)) = places_of(plan, pair) else { return Vec::new() };
-    let by_block = |(cell, arm): (usize, usize)| -> BTreeMap<u64, Side<'t>> {
-        let of_cell = trials.iter().filter(|trial| trial.cell == cell && trial.counted().is_some());
-        of_cell.map(|trial| (trial.block, Side { trial, arm })).collect()
-    };
-    let (below, above) = (by_block(below), by_block(above));
-    below.into_iter().filter_map(|(block, below)| Some([below, *above.get(&block)?])).collect()
-}
+impl<'t> Sides<'t> {
+    /// A value of the denominator and one of the numerator.
+    pub fn means(&self, value: impl Fn(Side<'t>) -> Option<f64>) -> Option<[f64; 2]> {
+        Some([self.mean(0, &value)?, self.mean(1, &value)?])
+    }
 
-/// Where the denominator and the numerator of `pair` are measured: cells, and places among their arms.
-fn places_of(plan: &Plan, pair: usize) -> Option<((usize, usize), (usize, usize))> {
-    let Pair { numerator, denominator, interleaved, .. } = plan.pairs[pair];
-    match interleaved {
-        true => plan.cells.iter().position(|&cell| cell == Cell::Pair(pair)).map(|cell| ((cell, 0), (cell, 1))),
-        false => place_of(plan, denominator).zip(place_of(plan, numerator)),
+    /// A value of the denominator (0) or of the numerator (1): the mean over its trials, of those that have one.
+    pub fn mean(&self, which: usize, value: impl Fn(Side<'t>) -> Option<f64>) -> Option<f64> {
+        let values: Vec<f64> = self.0[which].iter().filter_map(|&side| value(side)).collect();
+        #[expect(clippy::cast_precision_loss, reason = "few trials")]
+        let count = values.len() as f64;
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / count)
+    }
+
+    /// The first trial of the denominator (0) or of the numerator (1).
+    fn first(&self, which: usize) -> Side<'t> {
+        self.0[which][0]
+    }
+
+    /// Whether both took turns in one trial.
+    fn interleaved(&self) -> bool {
+        matches!(&self.0, [below, above] if below.len() == 1 && above.len() == 1 && std::ptr::eq(below[0].trial, above[0].trial))
+    }
+
+    /// The log ratios of the quads; none where the arms did not take turns.
+    fn quads(&self, metric: &str) -> Vec<f64> {
+        let (below, above) = (self.first(0), self.first(1));
+        if self.interleaved() { below.trial.quads(below.arm, above.arm, metric) } else { Vec::new() }
     }
 }
 
-/// The cells that `pair` needs.
-pub(crate) fn cells_of(plan: &Plan, pair: usize) -> Vec<usize> {
-    places_of(plan, pair).map_or_else(Vec::new, |((below, _), (above, _))| vec![below, above])
+/// The log ratios of the quads of each block of `pair`, in order of blocks; none where its arms were not interleaved.
+pub(crate) fn quads_of(plan: &Plan, trials: &[Finished], pair: usize) -> Vec<Vec<f64>> {
+    let metric = plan.metric_of(plan.pairs[pair].denominator);
+    let all = sides(plan, trials, pair).into_iter().filter(Sides::interleaved);
+    all.map(|sides| sides.quads(metric)).collect()
 }
 
-/// The cell in which `arm` is measured, and its place among the cell's arms: the cell that it has alone, else the first
-/// that it shares.
-fn place_of(plan: &Plan, arm: usize) -> Option<(usize, usize)> {
-    let alone = plan.cells.iter().position(|&cell| cell == Cell::Single(arm)).map(|cell| (cell, 0));
-    alone.or_else(|| {
-        let mut shared = plan.cells.iter().enumerate();
-        shared.find_map(|(cell, &of)| Some((cell, plan.arms_of(of).iter().position(|&found| found == arm)?)))
-    })
+/// Where `pair` was measured, for each block in which both arms count, in order of blocks.
+pub(crate) fn sides<'t>(plan: &Plan, trials: &'t [Finished], pair: usize) -> Vec<Sides<'t>> {
+    let [below, above] = places_of(plan, pair).map(|places| {
+        let mut by_block: BTreeMap<u64, Vec<Side<'t>>> = BTreeMap::new();
+        for trial in trials.iter().filter(|trial| trial.counted().is_some()) {
+            let own = places.iter().filter(|(cell, _)| *cell == trial.cell);
+            let found: Vec<Side<'t>> = own.map(|&(_, arm)| Side { trial, arm }).collect();
+            if !found.is_empty() {
+                by_block.entry(trial.block).or_default().extend(found);
+            }
+        }
+        by_block.values_mut().for_each(|sides| sides.sort_by_key(|side| side.trial.place));
+        by_block
+    });
+    below.into_iter().filter_map(|(block, below)| Some(Sides([below, above.get(&block)?.clone()]))).collect()
+}
+
+/// Where the denominator and the numerator of `pair` are measured: cells, and places among their arms.
+fn places_of(plan: &Plan, pair: usize) -> [Vec<(usize, usize)>; 2] {
+    let Pair { numerator, denominator, interleaved, .. } = plan.pairs[pair];
+    let own = plan.cells.iter().position(|&cell| cell == Cell::Pair(pair));
+    match own.filter(|_| interleaved) {
+        Some(cell) => [vec![(cell, 0)], vec![(cell, 1)]],
+        None => [denominator, numerator].map(|arm| places_of_arm(plan, arm)),
+    }
+}
+
+/// All cells in which `arm` is measured, and its place among the cell's arms.
+fn places_of_arm(plan: &Plan, arm: usize) -> Vec<(usize, usize)> {
+    let of = |(cell, of): (usize, &Cell)| Some((cell, plan.arms_of(*of).iter().position(|&found| found == arm)?));
+    plan.cells.iter().enumerate().filter_map(of).collect()
+}
+
+/// The values of `metric` of `arm` in each cell in which it takes turns with another, by block.
+pub(crate) fn by_cell(plan: &Plan, trials: &[Finished], arm: usize, metric: &str) -> Vec<(usize, BTreeMap<u64, f64>)> {
+    let with_others = |&(cell, _): &(usize, usize)| matches!(plan.cells[cell], Cell::Pair(_));
+    let values = |(cell, place): (usize, usize)| {
+        let own = trials.iter().filter(|trial| trial.cell == cell);
+        let values =
+            own.filter_map(|trial| Some((trial.block, trial.value(place, metric).filter(|value| *value > 0.0)?)));
+        (cell, values.collect())
+    };
+    places_of_arm(plan, arm).into_iter().filter(with_others).map(values).collect()
+}
+
+/// Whether `pair` can be measured where the cells that `works` accepts can: each of its arms in one of them.
+pub(crate) fn can_be_measured(plan: &Plan, pair: usize, works: impl Fn(usize) -> bool) -> bool {
+    places_of(plan, pair).iter().all(|places| places.iter().any(|&(cell, _)| works(cell)))
 }
 
 /// The log ratios of `pair`, one for each block in which both arms count, in order of blocks.

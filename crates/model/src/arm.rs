@@ -69,6 +69,42 @@ impl fmt::Display for ExecutorKind {
     }
 }
 
+/// How the frames behind an arm's small pages lie in physical memory. Large pages are contiguous by themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Frames {
+    /// As the kernel gives them.
+    #[default]
+    AsGiven,
+    /// One after the other within each 2 MiB: frames of large pages, which are mapped by small ones. So lies the memory of a guest that uses
+    /// small pages and is backed by large ones.
+    Contiguous,
+    /// In random order: neighbours in the address space are none in physical memory.
+    Scattered,
+}
+
+impl Frames {
+    /// All of them as a study types them, in the order of the variants.
+    pub const WORDS: &'static [&'static str] = &["default", "contiguous", "scattered"];
+
+    /// From the word of a study.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        use Frames::{AsGiven, Contiguous, Scattered};
+        [AsGiven, Contiguous, Scattered].into_iter().find(|frames| frames.to_string() == word)
+    }
+
+    fn is_as_given(&self) -> bool {
+        *self == Frames::AsGiven
+    }
+}
+
+impl fmt::Display for Frames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::WORDS[*self as usize])
+    }
+}
+
 /// How the leaf tables of a microVM's guest page tables lie in guest-physical memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -105,6 +141,9 @@ pub struct ResolvedArm {
     pub page: PageSize,
     /// What the virtual machine's memory is made of; `None` where there is none.
     pub host_backing: Option<PageSize>,
+    /// How the frames of small pages lie; see [`ResolvedArm::lies`].
+    #[serde(default, skip_serializing_if = "Frames::is_as_given")]
+    pub frames: Frames,
     /// Layout of the guest's page tables; `None` where there is none.
     pub guest_tables: Option<GuestTables>,
     /// Into how many equal parts the work is divided, of which this arm does one: `ranks` are its own, sizes in
@@ -130,6 +169,7 @@ impl ResolvedArm {
             ranks,
             page,
             host_backing: None,
+            frames: Frames::AsGiven,
             guest_tables: None,
             parts: 1,
             placement: Placement::default(),
@@ -156,5 +196,14 @@ impl ResolvedArm {
     #[must_use]
     pub fn buffer_page(&self) -> PageSize {
         self.host_backing.unwrap_or(self.page)
+    }
+
+    /// How this arm's memory lies in physical memory: contiguous wherever it is made of large pages.
+    #[must_use]
+    pub fn lies(&self) -> Frames {
+        match self.buffer_page() {
+            PageSize::Large => Frames::Contiguous,
+            PageSize::Small => self.frames,
+        }
     }
 }

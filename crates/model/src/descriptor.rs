@@ -190,6 +190,8 @@ pub struct Footprint {
     pub key: &'static str,
     /// The bytes of one arm with all its parts; `None` where the parameters do not say.
     pub bytes: fn(&ResolvedArm) -> Option<u64>,
+    /// Whether an agent maps this memory, so that the study decides how its frames lie; else the workload does.
+    pub arena: bool,
 }
 
 /// The size that the parameter `key` gives, which is of all ranks and parts together.

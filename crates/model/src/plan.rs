@@ -4,7 +4,7 @@
 //! into one cell, so that they share a trial. What this machine lacks stays in the plan with its reason: a table with a
 //! hole in it is honest, a table without the row is not.
 
-use crate::arm::{ExecutorKind, GuestTables, PageSize, ResolvedArm};
+use crate::arm::{ExecutorKind, Frames, GuestTables, PageSize, ResolvedArm};
 use crate::command;
 use crate::descriptor::{Default, Descriptor, Knob, Value};
 use crate::instead;
@@ -103,10 +103,20 @@ pub enum Contrast {
     Environment,
     /// The arms differ in the application's page size; printed as such and never as a cost of virtualization.
     PageSize,
+    /// The arms differ in how the frames of their small pages lie in physical memory; printed as such, as page sizes are.
+    Frames,
     /// The arms differ in some other factor.
     Factor,
     /// One treatment against itself.
     SelfCheck,
+}
+
+impl Contrast {
+    /// Whether a ratio explains others and is no answer of its own.
+    #[must_use]
+    pub fn explains(self) -> bool {
+        matches!(self, Contrast::PageSize | Contrast::Frames)
+    }
 }
 
 /// Two arms whose ratio is requested, as indices into [`Plan::arms`].
@@ -281,8 +291,13 @@ pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result
     let study = &instead::on_machine(study, &limits.absent);
     let mut resolver = Resolver { study, limits, mode, problems, absent: Vec::new() };
     resolver.check_size();
-    let arms = if resolver.problems.is_empty() { resolver.arms() } else { Vec::new() };
-    let (pairs, cells) = resolver.compare(&arms);
+    let mut arms = if resolver.problems.is_empty() { resolver.arms() } else { Vec::new() };
+    let (mut pairs, mut cells) = resolver.compare(&arms);
+    while let Some((arm, reason)) = resolver.too_large_together(&arms, &pairs, &cells) {
+        let treatment = arms.remove(arm).treatment;
+        resolver.absent.push(Absent { treatment, reason });
+        (pairs, cells) = resolver.compare(&arms);
+    }
     resolver.check_memory(&arms, &pairs, &cells);
     let environments = resolver.environments(&arms);
     if !resolver.problems.is_empty() {
@@ -398,6 +413,10 @@ impl Resolver<'_> {
             levels.retain(|key, _| applies(chosen, key) && tables::applies(key, &kind));
             for (key, held) in &chosen.held {
                 levels.entry(key.clone()).and_modify(|level| level.clone_from(held));
+            }
+            let all = with_held(chosen, &levels);
+            if host_backing(chosen, &all).unwrap_or_else(|| page_of(&all)) == PageSize::Large {
+                levels.remove("frames");
             }
             if !kept.contains(&levels) {
                 kept.push(levels);
@@ -574,23 +593,15 @@ impl Resolver<'_> {
             self.report(self.study.line("factors.environment"), what, remedy);
             return None;
         }
-        let levels: &BTreeMap<String, Value> =
-            &chosen.held.iter().chain(levels).map(|(key, level)| (key.clone(), level.clone())).collect();
-        let page = match levels.get("page").cloned().or_else(|| crate::study::default_of(tables::FACTORS, "page")) {
-            Some(Value::Page(page)) => page,
-            _ => PageSize::Small,
-        };
-        // A program in the microVM has memory of its own, whose backing is its own choice where the study makes none.
-        let is_inside = executor == ExecutorKind::Microvm;
-        let virtual_machine = is_inside && workload.kind != command::KIND;
+        let levels = &with_held(chosen, levels);
+        let page = page_of(levels);
+        let virtual_machine = executor == ExecutorKind::Microvm && workload.kind != command::KIND;
         let arm = ResolvedArm {
             executor,
             ranks: self.ranks(levels) / count_of(levels),
             page,
-            host_backing: match levels.get("host_backing") {
-                Some(Value::Page(backing)) => is_inside.then_some(*backing),
-                _ => virtual_machine.then_some(page),
-            },
+            frames: frames_of(levels),
+            host_backing: host_backing(chosen, levels),
             guest_tables: virtual_machine.then(|| match levels.get("guest_tables") {
                 Some(Value::Choice(word)) if word == "scattered" => GuestTables::Scattered,
                 _ => GuestTables::Contiguous,
@@ -737,6 +748,10 @@ impl Resolver<'_> {
     /// trial, every other arm has a trial of its own.
     fn compare(&mut self, arms: &[PlannedArm]) -> (Vec<Pair>, Vec<Cell>) {
         let mut pairs = if self.mode.self_check { self_pairs(arms) } else { self.pairs(arms) };
+        if !self.mode.self_check && !pairs.is_empty() {
+            let contrasts = frame_contrasts(arms, &pairs);
+            pairs.extend(contrasts);
+        }
         let interleaved = |index: &usize| pairs[*index].interleaved;
         let mut cells: Vec<Cell> = (0..pairs.len()).filter(interleaved).map(Cell::Pair).collect();
         let has_trial = |arm: usize| {
@@ -779,7 +794,9 @@ impl Resolver<'_> {
                     wanted.contains_key(key) || arm.treatment.get(key).is_none_or(|mine| mine == label)
                 })
             };
-            let found = arms.iter().position(|base| is_base(base) && agrees(base));
+            // Of several, that whose memory lies alike: else the ratio would be one of frames, too.
+            let bases = || (0..arms.len()).filter(|&base| is_base(&arms[base]) && agrees(&arms[base]));
+            let found = bases().find(|&base| arms[base].arm.lies() == arm.arm.lies()).or_else(|| bases().next());
             if let Some(denominator) = found {
                 let contrast = contrast(arm, &arms[denominator]);
                 // A feature of the host is set for a whole trial.
@@ -795,39 +812,53 @@ impl Resolver<'_> {
         pairs
     }
 
-    /// Refuses a study whose largest trial would not fit into memory: in one trial, each kind of backing is one buffer.
+    /// An arm that does not fit into memory beside the one that it takes turns with, and why, where the study varies the size.
+    fn too_large_together(&self, arms: &[PlannedArm], pairs: &[Pair], cells: &[Cell]) -> Option<(usize, String)> {
+        let varied = |key: &str| self.study.factors.iter().any(|factor| factor.key == key);
+        cells.iter().find_map(|&cell| {
+            let Cell::Pair(pair) = cell else { return None };
+            let (key, what) = self.lacks_memory_together(arms, pairs, cell)?;
+            varied(key).then_some((pairs[pair].numerator, what))
+        })
+    }
+
+    /// Refuses a study whose largest trial would not fit into memory.
     fn check_memory(&mut self, arms: &[PlannedArm], pairs: &[Pair], cells: &[Cell]) {
-        let kind = |arm: &PlannedArm| arm.treatment.get(tables::WORKLOAD).cloned();
-        let workload = |arm: &PlannedArm| {
-            let kind = kind(arm);
-            let found = self.study.workloads.iter().find(|chosen| kind.as_deref() == Some(chosen.descriptor.kind));
-            found.unwrap_or(&self.study.workloads[0]).descriptor
-        };
-        let size = |arm: &PlannedArm| workload(arm).footprint.and_then(|of| (of.bytes)(&arm.arm)).unwrap_or(0);
         let mut problems = Vec::new();
         for &cell in cells {
-            let (need, arm) = match cell {
-                Cell::Single(arm) => (size(&arms[arm]), &arms[arm]),
-                Cell::Pair(pair) => {
-                    let (above, below) = (&arms[pairs[pair].numerator], &arms[pairs[pair].denominator]);
-                    let kind = |arm: &ResolvedArm| (arm.buffer_page(), arm.parts, arm.placement, arm.memory);
-                    let shared = kind(&above.arm) == kind(&below.arm) && size(above) == size(below);
-                    (if shared { size(above) } else { size(above).saturating_add(size(below)) }, below)
-                }
+            let Some((key, what)) = self.lacks_memory_together(arms, pairs, cell) else { continue };
+            let arm = match cell {
+                Cell::Pair(pair) => pairs[pair].denominator,
+                Cell::Single(arm) => arm,
             };
-            let Some(key) = workload(arm).footprint.map(|of| of.key) else { continue };
-            let available = self.limits.memory_available;
-            if need > available.0 {
-                let what =
-                    format!("{key} needs {} of memory in one trial, and {available:.1} are available", Bytes(need));
-                problems.push((
-                    self.line_of_parameter(workload(arm).kind, key),
-                    what,
-                    format!("write a smaller {key}"),
-                ));
-            }
+            let line = self.line_of_parameter(self.workload_of(&arms[arm]).kind, key);
+            problems.push((line, what, format!("write a smaller {key}")));
         }
         problems.into_iter().for_each(|(line, what, remedy)| self.report(line, what, remedy));
+    }
+
+    /// The parameter that decides the size of a trial that does not fit into memory, and what it needs: each arm of a trial has a buffer of its own.
+    fn lacks_memory_together(&self, arms: &[PlannedArm], pairs: &[Pair], cell: Cell) -> Option<(&'static str, String)> {
+        let size = |arm: usize| {
+            let footprint = self.workload_of(&arms[arm]).footprint?;
+            Some((footprint.key, (footprint.bytes)(&arms[arm].arm)?))
+        };
+        let (key, need) = match cell {
+            Cell::Single(arm) => size(arm)?,
+            Cell::Pair(pair) => {
+                let (key, below) = size(pairs[pair].denominator)?;
+                (key, below.saturating_add(size(pairs[pair].numerator)?.1))
+            }
+        };
+        let available = self.limits.memory_available;
+        let what = || format!("{key} needs {} of memory in one trial, and {available:.1} are available", Bytes(need));
+        (need > available.0).then(|| (key, what()))
+    }
+
+    fn workload_of(&self, arm: &PlannedArm) -> &'static Descriptor {
+        let kind = arm.treatment.get(tables::WORKLOAD);
+        let found = self.study.workloads.iter().find(|chosen| kind.is_some_and(|kind| kind == chosen.descriptor.kind));
+        found.unwrap_or(&self.study.workloads[0]).descriptor
     }
 }
 
@@ -835,13 +866,14 @@ impl Resolver<'_> {
 const PROVISIONED_WITHIN: f64 = 0.025;
 
 /// Factors of the memory that an agent maps, of which a program has none.
-const MEMORY: &[&str] = &["guest_tables"];
+const MEMORY: &[&str] = &["guest_tables", "frames"];
 
 /// Whether the factor `key` says anything of this workload.
 fn applies(chosen: &Chosen, key: &str) -> bool {
     key == tables::WORKLOAD
         || (tables::FACTORS.iter().any(|knob| knob.key == key)
-            && !(chosen.descriptor.kind == command::KIND && MEMORY.contains(&key)))
+            && !(chosen.descriptor.kind == command::KIND && MEMORY.contains(&key))
+            && (key != "frames" || chosen.descriptor.footprint.is_some_and(|of| of.arena)))
         || chosen.descriptor.parameter(key).is_some()
         || chosen.descriptor.section.is_some_and(|section| (section.has)(key))
 }
@@ -898,10 +930,58 @@ fn page_contrasts(arms: &[PlannedArm], asked: &[Pair]) -> Vec<Pair> {
     found
 }
 
+/// Native memory whose frames lie as a study has them against such as the kernel gives: what frames alone give. Both take turns in a trial, for frames
+/// that the kernel gives depend on what ran before.
+fn frame_contrasts(arms: &[PlannedArm], asked: &[Pair]) -> Vec<Pair> {
+    let mut found = Vec::new();
+    for (numerator, arm) in arms.iter().enumerate() {
+        let mut usual = arm.treatment.clone();
+        let varied = usual.insert("frames".to_owned(), Frames::AsGiven.to_string());
+        let denominator = arms.iter().position(|other| other.treatment == usual);
+        let Some(denominator) = denominator.filter(|&base| varied.is_some() && base != numerator) else { continue };
+        let is_asked = asked.iter().any(|pair| pair.numerator == numerator && pair.denominator == denominator);
+        if arm.environment == "native" && !is_asked {
+            let contrast = Contrast::Frames;
+            found.push(Pair { numerator, denominator, contrast, interleaved: true, asked: false });
+        }
+    }
+    found
+}
+
 fn environment_of(levels: &BTreeMap<String, Value>) -> &str {
     match levels.get("environment") {
         Some(Value::Choice(environment)) => environment,
         _ => "native",
+    }
+}
+
+/// The levels of a treatment, and under them what is held for its workload.
+fn with_held(chosen: &Chosen, levels: &BTreeMap<String, Value>) -> BTreeMap<String, Value> {
+    chosen.held.iter().chain(levels).map(|(key, level)| (key.clone(), level.clone())).collect()
+}
+
+/// The application's pages.
+fn page_of(levels: &BTreeMap<String, Value>) -> PageSize {
+    match levels.get("page").cloned().or_else(|| crate::study::default_of(tables::FACTORS, "page")) {
+        Some(Value::Page(page)) => page,
+        _ => PageSize::Small,
+    }
+}
+
+/// The pages of a virtual machine's memory on this machine; `None` where there is none. A program in the microVM has memory of its own, whose
+/// backing is its own choice where the study makes none.
+fn host_backing(chosen: &Chosen, levels: &BTreeMap<String, Value>) -> Option<PageSize> {
+    let is_inside = executor_of(environment_of(levels)) == ExecutorKind::Microvm;
+    match levels.get("host_backing") {
+        Some(Value::Page(backing)) => is_inside.then_some(*backing),
+        _ => (is_inside && chosen.descriptor.kind != command::KIND).then(|| page_of(levels)),
+    }
+}
+
+fn frames_of(levels: &BTreeMap<String, Value>) -> Frames {
+    match levels.get("frames") {
+        Some(Value::Choice(word)) => Frames::from_word(word).unwrap_or_default(),
+        _ => Frames::AsGiven,
     }
 }
 

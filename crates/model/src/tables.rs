@@ -7,6 +7,7 @@ mod places;
 
 pub use places::{ENVIRONMENTS, INSTEAD_OF, LIKE, PLACES, Place, is_hosted_here, kind_of, like, names, place};
 
+use crate::arm::Frames;
 use crate::descriptor::{Default, Kind, Knob};
 use crate::placement::{MemoryPolicy, Placement};
 use std::collections::BTreeMap;
@@ -46,6 +47,13 @@ pub const FACTORS: &[Knob] = &[
         default: Default::Derived("the same as page"),
         help: "page size of a virtual machine's memory on the host; of a program in the microVM, by default the kernel's and the program's own choice; \
                does not apply to native",
+    },
+    Knob {
+        key: "frames",
+        kind: Kind::Choice(Frames::WORDS),
+        default: Default::Typed("default"),
+        help: "how the frames of 4k pages lie in physical memory: as the kernel gives them, contiguous by 2 MiB, or scattered; a virtual machine is compared \
+               with native memory that lies like its own where the study has it; does not apply to memory in 2m pages, nor to containers and sandboxes",
     },
     Knob {
         key: "guest_tables",
@@ -244,6 +252,11 @@ pub const MACHINE_FACTORS: &[&str] =
 pub fn applies(factor: &str, environment: &str) -> bool {
     match factor {
         "host_backing" | "guest_tables" | "guest_page" | "exitless" | "prefault" => environment == "microvm",
+        // The memory of a container is this kernel's, as that of any program.
+        "frames" => {
+            matches!(environment, "native" | "microvm" | "null")
+                || place(environment).is_some_and(|place| !place.host_kernel)
+        }
         "host.mmu" => matches!(environment, "microvm" | "qemu"),
         "count" | "provisioned" => !matches!(environment, "native" | "null"),
         _ => true,

@@ -245,10 +245,6 @@ pub struct TrialSpec {
     /// to run the whole schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_ns: Option<u64>,
-    /// Whether each arm has memory of its own, also where several ask for the same: a self-check then has all that two
-    /// different arms can have of their own.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub separate: bool,
     /// The longest that one run of a body may take before it is stopped.
     pub watchdog_ns: u64,
     /// The CPUs for the ranks, in order; empty where the agent shall take those that it may use.
@@ -381,6 +377,9 @@ pub struct PagesSeen {
     pub resident_bytes: u64,
     /// Bytes of them in huge pages.
     pub huge_bytes: u64,
+    /// Bytes of them in ranges of 2 MiB whose frames lie one after the other; `None` where the kernel does not show frames to this user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contiguous_bytes: Option<u64>,
 }
 
 /// What an arm looked like over the whole trial.

@@ -87,7 +87,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "this program, after the idea of SPECjbb2005 and not comparable to it",
     parameters: &[TIMEOUT, WAREHOUSES, HEAP, PAGES, COLLECTOR, WARM, TIME],
     metrics: &METRICS,
-    footprint: Some(Footprint { key: "heap", bytes: |arm| size_of(arm, "heap") }),
+    footprint: Some(Footprint { key: "heap", bytes: |arm| size_of(arm, "heap"), arena: false }),
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,

@@ -56,7 +56,7 @@ fn of_part(part: &Part<'_>, text: &str) -> String {
 
 fn forest(parts: &[Part<'_>]) -> Option<Figure> {
     let shown = |part: &Part<'_>, row: &RatioRow| {
-        row.metric == part.document.run.metric && row.contrast != Contrast::PageSize && ratio_of(row).is_some()
+        row.metric == part.document.run.metric && !row.contrast.explains() && ratio_of(row).is_some()
     };
     let all: Vec<Ratio<'_>> = parts
         .iter()
@@ -145,7 +145,7 @@ fn description(rows: &[Ratio<'_>]) -> String {
 fn label(document: &Document, row: &RatioRow) -> String {
     let factors = Factors::of(&document.run);
     match row.contrast {
-        Contrast::Factor | Contrast::PageSize => {
+        Contrast::Factor | Contrast::PageSize | Contrast::Frames => {
             format!("{} : {}", factors.name(&row.treatment), factors.name(&row.relative_to))
         }
         Contrast::Environment | Contrast::SelfCheck => factors.name(&row.treatment),

@@ -199,7 +199,7 @@ fn readable(unit: &str, values: impl Iterator<Item = f64>) -> (f64, String) {
 
 fn caption(document: &Document, metric: &str) -> String {
     let quantity = Quantity::of(document, metric);
-    let ratios = document.ratios.iter().any(|row| row.metric == metric && row.contrast != Contrast::PageSize);
+    let ratios = document.ratios.iter().any(|row| row.metric == metric && !row.contrast.explains());
     let below = if ratios { "; below it the ratio" } else { "" };
     format!("{} (mean ± half its 95 % interval{below})", quantity.caption())
 }
@@ -261,7 +261,7 @@ impl<'d> Layout<'d> {
         let document = self.document;
         if let Some(found) = document.estimates.iter().find(|row| row.metric == metric && here(&row.treatment)) {
             let of_it = |ratio: &&RatioRow| ratio.metric == metric && ratio.treatment == found.treatment;
-            let wanted = document.ratios.iter().filter(of_it).find(|ratio| ratio.contrast != Contrast::PageSize);
+            let wanted = document.ratios.iter().filter(of_it).find(|ratio| !ratio.contrast.explains());
             return measured(document, found, per, wanted);
         }
         if let Some(absent) = document.absent.iter().find(|absent| here(&absent.treatment)) {
@@ -300,7 +300,7 @@ pub(crate) fn ratio_cell(document: &Document, row: &RatioRow) -> Option<RatioCel
     let interval = limits.map(|(lo, hi)| format!("{} to {}", fixed(lo, places), fixed(hi, places)));
     let half_width = limits.map(|(lo, hi)| format!(" ± {}", fixed((hi - lo) / 2.0, places)));
     let (verdict, short) = match row.contrast {
-        Contrast::PageSize => (String::new(), String::new()),
+        Contrast::PageSize | Contrast::Frames => (String::new(), String::new()),
         Contrast::SelfCheck => {
             let found = match limits {
                 Some((lo, hi)) if (lo..=hi).contains(&1.0) => "no difference found",

@@ -10,7 +10,7 @@ use crate::treatment::{ENVIRONMENT, Factors};
 use crate::words::{Headline, Quantity, Tone, headline, limits_of};
 use baremark_model::document::{Document, ExplanationRow, METHOD, PredictionRow, RatioRow, RunHead, UsedEnvironment};
 use baremark_model::event::TrialStatus;
-use baremark_model::plan::{Contrast, Treatment};
+use baremark_model::plan::Treatment;
 use std::collections::BTreeMap;
 
 /// A report's parts, in the order in which they are to be read.
@@ -78,12 +78,9 @@ pub(crate) fn outline(document: &Document) -> Outline {
 }
 
 fn found(name: Option<&str>, document: &Document) -> Found {
-    let of = |page_size: bool| -> Vec<Headline> {
+    let of = |explaining: bool| -> Vec<Headline> {
         let wanted = document.ratios.iter().filter(|row| row.metric == document.run.metric);
-        wanted
-            .filter(|row| (row.contrast == Contrast::PageSize) == page_size)
-            .map(|row| headline(document, row))
-            .collect()
+        wanted.filter(|row| row.contrast.explains() == explaining).map(|row| headline(document, row)).collect()
     };
     let mut headlines = of(false);
     if headlines.is_empty() {
@@ -107,7 +104,7 @@ fn found(name: Option<&str>, document: &Document) -> Found {
 fn grids(document: &Document) -> (Vec<Grid>, Vec<Grid>) {
     let asked = |metric: &&str| {
         *metric == document.run.metric
-            || document.ratios.iter().any(|row| row.metric == *metric && row.contrast != Contrast::PageSize)
+            || document.ratios.iter().any(|row| row.metric == *metric && !row.contrast.explains())
     };
     let (own, rest): (Vec<&str>, Vec<&str>) = metrics(document).into_iter().partition(asked);
     let grids = own.iter().filter_map(|metric| grid(document, metric)).collect();
@@ -225,7 +222,7 @@ fn own_environment(run: &RunHead, own: &UsedEnvironment) -> String {
 
 /// Whether a ratio is one that the study requests.
 fn answers(document: &Document, row: &RatioRow) -> bool {
-    row.metric == document.run.metric_of(&row.treatment) && row.contrast != Contrast::PageSize
+    row.metric == document.run.metric_of(&row.treatment) && !row.contrast.explains()
 }
 
 /// What the intervals are.

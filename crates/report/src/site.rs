@@ -7,7 +7,6 @@ use crate::treatment::Factors;
 use crate::words::{limits_of, outcome, ratio_of};
 use crate::{number, summary};
 use baremark_model::document::{Document, RatioRow};
-use baremark_model::plan::Contrast;
 use std::borrow::Borrow;
 use std::fmt::Write;
 
@@ -112,8 +111,7 @@ fn rows(html: &mut String, document: &Document, page: &str, source: &str) -> std
 
 fn rows_of(document: &Document) -> Vec<Row> {
     let factors = Factors::of(&document.run);
-    let asked =
-        |row: &&RatioRow| row.metric == document.run.metric_of(&row.treatment) && row.contrast != Contrast::PageSize;
+    let asked = |row: &&RatioRow| row.metric == document.run.metric_of(&row.treatment) && !row.contrast.explains();
     let row = |row: &RatioRow| Row {
         study: document.run.study.clone(),
         comparison: format!("{} against {}", factors.name(&row.treatment), factors.name(&row.relative_to)),

@@ -40,7 +40,7 @@ pub(crate) enum Tone {
 /// How the outcome of a ratio is to be taken.
 pub(crate) fn tone(row: &RatioRow) -> Tone {
     match (row.contrast, limits_of(row), row.outcome) {
-        (Contrast::PageSize, ..) => Tone::Plain,
+        (Contrast::PageSize | Contrast::Frames, ..) => Tone::Plain,
         (Contrast::SelfCheck, Some((lo, hi)), _) if (lo..=hi).contains(&1.0) => Tone::Alike,
         (Contrast::SelfCheck, ..) | (.., Outcome::NoLarger | Outcome::NotEnough | Outcome::Emulated) => Tone::Open,
         (.., Outcome::SlowerByMore | Outcome::FasterByMore | Outcome::Slower | Outcome::Faster) => Tone::Differs,
@@ -178,7 +178,7 @@ fn sentence(document: &Document, row: &RatioRow, scale: &Scale) -> String {
         Contrast::SelfCheck => self_check(document, row, scale, ratio),
         Contrast::Environment => environment(document, row, scale, ratio),
         Contrast::Factor => format!("{}; {}.", contrast(document, row, scale, ratio), outcome(document, row)),
-        Contrast::PageSize => format!("{}.", contrast(document, row, scale, ratio)),
+        Contrast::PageSize | Contrast::Frames => format!("{}.", contrast(document, row, scale, ratio)),
     }
 }
 

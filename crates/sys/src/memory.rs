@@ -3,18 +3,22 @@
 //! Anonymous and private, each span on a boundary of 2 MiB, zero, and touched before anybody measures: by one thread, or by
 //! each of a team's ranks its own part, from its own CPU, so that the kernel's first-touch policy puts it there. It is
 //! touched by chunks of 2 MiB in random order, so that where pages come to lie in physical memory is drawn anew with
-//! every allocation instead of being one lucky run of neighbours. Pages that cannot be had as asked are not an error here:
-//! [`Map::backing`] says what was got, and whoever needs it checks.
+//! every allocation instead of being one lucky run of neighbours. Small pages over contiguous frames are made by splitting large ones, which
+//! keeps the frames; over scattered frames by touching page by page in random order. What cannot be had as asked is not an error here:
+//! [`Map::backing`] and [`Map::lies`] say what was got, and whoever needs it checks.
+
+mod frames;
 
 use crate::process;
 use crate::smaps::{self, Backing, SmapsError, THP_ENABLED};
-use baremark_model::arm::PageSize;
+use baremark_model::arm::{Frames, PageSize};
 use baremark_model::seam::{Arena, MemoryError};
 use baremark_model::units::Bytes;
 use std::io;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::slice;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Spans of memory with page size and place under control, unmapped when dropped.
@@ -28,6 +32,9 @@ pub struct Map {
     spans: Vec<Span>,
     taken: AtomicUsize,
     page: PageSize,
+    frames: Frames,
+    /// Of small pages over contiguous frames: whether all were large pages before these were split.
+    were_large: OnceLock<Result<(), String>>,
 }
 
 /// Whose a span is.
@@ -52,23 +59,24 @@ impl Map {
     /// # Errors
     /// When more is asked than can be had without swapping, or when the kernel refuses.
     pub fn new(spans: &[u64], page: PageSize, seed: u64) -> Result<Map, MemoryError> {
-        let map = Map::reserve(spans, page)?;
+        let map = Map::reserve(spans, page, Frames::AsGiven)?;
         map.touch(std::slice::from_ref(&(0..map.bytes())), seed);
         map.settle();
         Ok(map)
     }
 
-    /// The same, untouched: there is no page of it yet. Whoever gets it lets its ranks [`Map::touch`] their parts, and then
-    /// has it [`Map::settle`].
+    /// The same, untouched, with frames that lie as said where pages are small: there is no page of it yet. Whoever gets it lets its ranks
+    /// [`Map::touch`] their parts, and then has it [`Map::settle`].
     ///
     /// # Errors
     /// As [`Map::new`].
-    pub fn reserve(spans: &[u64], page: PageSize) -> Result<Map, MemoryError> {
+    pub fn reserve(spans: &[u64], page: PageSize, frames: Frames) -> Result<Map, MemoryError> {
         let (spans, bytes) = lay_out(spans)?;
         refuse_too_much(bytes)?;
         let reservation = Reservation::new(bytes + 2 * CHUNK).map_err(|e| failed(bytes, "mmap", &e))?;
         let start = reservation.open(bytes).map_err(|e| failed(bytes, "mprotect", &e))?;
-        let map = Map { reservation, start, bytes, spans, taken: AtomicUsize::new(0), page };
+        let (taken, were_large) = (AtomicUsize::new(0), OnceLock::new());
+        let map = Map { reservation, start, bytes, spans, taken, page, frames, were_large };
         map.advise()?;
         // Nobody who is forked meanwhile shares the pages: each would be copied at the next store, while it is measured.
         map.madvise(0, bytes, libc::MADV_DONTFORK).map_err(|e| failed(bytes, "madvise(MADV_DONTFORK)", &e))?;
@@ -76,13 +84,13 @@ impl Map {
     }
 
     /// The parts of all spans that are rank `rank`'s among `ranks`, as ranges of bytes from the map's start, on boundaries
-    /// of the page size; `owners` says of each span whose it is. All ranks' parts together are the whole map.
+    /// of the pages that are touched; `owners` says of each span whose it is. All ranks' parts together are the whole map.
     #[must_use]
     pub fn parts(&self, owners: &[Owner], rank: usize, ranks: usize) -> Vec<Range<u64>> {
         let ends = self.spans.iter().skip(1).map(|span| span.offset).chain([self.bytes]);
         let mut parts = Vec::new();
         for (index, (span, end)) in self.spans.iter().zip(ends).enumerate() {
-            let page = Bytes(self.page.bytes()).count();
+            let page = Bytes(self.first_made_of().bytes()).count();
             let share = |rank: usize| match owners.get(index).unwrap_or(&Owner::Shared) {
                 Owner::Rank(owner) if rank > *owner => end,
                 Owner::Rank(_) => span.offset,
@@ -99,29 +107,68 @@ impl Map {
     }
 
     /// Writes a zero to every 4 KiB of `parts`, chunk by chunk in an order drawn from `seed`: where a large page could not
-    /// be had, its small ones come to memory just so. Meant for memory that no span was taken of.
+    /// be had, its small ones come to memory just so. Chunks are of 2 MiB, and of a page where frames are to be scattered. Meant for memory
+    /// that no span was taken of.
     pub fn touch(&self, parts: &[Range<u64>], seed: u64) {
-        let chunks: Vec<Range<u64>> = parts.iter().flat_map(chunks).collect();
+        let scattered = self.frames == Frames::Scattered && self.page == PageSize::Small;
+        let size = if scattered { SMALL } else { CHUNK };
+        let chunks: Vec<Range<u64>> = parts.iter().flat_map(|part| chunks(part, size as u64)).collect();
         for index in shuffled(chunks.len(), seed) {
             let chunk = chunks[index].start.min(self.bytes())..chunks[index].end.min(self.bytes());
-            for offset in chunk.step_by(SMALL) {
-                let offset = Bytes(offset / 8 * 8).count();
-                // SAFETY: `offset` is below `self.bytes` and a multiple of 8, so an aligned word of our own
-                // mapping; volatile because the store has no effect but the page.
-                unsafe { self.start.as_ptr().add(offset).cast::<u64>().write_volatile(0) };
-            }
+            chunk.step_by(SMALL).for_each(|offset| self.zero(Bytes(offset / 8 * 8).count()));
         }
     }
 
-    /// After everything was touched: asks again for large pages where they were not given. What the kernel has not freed or moved in one
-    /// pass it may have for the next.
+    /// Zeroes the word at `offset`, a multiple of 8 below the map's size.
+    fn zero(&self, offset: usize) {
+        debug_assert!(offset + 8 <= self.bytes && offset.is_multiple_of(8));
+        // SAFETY: an aligned word of our own mapping (see above); volatile because the store has no effect but the page.
+        unsafe { self.start.as_ptr().add(offset).cast::<u64>().write_volatile(0) };
+    }
+
+    /// After everything was touched: asks again for large pages where they were not given, and splits them where small pages over contiguous
+    /// frames are asked for. What the kernel has not freed or moved in one pass it may have for the next.
     pub fn settle(&self) {
+        let page = self.first_made_of();
+        let has = || self.backing().map_err(|why| why.to_string()).and_then(|backing| backing.is(page));
         for _ in 0..COLLAPSES {
-            if self.page == PageSize::Small || self.backing().is_ok_and(|backing| backing.is(self.page).is_ok()) {
-                return;
+            if page == PageSize::Small || has().is_ok() {
+                break;
             }
             self.collapse();
         }
+        if page != self.page {
+            let split =
+                has().and_then(|()| self.split().map_err(|why| format!("large pages could not be split: {why}")));
+            self.were_large.get_or_init(|| split);
+        }
+    }
+
+    /// Whether the frames lie as asked.
+    ///
+    /// # Errors
+    /// What was asked and what was got instead, in words.
+    pub fn lies(&self) -> Result<(), String> {
+        let mapped = Bytes(self.bytes());
+        if let Some(Err(why)) = self.were_large.get() {
+            return Err(format!("requested {mapped} over contiguous frames: {why}"));
+        }
+        let Some(contiguous) = self.contiguous_bytes() else { return Ok(()) };
+        match self.frames {
+            Frames::Contiguous if contiguous < mapped.0 => {
+                Err(format!("requested {mapped} over contiguous frames, got {}", Bytes(contiguous)))
+            }
+            Frames::Scattered if contiguous > 0 => {
+                Err(format!("requested {mapped} over scattered frames, got {} over contiguous ones", Bytes(contiguous)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Bytes in ranges of 2 MiB whose frames lie one after the other; `None` where the kernel does not show frames to this user.
+    #[must_use]
+    pub fn contiguous_bytes(&self) -> Option<u64> {
+        frames::contiguous_bytes(self.address(), self.bytes()).ok().flatten()
     }
 
     /// What the memory is really made of.
@@ -163,17 +210,41 @@ impl Map {
         self.taken.store(0, Ordering::Relaxed);
     }
 
+    /// The pages that memory is made of when it is touched.
+    fn first_made_of(&self) -> PageSize {
+        if self.frames == Frames::Contiguous { PageSize::Large } else { self.page }
+    }
+
+    /// Makes small pages of all large ones, over the same frames: the kernel splits the mapping of a large page of which a part is to have
+    /// another protection, and joins none that may have no large pages.
+    fn split(&self) -> io::Result<()> {
+        self.madvise(0, self.bytes, libc::MADV_NOHUGEPAGE)?;
+        for offset in (0..self.bytes).step_by(CHUNK) {
+            for protection in [libc::PROT_READ, libc::PROT_READ | libc::PROT_WRITE] {
+                // SAFETY: the page lies in our own mapping, which nobody uses yet, and is readable and writable again afterwards.
+                let rc = unsafe { libc::mprotect(self.start.as_ptr().add(offset).cast(), SMALL, protection) };
+                if rc != 0 {
+                    return Err(io::Error::last_os_error());
+                }
+            }
+            // The first store to a page whose protection was changed may be a page fault.
+            self.zero(offset);
+        }
+        Ok(())
+    }
+
     fn advise(&self) -> Result<(), MemoryError> {
-        let (advice, name) = match self.page {
+        let page = self.first_made_of();
+        let (advice, name) = match page {
             PageSize::Small => (libc::MADV_NOHUGEPAGE, "MADV_NOHUGEPAGE"),
             PageSize::Large => (libc::MADV_HUGEPAGE, "MADV_HUGEPAGE"),
         };
         match self.madvise(0, self.bytes, advice) {
             Ok(()) => Ok(()),
             // A kernel without transparent huge pages knows neither advice; small pages are then all there is.
-            Err(error) if self.page == PageSize::Small && error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
+            Err(error) if page == PageSize::Small && error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
             Err(error) => Err(MemoryError {
-                what: asked(self.bytes, self.page),
+                what: asked(self.bytes, page),
                 why: format!("madvise({name}): {error}; {THP_ENABLED} must exist and say madvise or always"),
             }),
         }
@@ -286,12 +357,12 @@ fn refuse_too_much(bytes: usize) -> Result<(), MemoryError> {
     Err(MemoryError { what: what(), why })
 }
 
-/// A range cut at the boundaries of chunks.
-fn chunks(part: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
+/// A range cut at the multiples of `size`.
+fn chunks(part: &Range<u64>, size: u64) -> impl Iterator<Item = Range<u64>> + use<> {
     let Range { start, end } = *part;
-    (start / CHUNK as u64..end.div_ceil(CHUNK as u64)).map(move |chunk| {
-        let first = chunk * CHUNK as u64;
-        first.max(start)..(first + CHUNK as u64).min(end)
+    (start / size..end.div_ceil(size)).map(move |chunk| {
+        let first = chunk * size;
+        first.max(start)..(first + size).min(end)
     })
 }
 
@@ -394,6 +465,31 @@ mod tests {
         }
     }
 
+    /// Small pages over contiguous and over scattered frames, where there are large pages and frames are shown.
+    #[test]
+    fn frames_lie_as_asked_or_the_verdict_says_why() {
+        for frames in [Frames::Contiguous, Frames::Scattered] {
+            let map = Map::reserve(&[8 << 20, 8], PageSize::Small, frames).expect("10 MiB");
+            map.touch(&map.parts(&[Owner::Shared, Owner::Shared], 0, 2), 7);
+            map.touch(&map.parts(&[Owner::Shared, Owner::Shared], 1, 2), 8);
+            map.settle();
+            let (verdict, contiguous) = (map.lies(), map.contiguous_bytes());
+            let words = format!("{frames} frames");
+            match verdict {
+                Ok(()) => {
+                    assert_eq!(map.backing().expect("smaps").is(PageSize::Small), Ok(()));
+                    let all = if frames == Frames::Contiguous { map.bytes() } else { 0 };
+                    assert!(contiguous.is_none_or(|bytes| bytes == all), "{frames}: {contiguous:?}");
+                }
+                Err(why) => assert!(why.starts_with("requested 10 MiB over ") && why.contains(&words), "{why}"),
+            }
+            let word = map.take_words(CHUNK / 8).expect("the first span");
+            let before = faults_of_this_thread().expect("rusage");
+            word.fill(3);
+            assert_eq!(faults_of_this_thread().expect("rusage"), before, "{frames}: every page can be written");
+        }
+    }
+
     #[test]
     fn two_maps_of_one_kind_are_told_apart() {
         let maps = [1, 2].map(|seed| Map::new(&[2 << 20], PageSize::Small, seed).expect("2 MiB"));
@@ -405,7 +501,7 @@ mod tests {
     #[test]
     fn every_page_is_one_ranks_part() {
         for page in [PageSize::Small, PageSize::Large] {
-            let map = Map::reserve(&[9 << 20, 8, 3 << 20], page).expect("16 MiB");
+            let map = Map::reserve(&[9 << 20, 8, 3 << 20], page, Frames::AsGiven).expect("16 MiB");
             let owners = [Owner::Shared, Owner::Rank(2), Owner::Shared];
             let mut parts: Vec<(Range<u64>, usize)> =
                 (0..3).flat_map(|rank| map.parts(&owners, rank, 3).into_iter().map(move |part| (part, rank))).collect();
@@ -427,7 +523,7 @@ mod tests {
 
     #[test]
     fn a_rank_touches_its_own_part_and_no_other() {
-        let map = Map::reserve(&[8 << 20], PageSize::Small).expect("8 MiB");
+        let map = Map::reserve(&[8 << 20], PageSize::Small, Frames::AsGiven).expect("8 MiB");
         assert_eq!(map.backing().expect("smaps").rss_bytes, 0, "nobody has touched it");
         map.touch(&map.parts(&[Owner::Shared], 1, 4), 7);
         assert_eq!(map.backing().expect("smaps").rss_bytes, 2 << 20);

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::memory::Map;
     use crate::topology;
-    use baremark_model::arm::PageSize;
+    use baremark_model::arm::{Frames, PageSize};
 
     /// Kernels without NUMA, and containers whose filter of system calls leaves this one out.
     fn unsupported(why: &io::Error) -> bool {
@@ -77,7 +77,7 @@ mod tests {
     #[expect(clippy::print_stdout, reason = "a skip is counted")]
     fn memory_bound_to_a_node_is_read_back_on_it() {
         let node = topology::this().expect("affinity").memory_nodes[0];
-        let map = Map::reserve(&[4 << 20], PageSize::Small).expect("4 MiB");
+        let map = Map::reserve(&[4 << 20], PageSize::Small, Frames::AsGiven).expect("4 MiB");
         match bind(map.address(), map.bytes(), &[node]) {
             Err(why) if unsupported(&why) => return println!("skipped: mbind(2): {why}"),
             bound => bound.expect("a node of this machine"),
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn nodes_that_are_not_there_are_refused() {
-        let map = Map::reserve(&[2 << 20], PageSize::Small).expect("2 MiB");
+        let map = Map::reserve(&[2 << 20], PageSize::Small, Frames::AsGiven).expect("2 MiB");
         assert!(bind(map.address(), map.bytes(), &[]).is_err());
         assert!(bind(map.address(), map.bytes(), &[1000]).is_err(), "no machine of this test has that node");
     }

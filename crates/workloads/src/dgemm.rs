@@ -34,7 +34,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
         together: Together::Sum,
         help: "10^-9 x 2 n^3 x products / time from the first rank's start to the last one's end",
     }],
-    footprint: Some(Footprint { key: "n", bytes: |arm| spans_together(&Dgemm, arm) }),
+    footprint: Some(Footprint { key: "n", bytes: |arm| spans_together(&Dgemm, arm), arena: true }),
     executors: EVERYWHERE,
     section: None,
     short_phases: true,

@@ -55,7 +55,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
             help: "the mean time of a solution",
         },
     ],
-    footprint: Some(Footprint { key: "n", bytes: |arm| spans_together(&Hpl, arm) }),
+    footprint: Some(Footprint { key: "n", bytes: |arm| spans_together(&Hpl, arm), arena: true }),
     executors: EVERYWHERE,
     section: None,
     short_phases: true,

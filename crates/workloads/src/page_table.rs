@@ -73,7 +73,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
             help: "the baseline of the others: mean time of a system call that does nothing (getppid)",
         },
     ],
-    footprint: Some(Footprint { key: "region", bytes: |arm| size_of(arm, "region") }),
+    footprint: Some(Footprint { key: "region", bytes: |arm| size_of(arm, "region"), arena: false }),
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: true,

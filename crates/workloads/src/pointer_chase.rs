@@ -35,7 +35,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
         together: Together::Mean,
         help: "mean over the ranks of the rank's own time / accesses",
     }],
-    footprint: Some(Footprint { key: "working_set", bytes: |arm| spans_together(&PointerChase, arm) }),
+    footprint: Some(Footprint { key: "working_set", bytes: |arm| spans_together(&PointerChase, arm), arena: true }),
     executors: EVERYWHERE,
     section: None,
     short_phases: true,

@@ -53,7 +53,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
             help: "mean over the ranks of the rank's own time / updates",
         },
     ],
-    footprint: Some(Footprint { key: "table", bytes: |arm| spans_together(&RandomAccess, arm) }),
+    footprint: Some(Footprint { key: "table", bytes: |arm| spans_together(&RandomAccess, arm), arena: true }),
     executors: EVERYWHERE,
     section: None,
     short_phases: true,

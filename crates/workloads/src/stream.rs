@@ -127,7 +127,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "STREAM 5.10, J. McCalpin; MB are 10^6 bytes",
     parameters: &[ARRAY, SMALL, KERNEL, VARIANT, NTIMES, ISA],
     metrics: &METRICS,
-    footprint: Some(Footprint { key: "array", bytes: |arm| spans_together(&Stream, arm) }),
+    footprint: Some(Footprint { key: "array", bytes: |arm| spans_together(&Stream, arm), arena: true }),
     executors: EVERYWHERE,
     section: None,
     short_phases: true,

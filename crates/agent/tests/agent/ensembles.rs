@@ -38,7 +38,6 @@ pub fn spec(arms: &[(u32, ResolvedArm)]) -> TrialSpec {
         phase_ns: 50_000_000,
         reps: None,
         most_ns: None,
-        separate: false,
         watchdog_ns: 60_000_000_000,
         observe: None,
         overwritable: Vec::new(),

@@ -27,7 +27,6 @@ fn spec(kind: &str, phase: Duration) -> TrialSpec {
         phase_ns: u64::try_from(phase.as_nanos()).unwrap(),
         reps: None,
         most_ns: None,
-        separate: false,
         watchdog_ns: 60_000_000_000,
         observe: None,
         overwritable: Vec::new(),

@@ -69,7 +69,6 @@ fn spec(kind: &str) -> TrialSpec {
         phase_ns: u64::try_from(PHASE.as_nanos()).unwrap(),
         reps: None,
         most_ns: None,
-        separate: false,
         watchdog_ns: 60_000_000_000,
         observe: None,
         overwritable: Vec::new(),

@@ -130,7 +130,6 @@ pub fn trial_of(link: &mut Link, cpu: usize, table_bytes: u64) -> Result<FromAge
         phase_ns: 20_000_000,
         reps: None,
         most_ns: None,
-        separate: false,
         watchdog_ns: 60_000_000_000,
         cpus: vec![cpu],
         seed: 1,

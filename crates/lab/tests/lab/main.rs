@@ -15,6 +15,7 @@ mod members;
 mod observed;
 mod played;
 mod price;
+mod reference;
 mod scale;
 mod schedule;
 mod search;

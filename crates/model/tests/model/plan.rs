@@ -1,7 +1,7 @@
 //! What a study comes to on a machine: arms, pairs, cells, and what is refused.
 
 use crate::specimen::WORKLOADS;
-use baremark_model::arm::{ExecutorKind, GuestTables, PageSize};
+use baremark_model::arm::{ExecutorKind, Frames, GuestTables, PageSize};
 use baremark_model::descriptor::{Kind, Value};
 use baremark_model::plan::{Cell, Contrast, Limits, Mode, Pair, Plan, QUICK_BLOCKS, level_of, resolve};
 use baremark_model::study::parse;
@@ -138,6 +138,45 @@ fn each_host_backing_is_compared_with_the_one_native() {
             "environment=microvm host_backing=4k page=2m : environment=native page=2m (Environment)",
             "environment=microvm host_backing=2m page=2m : environment=native page=2m (Environment)",
         ]
+    );
+}
+
+/// Small pages of a virtual machine over large ones lie over contiguous frames, and so does the native memory that they are compared with.
+#[test]
+fn a_virtual_machine_is_compared_with_native_memory_that_lies_like_its_own() {
+    let with_frames = |levels: &str| {
+        SKETCH.replace("host_backing = [\"2m\"]", &format!("host_backing = [\"4k\", \"2m\"]\nframes = {levels}"))
+    };
+    let plan = planned(&study(&with_frames("[\"default\", \"contiguous\"]"), TO_NATIVE));
+    assert_eq!(
+        ratios(&plan),
+        [
+            "environment=microvm frames=default host_backing=4k page=4k : environment=native frames=default page=4k (Environment)",
+            "environment=microvm frames=contiguous host_backing=4k page=4k : environment=native frames=contiguous page=4k (Environment)",
+            "environment=microvm host_backing=2m page=4k : environment=native frames=contiguous page=4k (Environment)",
+            "environment=microvm frames=default host_backing=4k page=2m : environment=native page=2m (Environment)",
+            "environment=microvm frames=contiguous host_backing=4k page=2m : environment=native page=2m (Environment)",
+            "environment=microvm host_backing=2m page=2m : environment=native page=2m (Environment)",
+        ],
+        "memory in large pages has no level of frames"
+    );
+    let frames: Vec<&Pair> = plan.pairs.iter().filter(|pair| pair.contrast == Contrast::Frames).collect();
+    let [frames] = frames.as_slice() else { panic!("one contrast of frames, natively: {frames:?}") };
+    assert_eq!(name(&plan, frames.numerator), "environment=native frames=contiguous page=4k");
+    assert_eq!(name(&plan, frames.denominator), "environment=native frames=default page=4k");
+    assert!(frames.interleaved && !frames.asked);
+    assert_eq!(plan.cells.len(), 7, "its arms take turns in a trial");
+    let arm =
+        |named: &str| plan.arms.iter().find(|arm| arm.treatment.get("frames").is_some_and(|level| level == named));
+    assert_eq!(arm("contiguous").map(|arm| arm.arm.frames), Some(Frames::Contiguous));
+
+    let plain = planned(&study(&with_frames("\"default\""), TO_NATIVE));
+    assert!(plain.pairs.iter().all(|pair| pair.contrast != Contrast::Frames));
+    assert!(
+        ratios(&plain).contains(
+            &"environment=microvm host_backing=2m page=4k : environment=native frames=default page=4k (Environment)"
+                .to_owned()
+        )
     );
 }
 
@@ -317,7 +356,8 @@ fn one_trial_must_fit_into_memory() {
         outcome(&study(factors, ratio_to).replace("1 GiB", "4 GiB"), &limits, Mode::default())
     };
     let both = "environment = [\"native\", \"microvm\"]\npage = \"2m\"";
-    assert!(fits(both, TO_NATIVE, 4).is_ok(), "page and backing are alike: one buffer serves both arms");
+    assert!(fits(both, TO_NATIVE, 4).is_err(), "each arm has a buffer of its own, also where pages are alike");
+    assert!(fits(both, TO_NATIVE, 8).is_ok());
     let apart = "environment = [\"native\", \"microvm\"]\npage = \"4k\"\nhost_backing = \"2m\"";
     assert!(fits(apart, TO_NATIVE, 8).is_ok());
     insta::assert_snapshot!(fits(apart, TO_NATIVE, 7).expect_err("two buffers"), @r#"a.toml:5: table needs 8 GiB of memory in one trial, and 7.0 GiB are available; write a smaller table"#);
@@ -327,6 +367,17 @@ fn one_trial_must_fit_into_memory() {
     let plan = outcome(&varied, &limits, Mode::default()).expect("the first fits");
     assert_eq!(plan.arms.len(), 1);
     assert_eq!(holes(&plan), ["table=8 GiB: table needs 8 GiB of memory, and 4.0 GiB are available"]);
+    let limits = Limits { memory_available: Bytes(5 << 30), ..machine() };
+    let paired = format!("table = [\"2 GiB\", \"4 GiB\"]\n{both}");
+    let paired = study(&paired, TO_NATIVE).replacen("table = \"1 GiB\"\n", "", 1);
+    let plan = outcome(&paired, &limits, Mode::default()).expect("the first size fits twice");
+    assert_eq!(
+        holes(&plan),
+        [
+            "environment=microvm page=2m table=4 GiB: table needs 8 GiB of memory in one trial, and 5.0 GiB are available"
+        ]
+    );
+    assert_eq!((plan.arms.len(), plan.cells.len()), (3, 2), "the larger one natively, alone");
 }
 
 /// Every hole in one line.
@@ -440,6 +491,7 @@ const LEVELS: &[(&str, &[&str])] = &[
     ("environment", &["\"native\"", "\"microvm\"", "\"null\""]),
     ("page", &["\"4k\"", "\"2m\""]),
     ("host_backing", &["\"4k\"", "\"2m\""]),
+    ("frames", &["\"default\"", "\"contiguous\"", "\"scattered\""]),
     ("guest_tables", &["\"contiguous\"", "\"scattered\""]),
     ("ranks", &["1", "2", "4"]),
     ("count", &["1", "2"]),
@@ -538,7 +590,7 @@ fn consistent(plan: &Plan, base: &[(usize, usize)]) -> Result<(), TestCaseError>
         for (key, label) in &above.treatment {
             let named = base.iter().any(|&(index, _)| LEVELS[index].0 == key)
                 || (base.is_empty() && key == "environment")
-                || (!pair.asked && key == "page");
+                || (!pair.asked && ["page", "frames"].contains(&key.as_str()));
             let other = below.treatment.get(key);
             prop_assert!(
                 named || other.is_none() || other == Some(label),
@@ -546,14 +598,17 @@ fn consistent(plan: &Plan, base: &[(usize, usize)]) -> Result<(), TestCaseError>
             );
         }
         prop_assert_eq!(pair.contrast == Contrast::PageSize, above.arm.page != below.arm.page);
+        let frames_differ = above.arm.lies() != below.arm.lies();
+        prop_assert!(pair.contrast != Contrast::Frames || frames_differ && !pair.asked, "{pair:?}");
     }
     for &cell in &plan.cells {
         match cell {
-            Cell::Pair(pair) => prop_assert!(pair < asked(plan).count()),
+            Cell::Pair(pair) => prop_assert!(plan.pairs[pair].interleaved),
             Cell::Single(arm) => prop_assert!(arm < arms),
         }
     }
-    prop_assert_eq!(plan.cells.iter().filter(|cell| matches!(cell, Cell::Pair(_))).count(), asked(plan).count());
+    let together = plan.pairs.iter().filter(|pair| pair.interleaved).count();
+    prop_assert_eq!(plan.cells.iter().filter(|cell| matches!(cell, Cell::Pair(_))).count(), together);
     prop_assert!(plan.design.least_blocks <= plan.design.most_blocks);
     Ok(())
 }

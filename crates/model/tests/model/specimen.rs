@@ -74,7 +74,7 @@ pub static RANDOM_ACCESS: Descriptor = Descriptor {
             help: "time per access of one rank",
         },
     ],
-    footprint: Some(Footprint { key: "table", bytes: |arm| size_of(arm, "table") }),
+    footprint: Some(Footprint { key: "table", bytes: |arm| size_of(arm, "table"), arena: true }),
     executors: &[ExecutorKind::Direct, ExecutorKind::Microvm, ExecutorKind::Null],
     section: None,
     short_phases: true,

@@ -1,6 +1,6 @@
 //! Frames: their shape is fixed by goldens, and no stream, however torn or foreign, does harm.
 
-use baremark_model::arm::{ExecutorKind, GuestTables, PageSize, ResolvedArm};
+use baremark_model::arm::{ExecutorKind, Frames, GuestTables, PageSize, ResolvedArm};
 use baremark_model::descriptor::Value;
 use baremark_model::loading::Loading;
 use baremark_model::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Verification};
@@ -41,6 +41,7 @@ fn arm() -> ResolvedArm {
         ranks: 2,
         page: PageSize::Small,
         host_backing: Some(PageSize::Large),
+        frames: Frames::Scattered,
         guest_tables: Some(GuestTables::Scattered),
         parts: 1,
         placement: Default::default(),
@@ -72,7 +73,6 @@ fn spec() -> TrialSpec {
         phase_ns: 100_000_000,
         reps: None,
         most_ns: None,
-        separate: false,
         watchdog_ns: 10_000_000_000,
         cpus: vec![0, 2],
         seed: u64::MAX,
@@ -109,8 +109,8 @@ fn result() -> TrialResult {
                 mmu: Some("nested (EPT)".to_owned()),
                 notes: BTreeMap::from([("timer".to_owned(), "none".to_owned())]),
             },
-            pages_before: PagesSeen { resident_bytes: 1 << 30, huge_bytes: 1 << 30 },
-            pages_after: PagesSeen { resident_bytes: 1 << 30, huge_bytes: 0 },
+            pages_before: PagesSeen { resident_bytes: 1 << 30, huge_bytes: 1 << 30, contiguous_bytes: Some(1 << 30) },
+            pages_after: PagesSeen { resident_bytes: 1 << 30, huge_bytes: 0, contiguous_bytes: None },
             counters: BTreeMap::from([("pages_2m".to_owned(), 512)]),
             grown: BTreeMap::new(),
             placed: baremark_model::placement::Placed {
