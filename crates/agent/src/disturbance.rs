@@ -2,21 +2,26 @@
 //!
 //! Measured inside the phases and nowhere else. How long each rank was ready to run while somebody else had its CPU: from the kernel's
 //! account, read by the rank's own thread on both sides of the measured region, to the nanosecond. What others used of all
-//! CPUs: the machine's processor time less this process's own and, where the work is programs that it starts, that of its descendants; read
-//! at the ends of phases. The kernel counts it in ticks of 10 ms for each CPU; where phases are too short for that it is read at the ends of
-//! quads.
+//! CPUs: beside a kernel the machine's processor time less this process's own; beside a job, for which the kernel works too, that of all programs but
+//! this one and what it has started. The kernel counts it in ticks of 10 ms; it is read at the ends of phases that are long enough for that, else of
+//! several. The programs that used most are named, by readings at both ends of the phases.
 
 use baremark_model::seam::TickRate;
-use baremark_model::wire::{DiscardedQuad, Disturbance, PhaseDisturbance, Series};
+use baremark_model::wire::{DiscardedQuad, Disturbance, PhaseDisturbance, ProgramShare, Series};
 use baremark_sys::clock;
 use baremark_sys::cpu_time::{CpuTime, TICK_S};
-use baremark_sys::process_tree;
+use baremark_sys::cpu_users::{CpuUsers, outermost_of_this_program};
 use std::time::{Duration, Instant};
 
 /// Phases of a quad.
 const QUAD: usize = 4;
 /// Phases from this length on are read one by one: ten ticks.
 const FINE: Duration = Duration::from_millis(100);
+/// Beside a job so much time passes between two readings, each of which looks at every process.
+const BETWEEN_READINGS: Duration = Duration::from_secs(1);
+/// Programs that are named, and the least share of all CPUs that each has.
+const NAMED: usize = 3;
+const LEAST_NAMED: f64 = 0.005;
 /// A quad in which ranks waited for this share of their time does not count. One time slice of another program takes a
 /// sixth of a quad of two ranks and phases of 5 ms; interrupts and the kernel's own threads take a thousandth.
 const TOO_LONG: f64 = 0.02;
@@ -27,55 +32,63 @@ const TOO_MUCH: f64 = 0.10;
 const TOLD_QUEUED: f64 = 0.01;
 const TOLD_OTHERS: f64 = 0.10;
 
-/// Whose processor time is not that of others.
-#[derive(Clone, Copy)]
-pub(crate) enum Own {
-    /// This process's.
-    Process,
-    /// This process's and that of its descendants, to a tick for each of them.
-    Descendants,
-}
-
-impl Own {
-    fn cpu_ns(self) -> u64 {
-        match self {
-            Own::Process => clock::process_cpu_ns(),
-            Own::Descendants => process_tree::usage(std::process::id()).map_or(0, |usage| usage.cpu_ns),
-        }
-    }
+/// Beside what others' processor time is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beside {
+    /// A kernel, which is this process.
+    Kernel,
+    /// A job, which starts programs.
+    Job,
 }
 
 /// The state of the CPUs at one moment.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Reading {
     machine: Option<CpuTime>,
+    /// This process's processor time.
     own_ns: u64,
+    /// Every program's, where it is read.
+    users: Option<CpuUsers>,
     at: Instant,
 }
 
 impl Reading {
-    fn now(own: Own) -> Self {
-        Reading { machine: CpuTime::now().ok(), own_ns: own.cpu_ns(), at: Instant::now() }
+    fn now(with_users: bool) -> Self {
+        let users = with_users.then(|| CpuUsers::now().ok()).flatten();
+        Reading { machine: CpuTime::now().ok(), own_ns: clock::process_cpu_ns(), users, at: Instant::now() }
     }
 
-    /// What others took from here to `end`. Idle time is the kernel's own account and not sampled; the rest of the time less
-    /// this process's own and what was stolen is the others'.
-    #[expect(clippy::cast_precision_loss, reason = "ticks and nanoseconds of a trial")]
-    fn until(&self, end: &Reading) -> PhaseDisturbance {
+    /// The time of all CPUs from here to `end`, in seconds; `None` where the kernel does not count it.
+    #[expect(clippy::cast_precision_loss, reason = "a number of CPUs")]
+    fn all_s(&self, end: &Reading) -> Option<f64> {
         let elapsed = end.at - self.at;
         // Some kernels have the file and count nothing (gVisor's).
-        let counts =
-            |(before, after): &(CpuTime, CpuTime)| after.cpus > 0 && (after.all > before.all || elapsed < FINE);
-        let Some((before, after)) = self.machine.zip(end.machine).filter(counts) else {
+        let (before, after) = self.machine.zip(end.machine)?;
+        let counts = after.cpus > 0 && (after.all > before.all || elapsed < FINE);
+        counts.then(|| (after.cpus as f64 * elapsed.as_secs_f64()).max(1e-9))
+    }
+
+    /// What others took from here to `end`. Beside a kernel: idle time is the kernel's own account and not sampled; the rest of the time less
+    /// this process's own and what was stolen is the others'.
+    #[expect(clippy::cast_precision_loss, reason = "ticks and nanoseconds of a trial")]
+    fn until(&self, end: &Reading, root: u32) -> PhaseDisturbance {
+        let Some((all_s, (before, after))) = self.all_s(end).zip(self.machine.zip(end.machine)) else {
             return PhaseDisturbance::default();
         };
-        let all_s = (after.cpus as f64 * elapsed.as_secs_f64()).max(1e-9);
-        let idle = (after.all - after.busy).saturating_sub(before.all - before.busy) as f64 * TICK_S / all_s;
         let stolen = after.stolen.saturating_sub(before.stolen) as f64 * TICK_S / all_s;
-        let own = end.own_ns.saturating_sub(self.own_ns) as f64 / 1e9 / all_s;
+        let others = match self.users.as_ref().zip(end.users.as_ref()) {
+            Some((before, after)) => {
+                after.others_since(before, root).iter().map(|(_, seconds)| seconds).sum::<f64>() / all_s
+            }
+            None => {
+                let idle = (after.all - after.busy).saturating_sub(before.all - before.busy) as f64 * TICK_S / all_s;
+                let own = end.own_ns.saturating_sub(self.own_ns) as f64 / 1e9 / all_s;
+                1.0 - idle - stolen - own
+            }
+        };
         PhaseDisturbance {
             queued: None,
-            others: Some((1.0 - idle - stolen - own).clamp(0.0, 1.0)),
+            others: Some(others.clamp(0.0, 1.0)),
             stolen: Some(stolen.clamp(0.0, 1.0)),
             resolution: TICK_S / all_s,
         }
@@ -84,43 +97,59 @@ impl Reading {
 
 /// Reads the CPUs' time while phases run.
 pub(crate) struct Meter {
-    own: Own,
+    beside: Beside,
+    /// The process whose descendants are not others.
+    root: u32,
     fine: bool,
     first: Reading,
     last: Reading,
+    /// Every program's time before the first phase.
+    users: Option<CpuUsers>,
     phases: Vec<PhaseDisturbance>,
 }
 
 impl Meter {
     /// Before the first of phases that last about `phase`.
-    pub(crate) fn begin(own: Own, phase: Duration) -> Self {
-        let first = Reading::now(own);
-        Meter { own, fine: phase >= FINE, first, last: first, phases: Vec::new() }
+    pub(crate) fn begin(beside: Beside, phase: Duration) -> Self {
+        let mut first = Reading::now(true);
+        let users = first.users.clone();
+        if beside == Beside::Kernel {
+            first.users = None;
+        }
+        let root = outermost_of_this_program();
+        Meter { beside, root, fine: phase >= FINE, last: first.clone(), first, users, phases: Vec::new() }
     }
 
-    /// The next phase begins only now: what came before belongs to none.
-    pub(crate) fn phase_begins(&mut self) {
-        self.last = Reading::now(self.own);
-        if self.phases.is_empty() {
-            self.first = self.last;
+    /// The phase at `position` of the schedule begins only now: what came before belongs to none.
+    pub(crate) fn phase_begins(&mut self, position: usize) {
+        // What several short phases have in common is read at the end of the last.
+        if self.phases.len() == position && (position == 0 || self.last.at.elapsed() >= BETWEEN_READINGS) {
+            self.last = Reading::now(self.beside == Beside::Job);
+        }
+        if position == 0 {
+            self.first = self.last.clone();
         }
     }
 
     /// The phase at `position` of the schedule is over.
     pub(crate) fn phase_done(&mut self, position: usize) {
-        if self.fine || (position + 1).is_multiple_of(QUAD) {
+        let is_due = match self.beside {
+            Beside::Kernel => self.fine || (position + 1).is_multiple_of(QUAD),
+            Beside::Job => self.last.at.elapsed() >= BETWEEN_READINGS,
+        };
+        if is_due {
             self.lap(position + 1);
         }
     }
 
     /// Phases up to `until` are over.
     fn lap(&mut self, until: usize) {
-        self.over_at(until, Reading::now(self.own));
+        self.over_at(until, Reading::now(self.beside == Beside::Job));
     }
 
     /// Phases up to `until` were over when `now` was read.
     fn over_at(&mut self, until: usize, now: Reading) {
-        self.phases.resize(until, self.last.until(&now));
+        self.phases.resize(until, self.last.until(&now, self.root));
         self.last = now;
     }
 
@@ -131,7 +160,7 @@ impl Meter {
         }
         let of = |arm: usize| series.iter().filter(move |phase| phase.arm == arm);
         let rests = |arm: usize| of(arm).flat_map(|phase| &phase.runs).map(|run| run.audit.rests).sum();
-        let whole = self.first.until(&self.last);
+        let whole = self.first.until(&self.last, self.root);
         for (found, phase) in self.phases.iter_mut().zip(series) {
             found.queued = queued_share(std::iter::once(phase), rate);
         }
@@ -140,8 +169,22 @@ impl Meter {
             rests: (0..arms).map(rests).collect(),
             others: whole.others,
             stolen: whole.stolen,
+            programs: self.programs(),
+            work_of_others: false,
             phases: self.phases,
         }
+    }
+
+    /// The other programs that used most of the CPUs, over the phases.
+    fn programs(&self) -> Vec<ProgramShare> {
+        let now = match self.beside {
+            Beside::Job => self.last.users.clone(),
+            Beside::Kernel => CpuUsers::now().ok(),
+        };
+        let used = self.users.as_ref().zip(now).map(|(before, now)| now.others_since(before, self.root));
+        let Some((used, all_s)) = used.zip(self.first.all_s(&self.last)) else { return Vec::new() };
+        let shares = used.into_iter().map(|(name, seconds)| ProgramShare { name, share: (seconds / all_s).min(1.0) });
+        shares.take(NAMED).filter(|of| of.share >= LEAST_NAMED).collect()
     }
 }
 
@@ -186,7 +229,7 @@ fn others_share(phases: &[PhaseDisturbance]) -> Option<f64> {
 /// What a reader should know.
 pub(crate) fn flags(found: &Disturbance, discarded: &[DiscardedQuad]) -> Vec<String> {
     let queued = found.queued.iter().flatten().any(|share| *share > TOLD_QUEUED);
-    let others = found.others.is_some_and(|share| share > TOLD_OTHERS);
+    let others = !found.work_of_others && found.others.is_some_and(|share| share > TOLD_OTHERS);
     let mut flags = Vec::new();
     if queued {
         flags.push("ranks waited for CPUs that others had, for more than 1 % of the time of their phases".to_owned());
@@ -260,7 +303,7 @@ mod tests {
     fn read(begun: Instant, after_ms: u64, [busy, idle, stolen]: [u64; 3], own_ms: u64) -> Reading {
         let machine = CpuTime { busy, all: busy + idle, stolen, cpus: 2 };
         let at = begun + Duration::from_millis(after_ms);
-        Reading { machine: Some(machine), own_ns: own_ms * 1_000_000, at }
+        Reading { machine: Some(machine), own_ns: own_ms * 1_000_000, users: None, at }
     }
 
     fn close(found: Option<f64>, expected: f64) -> bool {
@@ -272,14 +315,14 @@ mod tests {
         let begun = Instant::now();
         let before = read(begun, 0, [1000, 5000, 10], 300);
         // Of 200 ticks in a second of two CPUs 80 were idle, 20 stolen and 50 this process's.
-        let seen = before.until(&read(begun, 1000, [1120, 5080, 30], 800));
+        let seen = before.until(&read(begun, 1000, [1120, 5080, 30], 800), 1);
         assert!(close(seen.others, 0.25) && close(seen.stolen, 0.1) && seen.queued.is_none(), "{seen:?}");
         assert!((seen.resolution - 0.005).abs() < 1e-12, "a tick of two hundred: {seen:?}");
         // Work of descendants is not the others': they have that much less.
-        let seen = before.until(&read(begun, 1000, [1120, 5080, 30], 1200));
+        let seen = before.until(&read(begun, 1000, [1120, 5080, 30], 1200), 1);
         assert!(close(seen.others, 0.05), "{seen:?}");
         // Ticks may make more of this process's time than there is.
-        let seen = before.until(&read(begun, 1000, [1120, 5080, 30], 1400));
+        let seen = before.until(&read(begun, 1000, [1120, 5080, 30], 1400), 1);
         assert_eq!(seen.others, Some(0.0));
     }
 
@@ -287,7 +330,7 @@ mod tests {
     fn where_the_kernel_counts_nothing_nothing_is_known_of_others() {
         let begun = Instant::now();
         let before = read(begun, 0, [1000, 5000, 10], 300);
-        let silent = |reading: Reading| (before.until(&reading).others, before.until(&reading).stolen);
+        let silent = |reading: Reading| (before.until(&reading, 1).others, before.until(&reading, 1).stolen);
         assert_eq!(silent(Reading { machine: None, ..read(begun, 1000, [0; 3], 800) }), (None, None));
         assert_eq!(silent(read(begun, 1000, [1000, 5000, 10], 800)), (None, None), "its counts stand still");
         assert!(silent(read(begun, 9, [1000, 5000, 10], 300)).0.is_some(), "a tick has not passed yet");
@@ -303,64 +346,21 @@ mod tests {
             read(begun, 3000, [100, 500, 0], 0),
         ];
         let meter = |phase: Duration| {
-            let mut meter = Meter::begin(Own::Process, phase);
+            let mut meter = Meter::begin(Beside::Kernel, phase);
             (meter.first, meter.last) = (read(begun, 0, [0; 3], 0), read(begun, 0, [0; 3], 0));
             meter
         };
         let mut by_phase = meter(FINE);
-        (1..).zip(readings).for_each(|(until, reading)| by_phase.over_at(until, reading));
+        (1..).zip(readings.clone()).for_each(|(until, reading)| by_phase.over_at(until, reading));
         let others: Vec<Option<f64>> = by_phase.phases.iter().map(|phase| phase.others).collect();
         assert_eq!(others, [Some(0.0), Some(0.5), Some(0.0)]);
-        assert!(close(by_phase.first.until(&by_phase.last).others, 1.0 / 6.0));
+        assert!(close(by_phase.first.until(&by_phase.last, 1).others, 1.0 / 6.0));
 
         let mut by_quad = meter(Duration::from_millis(5));
         (0..QUAD - 1).for_each(|position| by_quad.phase_done(position));
         assert_eq!(by_quad.phases, [], "nothing is read within a quad");
-        by_quad.over_at(QUAD, readings[1]);
+        by_quad.over_at(QUAD, readings[1].clone());
         assert_eq!(by_quad.phases.iter().map(|phase| phase.others).collect::<Vec<_>>(), [Some(0.25); QUAD]);
-    }
-
-    /// Another program that computes, until it has used so much CPU time.
-    struct Hog(std::process::Child);
-
-    impl Hog {
-        fn start() -> Hog {
-            let mut shell = std::process::Command::new("sh");
-            Hog(shell.args(["-c", "while :; do :; done"]).spawn().expect("a shell starts"))
-        }
-
-        fn uses(&self, least_ns: u64) -> u64 {
-            let deadline = Instant::now() + Duration::from_secs(60);
-            loop {
-                let used = process_tree::usage(self.0.id()).expect("/proc").cpu_ns;
-                if used >= least_ns {
-                    return used;
-                }
-                assert!(Instant::now() < deadline, "a program that computes has had {used} ns");
-                std::thread::sleep(Duration::from_millis(5));
-            }
-        }
-    }
-
-    impl Drop for Hog {
-        fn drop(&mut self) {
-            drop(self.0.kill().and_then(|()| self.0.wait()));
-        }
-    }
-
-    /// A descendant that computes is no other program to work that is done by descendants, while it runs as after its end.
-    #[test]
-    fn cpu_time_of_descendants_is_counted_while_they_run_and_after_their_end() {
-        // Of this process's own, which ticks round down.
-        const ROUNDED_NS: u64 = 50_000_000;
-        let hog = Hog::start();
-        let used = hog.uses(200_000_000);
-        let own = Own::Process.cpu_ns();
-        let all = Own::Descendants.cpu_ns();
-        assert!(all + ROUNDED_NS >= own + used, "{all} ns of all, {own} of this process, {used} of its child");
-        drop(hog);
-        let ended = Own::Descendants.cpu_ns();
-        assert!(ended + ROUNDED_NS >= all, "{ended} ns after its end, {all} before");
     }
 
     fn quads(queued: &[[u64; 4]]) -> Vec<Series> {
@@ -399,7 +399,7 @@ mod tests {
         let mut series = quads(&[[900, 0, 0, 0], [0; 4], [0; 4]]);
         series[0].runs[0].audit.queued_ns = None;
         assert!(discarded(&series, &unknown(&series), RATE).is_empty());
-        let found = Meter::begin(Own::Process, Duration::from_millis(5)).end(&series, 2, RATE);
+        let found = Meter::begin(Beside::Kernel, Duration::from_millis(5)).end(&series, 2, RATE);
         assert_eq!(found.queued, [None, Some(0.0)]);
         assert!(found.others.is_none_or(|share| (0.0..=1.0).contains(&share)), "{found:?}");
     }

@@ -2,7 +2,7 @@
 //!
 //! A run of a program has its own beginning and end, and measures itself.
 
-use crate::disturbance::{self, Meter, Own};
+use crate::disturbance::{self, Beside, Meter};
 use crate::placing;
 use crate::progress::Progress;
 use crate::trial::{CALIBRATION, TrialError, crowds, look_for_lost_time, nanos};
@@ -11,7 +11,7 @@ use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::job::{Job, JobError, JobRun, Surroundings, Update};
 use baremark_model::placement::Placed;
 use baremark_model::seam::{ExecutorFacts, Verification};
-use baremark_model::wire::{ArmRecord, LostTime, PagesSeen, Series, Stretch, TrialResult, TrialSpec};
+use baremark_model::wire::{ArmRecord, Disturbance, LostTime, PagesSeen, Series, Stretch, TrialResult, TrialSpec};
 use baremark_sys::clock::{self, Calibration, ClockError};
 use baremark_sys::point;
 use std::collections::BTreeMap;
@@ -54,8 +54,7 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
     if job.measures_disks() {
         progress.disk_phases_begin();
     }
-    let own_work = ready.iter().all(|job| job.works_in_own_processes());
-    let mut meter = own_work.then(|| Meter::begin(Own::Descendants, Duration::from_nanos(spec.phase_ns)));
+    let mut meter = Meter::begin(Beside::Job, Duration::from_nanos(spec.phase_ns));
     let first = clock::monotonic_ns();
     let mut series = Vec::with_capacity(spec.schedule.len());
     let mut checked = vec![String::new(); arms.len()];
@@ -67,7 +66,7 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
         if interrupt.load(Ordering::Acquire) {
             return Err(JobError::Interrupted.into());
         }
-        meter.iter_mut().for_each(Meter::phase_begins);
+        meter.phase_begins(position);
         let begin_ns = clock::monotonic_ns();
         let stored = progress.stored(position);
         let mut run = ready[arm].take_up(&stored, &mut |update| match update {
@@ -75,7 +74,7 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
             Update::Loading(loading) => progress.loading(loading),
         })?;
         let end_ns = clock::monotonic_ns();
-        meter.iter_mut().for_each(|meter| meter.phase_done(position));
+        meter.phase_done(position);
         progress.timed(position, Stretch { begin_ns, end_ns });
         // A value that is not a number is not a value; JSON could not carry it either.
         run.samples.retain(|sample| sample.value.is_finite());
@@ -98,8 +97,11 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
         point::reached("phase-done");
     }
     let lost_after = look_for_lost_time(rate);
-    let disturbance = meter.map(|meter| meter.end(&series, arms.len(), rate));
-    flags.extend(disturbance.iter().flat_map(|found| disturbance::flags(found, &[])));
+    let disturbance = Disturbance {
+        work_of_others: !ready.iter().all(|job| job.works_in_own_processes()),
+        ..meter.end(&series, arms.len(), rate)
+    };
+    flags.extend(disturbance::flags(&disturbance, &[]));
     for list in [&mut flags, &mut void] {
         list.sort();
         list.dedup();
@@ -116,7 +118,7 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
         lost_after,
         elapsed_ns: nanos(begun.elapsed()),
         spent_ns: BTreeMap::new(),
-        disturbance,
+        disturbance: Some(disturbance),
         discarded: Vec::new(),
         observations: Vec::new(),
     })

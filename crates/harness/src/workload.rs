@@ -655,6 +655,11 @@ fn over_budget(budget_s: Option<f64>, during: &RunError) -> JobError {
 }
 
 impl ReadyJob for Ready {
+    fn works_in_own_processes(&self) -> bool {
+        let mut tiers = self.clusters.iter().flat_map(|cluster| cluster.plan().tiers.values());
+        tiers.all(|tier| tier.on == On::Native)
+    }
+
     fn run(&mut self) -> Result<JobRun, JobError> {
         self.take_up(&[], &mut |_| ())
     }

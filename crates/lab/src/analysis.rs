@@ -5,6 +5,7 @@
 
 use crate::explain;
 use crate::observed;
+use crate::reliability;
 use crate::slope;
 use crate::tally::{self, Finished, Observation};
 use crate::time_use;
@@ -104,6 +105,7 @@ fn measured(run: &Run, workloads: &[&Descriptor]) -> Document {
         observed: None,
         time: time_use::rows(&run.trials),
         details: details(run, workloads),
+        reliability: reliability::of(&run.trials),
     }
 }
 
@@ -630,7 +632,7 @@ fn faster_than_native(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow])
         let native = &run.plan.arms[pair.denominator].arm;
         let why = match arm.lies() == native.lies() {
             true => "the arms' memory lies alike, so check placement, frequency and other load",
-            false => "its memory is made of larger pages than native's and lies less scattered; vary frames",
+            false => "its memory is made of larger pages than native's and lies less scattered; vary page_frames",
         };
         let text = format!("{FASTER_THAN_NATIVE}: {why}");
         rows.push(FlagRow { treatment: row.treatment.clone(), text, trials: 0 });

@@ -459,6 +459,11 @@ impl Ready {
 }
 
 impl ReadyJob for Ready {
+    fn works_in_own_processes(&self) -> bool {
+        // The server was there before.
+        false
+    }
+
     fn run(&mut self) -> Result<JobRun, JobError> {
         let begun = Instant::now();
         if self.warm_up.0 > 0 {

@@ -10,9 +10,11 @@ use crate::placement::Placed;
 use crate::plan::{Absent, Contrast, Mode, PlannedWorkload, Treatment};
 use crate::seam::Sample;
 use crate::study::Design;
+use crate::wire::ProgramShare;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// The name and version of the format, in every document.
 pub const FORMAT: &str = "baremark-result/2";
@@ -67,6 +69,42 @@ pub struct Document {
     /// What only this kind of workload reports: of each treatment the last phase that has such a detail.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<DetailRow>,
+    /// How good the conditions of the run were; `null` where its trials say nothing of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reliability: Option<Reliability>,
+}
+
+/// What other programs and the hypervisor took while phases ran, as a grade with its reasons.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Reliability {
+    /// The grade.
+    pub grade: Grade,
+    /// What lowers it, in words; none where it is good.
+    pub reasons: Vec<String>,
+    /// The other programs that used most of the CPUs, with the mean of their shares over all trials.
+    pub programs: Vec<ProgramShare>,
+}
+
+/// How good the conditions of a run were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Grade {
+    /// Nothing is known that could have changed the figures.
+    Good,
+    /// The figures are noisier than they need be.
+    Fair,
+    /// Others took so much that the figures describe this machine under their load.
+    Poor,
+}
+
+impl fmt::Display for Grade {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Grade::Good => "good",
+            Grade::Fair => "fair",
+            Grade::Poor => "poor",
+        })
+    }
 }
 
 /// What only one kind of workload reports of a treatment.

@@ -151,9 +151,9 @@ pub trait ReadyJob {
         Ok(())
     }
 
-    /// Whether all its work is done by this process and its descendants, so that whatever else uses the CPUs meanwhile is another program.
+    /// Whether all its work is done by programs that this one has started, so that whatever else uses the CPUs meanwhile disturbs it.
     fn works_in_own_processes(&self) -> bool {
-        false
+        true
     }
 
     /// Runs it once, from the same state each time.

@@ -416,7 +416,7 @@ impl Resolver<'_> {
             }
             let all = with_held(chosen, &levels);
             if host_backing(chosen, &all).unwrap_or_else(|| page_of(&all)) == PageSize::Large {
-                levels.remove("frames");
+                levels.remove("page_frames");
             }
             if !kept.contains(&levels) {
                 kept.push(levels);
@@ -866,14 +866,14 @@ impl Resolver<'_> {
 const PROVISIONED_WITHIN: f64 = 0.025;
 
 /// Factors of the memory that an agent maps, of which a program has none.
-const MEMORY: &[&str] = &["guest_tables", "frames"];
+const MEMORY: &[&str] = &["guest_tables", "page_frames"];
 
 /// Whether the factor `key` says anything of this workload.
 fn applies(chosen: &Chosen, key: &str) -> bool {
     key == tables::WORKLOAD
         || (tables::FACTORS.iter().any(|knob| knob.key == key)
             && !(chosen.descriptor.kind == command::KIND && MEMORY.contains(&key))
-            && (key != "frames" || chosen.descriptor.footprint.is_some_and(|of| of.arena)))
+            && (key != "page_frames" || chosen.descriptor.footprint.is_some_and(|of| of.arena)))
         || chosen.descriptor.parameter(key).is_some()
         || chosen.descriptor.section.is_some_and(|section| (section.has)(key))
 }
@@ -936,7 +936,7 @@ fn frame_contrasts(arms: &[PlannedArm], asked: &[Pair]) -> Vec<Pair> {
     let mut found = Vec::new();
     for (numerator, arm) in arms.iter().enumerate() {
         let mut usual = arm.treatment.clone();
-        let varied = usual.insert("frames".to_owned(), Frames::AsGiven.to_string());
+        let varied = usual.insert("page_frames".to_owned(), Frames::AsGiven.to_string());
         let denominator = arms.iter().position(|other| other.treatment == usual);
         let Some(denominator) = denominator.filter(|&base| varied.is_some() && base != numerator) else { continue };
         let is_asked = asked.iter().any(|pair| pair.numerator == numerator && pair.denominator == denominator);
@@ -979,7 +979,7 @@ fn host_backing(chosen: &Chosen, levels: &BTreeMap<String, Value>) -> Option<Pag
 }
 
 fn frames_of(levels: &BTreeMap<String, Value>) -> Frames {
-    match levels.get("frames") {
+    match levels.get("page_frames") {
         Some(Value::Choice(word)) => Frames::from_word(word).unwrap_or_default(),
         _ => Frames::AsGiven,
     }

@@ -49,7 +49,7 @@ pub const FACTORS: &[Knob] = &[
                does not apply to native",
     },
     Knob {
-        key: "frames",
+        key: "page_frames",
         kind: Kind::Choice(Frames::WORDS),
         default: Default::Typed("default"),
         help: "how the frames of 4k pages lie in physical memory: as the kernel gives them, contiguous by 2 MiB, or scattered; a virtual machine is compared \
@@ -253,7 +253,7 @@ pub fn applies(factor: &str, environment: &str) -> bool {
     match factor {
         "host_backing" | "guest_tables" | "guest_page" | "exitless" | "prefault" => environment == "microvm",
         // The memory of a container is this kernel's, as that of any program.
-        "frames" => {
+        "page_frames" => {
             matches!(environment, "native" | "microvm" | "null")
                 || place(environment).is_some_and(|place| !place.host_kernel)
         }

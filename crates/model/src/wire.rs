@@ -12,6 +12,7 @@ use crate::observer::ObserveSpec;
 use crate::placement::Placed;
 use crate::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Verification};
 use crate::spawned::{PutFile, Spawn, Spawned};
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -430,9 +431,25 @@ pub struct Disturbance {
     pub others: Option<f64>,
     /// The share of all CPUs' time that the hypervisor below took away; likewise.
     pub stolen: Option<f64>,
+    /// The other programs that used most, the most first; none where the kernel does not show them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<ProgramShare>,
+    /// Whether part of the measured work itself is done by other programs, such as a server that was there before: what others used says then nothing
+    /// of how good the trial is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub work_of_others: bool,
     /// By phase, in order. Empty in results of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<PhaseDisturbance>,
+}
+
+/// A program and the share of all CPUs' time that it used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProgramShare {
+    /// Its name, as the kernel has it.
+    pub name: String,
+    /// From 0 to 1.
+    pub share: f64,
 }
 
 /// What others took of the CPUs while one phase ran. The kernel counts CPU time in ticks: phases that are too short for it are

@@ -120,10 +120,6 @@ struct Ready<'s> {
 }
 
 impl ReadyJob for Ready<'_> {
-    fn works_in_own_processes(&self) -> bool {
-        true
-    }
-
     fn run(&mut self) -> Result<JobRun, JobError> {
         let mut stage = Stage::open(self.arm, self.around)?;
         let tarball = self.tarball.to_string_lossy().into_owned();

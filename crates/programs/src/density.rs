@@ -206,6 +206,11 @@ struct Memory {
 }
 
 impl ReadyJob for Ready {
+    fn works_in_own_processes(&self) -> bool {
+        // A container is its engine's process.
+        false
+    }
+
     fn run(&mut self) -> Result<JobRun, JobError> {
         let before = available()?;
         let mut copies = Copies::default();

@@ -97,6 +97,11 @@ struct Start {
 }
 
 impl ReadyJob for Ready {
+    fn works_in_own_processes(&self) -> bool {
+        // A container is its engine's process.
+        false
+    }
+
     fn run(&mut self) -> Result<JobRun, JobError> {
         let begun = Instant::now();
         let mut all = Vec::new();

@@ -178,10 +178,6 @@ struct Said {
 }
 
 impl ReadyJob for Ready<'_> {
-    fn works_in_own_processes(&self) -> bool {
-        true
-    }
-
     fn run(&mut self) -> Result<JobRun, JobError> {
         let mut stage = Stage::open(self.arm, self.around)?;
         stage.workshop.put("Warehouse.java", SOURCE.as_bytes())?;

@@ -1,13 +1,14 @@
 //! Commands next to each other: what each took, and the ratios, in a few lines.
 
 use crate::number::{self, Digits, count, duration, fixed, ratio_decimals};
+use crate::outline::reliability;
 use crate::text::{Style, clean, cut, left, width};
 use baremark_model::command::{
     CALL_COST, CPU, EXIT_COST, EXIT_SHARE, EXITLESS_CALLS, EXITLESS_FALLBACKS, FORWARDED_CALLS, GUEST_FAULTS,
     GUEST_SIGNALS, GUEST_START, PEAK_MEMORY, POLLING_CPU, SYSTEM, USER, VM_EXITS,
 };
 use baremark_model::descriptor::{Better, Metric};
-use baremark_model::document::{Document, EstimateRow, RatioRow};
+use baremark_model::document::{Document, EstimateRow, Grade, RatioRow};
 use baremark_model::event::TrialStatus;
 use baremark_model::plan::Treatment;
 use baremark_model::units::Bytes;
@@ -54,8 +55,21 @@ pub fn render(document: &Document, commands: &[(String, String)], style: &Style)
     for (reason, trials) in discarded(document) {
         let _ = write!(text, "\nnot counted ({}): {}\n", count(trials, "trial"), clean(&reason));
     }
+    text.push_str(&conditions(document));
     let _ = write!(text, "\nrun {}; `baremark report --details` has the rest\n", clean(&document.run.id));
     style.plain(&text)
+}
+
+/// How good the conditions were where that is not good, and what to do: CPU time is what a program used, whoever else had the CPUs.
+fn conditions(document: &Document) -> String {
+    let Some(found) = document.reliability.as_ref().filter(|found| found.grade != Grade::Good) else {
+        return String::new();
+    };
+    let remedy = match document.run.metric.as_str() {
+        "wall_s" => " --by cpu_s compares CPU time, which others change less.",
+        _ => "",
+    };
+    format!("\n{}{remedy}\n", reliability(found))
 }
 
 /// The comparison as a table in Markdown.

@@ -8,7 +8,9 @@ use crate::published::{Beside, with_agreement};
 use crate::text::clean;
 use crate::treatment::{ENVIRONMENT, Factors};
 use crate::words::{Headline, Quantity, Tone, headline, limits_of};
-use baremark_model::document::{Document, ExplanationRow, METHOD, PredictionRow, RatioRow, RunHead, UsedEnvironment};
+use baremark_model::document::{
+    Document, ExplanationRow, Grade, METHOD, PredictionRow, RatioRow, Reliability, RunHead, UsedEnvironment,
+};
 use baremark_model::event::TrialStatus;
 use baremark_model::plan::Treatment;
 use std::collections::BTreeMap;
@@ -155,7 +157,16 @@ pub(crate) fn cautions(document: &Document) -> Vec<String> {
             "Self-check: every treatment against itself. Whatever differs here is noise or a fault of the method.",
         );
     }
-    cautions.into_iter().map(str::to_owned).collect()
+    let conditions = document.reliability.iter().filter(|found| found.grade != Grade::Good).map(reliability);
+    cautions.into_iter().map(str::to_owned).chain(conditions).collect()
+}
+
+/// "Reliability: poor: other programs used 79 % of the CPUs (cc1 61 %)."
+pub(crate) fn reliability(found: &Reliability) -> String {
+    match found.reasons.as_slice() {
+        [] => format!("Reliability: {}", found.grade),
+        reasons => format!("Reliability: {}: {}.", found.grade, clean(&reasons.join("; "))),
+    }
 }
 
 /// What can be said where no ratio was requested, or none could be had.

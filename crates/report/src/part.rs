@@ -91,6 +91,7 @@ fn of(document: &Document, workload: &PlannedWorkload) -> Document {
         explanations,
         predictions,
         trials,
+        reliability: _,
     } = &mut part;
     keep(estimates, kind);
     keep(members, kind);

@@ -7,7 +7,7 @@
 use crate::commands;
 use crate::number::{self, Digits, count, duration, fixed, ratio_decimals};
 use crate::observed_at::is_a_vm;
-use crate::outline::{cautions, missing};
+use crate::outline::{cautions, missing, reliability};
 use crate::part::{Part, parts};
 use crate::provenance::blocks;
 use crate::terminal::{INDENT, Page};
@@ -17,7 +17,7 @@ use crate::unmeasured;
 use crate::words::{Quantity, Tone, caution, limits_of, outcome, ratio_of, tone};
 use baremark_model::command;
 use baremark_model::descriptor::Better;
-use baremark_model::document::{Document, ExplanationRow, FASTER_THAN_NATIVE, Outcome, RatioRow};
+use baremark_model::document::{Document, ExplanationRow, FASTER_THAN_NATIVE, Grade, Outcome, RatioRow};
 use baremark_model::plan::Contrast;
 use baremark_model::tables::WORKLOAD;
 use baremark_model::units::Bytes;
@@ -40,14 +40,10 @@ const LACKS: &str = "lacks";
 /// The workload that only computes: it has no page walks and no system calls, so that its loss is that of VM exits.
 const CONTROL: &str = "fma";
 /// The factor of how small pages' frames lie.
-const FRAMES: &str = "frames";
+const FRAMES: &str = "page_frames";
 /// How the explanations begin from which causes are named.
 const LARGER_PAGES: &str = "speedup by 2m pages";
 const QUEUED: &str = "ready to run while others";
-/// The share of all CPUs that other programs used in phases.
-const OTHERS: &str = "phases.others";
-/// From here on trials are flagged for it, in percent.
-const OTHERS_MOST: f64 = 10.0;
 const USED_BY_OTHERS: &str = "CPU use by other programs";
 
 /// The report of one run within 25 lines: as many rows as fit.
@@ -551,7 +547,7 @@ fn notes(document: &Document, rows: &[Row<'_>]) -> Vec<String> {
         [only] => notes.push(only.clone()),
         [first, rest @ ..] => notes.push(format!("{first} {} more: --details", rest.len())),
     }
-    notes.extend(other_programs(document));
+    notes.extend(document.reliability.iter().filter(|found| found.grade == Grade::Good).map(reliability));
     let ratios = || rows.iter().filter_map(|row| row.ratio);
     if ratios().any(|ratio| limits_of(ratio).is_some()) {
         let assumed = ratios().any(|ratio| ratio.independence_assumed);
@@ -582,17 +578,6 @@ fn isolated(document: &Document) -> impl Iterator<Item = String> {
         let name = clean(&of.name);
         let lacks = of.settings.get(LACKS).map(|lacks| format!("; lacks {}", clean(lacks))).unwrap_or_default();
         format!("{name}: namespaces and filters on this machine's kernel, not a VM{lacks}.")
-    })
-}
-
-/// That other programs used CPUs while phases ran, where that is more than a trial can have without being flagged.
-fn other_programs(document: &Document) -> Option<String> {
-    let rows = document.observed.iter().flat_map(|observed| &observed.rows);
-    let shares = rows.filter(|row| row.quantity == OTHERS).map(|row| row.value);
-    let most = shares.fold(0.0, f64::max);
-    let percent = number::percent(most / 100.0);
-    (most > OTHERS_MOST).then(|| {
-        format!("Other programs used {percent} of the CPUs in timed phases; a quiet machine narrows intervals.")
     })
 }
 

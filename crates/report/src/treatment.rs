@@ -73,7 +73,7 @@ pub(crate) fn phrase(key: &str, label: &str) -> String {
     match key.as_str() {
         ENVIRONMENT => label,
         "page" => format!("{label} pages"),
-        "frames" => format!("{label} frames"),
+        "page_frames" => format!("{label} frames"),
         "guest_tables" => format!("{label} guest tables"),
         "ranks" if label == "1" => "1 rank".to_owned(),
         "ranks" => format!("{label} ranks"),

@@ -13,6 +13,7 @@ pub mod confine;
 pub mod control_group;
 pub mod cpio;
 pub mod cpu_time;
+pub mod cpu_users;
 pub mod crew;
 pub mod dirty_pages;
 pub mod end_request;

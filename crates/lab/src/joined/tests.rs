@@ -101,6 +101,7 @@ fn run(id: &str, ratios: Vec<RatioRow>) -> Document {
         fairness: Vec::new(),
         time: Vec::new(),
         details: Vec::new(),
+        reliability: None,
         observed: None,
     }
 }

@@ -16,6 +16,7 @@ mod observed;
 mod played;
 mod price;
 mod reference;
+mod reliability;
 mod scale;
 mod schedule;
 mod search;

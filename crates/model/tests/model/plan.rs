@@ -145,36 +145,36 @@ fn each_host_backing_is_compared_with_the_one_native() {
 #[test]
 fn a_virtual_machine_is_compared_with_native_memory_that_lies_like_its_own() {
     let with_frames = |levels: &str| {
-        SKETCH.replace("host_backing = [\"2m\"]", &format!("host_backing = [\"4k\", \"2m\"]\nframes = {levels}"))
+        SKETCH.replace("host_backing = [\"2m\"]", &format!("host_backing = [\"4k\", \"2m\"]\npage_frames = {levels}"))
     };
     let plan = planned(&study(&with_frames("[\"default\", \"contiguous\"]"), TO_NATIVE));
     assert_eq!(
         ratios(&plan),
         [
-            "environment=microvm frames=default host_backing=4k page=4k : environment=native frames=default page=4k (Environment)",
-            "environment=microvm frames=contiguous host_backing=4k page=4k : environment=native frames=contiguous page=4k (Environment)",
-            "environment=microvm host_backing=2m page=4k : environment=native frames=contiguous page=4k (Environment)",
-            "environment=microvm frames=default host_backing=4k page=2m : environment=native page=2m (Environment)",
-            "environment=microvm frames=contiguous host_backing=4k page=2m : environment=native page=2m (Environment)",
+            "environment=microvm host_backing=4k page=4k page_frames=default : environment=native page=4k page_frames=default (Environment)",
+            "environment=microvm host_backing=4k page=4k page_frames=contiguous : environment=native page=4k page_frames=contiguous (Environment)",
+            "environment=microvm host_backing=2m page=4k : environment=native page=4k page_frames=contiguous (Environment)",
+            "environment=microvm host_backing=4k page=2m page_frames=default : environment=native page=2m (Environment)",
+            "environment=microvm host_backing=4k page=2m page_frames=contiguous : environment=native page=2m (Environment)",
             "environment=microvm host_backing=2m page=2m : environment=native page=2m (Environment)",
         ],
         "memory in large pages has no level of frames"
     );
     let frames: Vec<&Pair> = plan.pairs.iter().filter(|pair| pair.contrast == Contrast::Frames).collect();
     let [frames] = frames.as_slice() else { panic!("one contrast of frames, natively: {frames:?}") };
-    assert_eq!(name(&plan, frames.numerator), "environment=native frames=contiguous page=4k");
-    assert_eq!(name(&plan, frames.denominator), "environment=native frames=default page=4k");
+    assert_eq!(name(&plan, frames.numerator), "environment=native page=4k page_frames=contiguous");
+    assert_eq!(name(&plan, frames.denominator), "environment=native page=4k page_frames=default");
     assert!(frames.interleaved && !frames.asked);
     assert_eq!(plan.cells.len(), 7, "its arms take turns in a trial");
     let arm =
-        |named: &str| plan.arms.iter().find(|arm| arm.treatment.get("frames").is_some_and(|level| level == named));
+        |named: &str| plan.arms.iter().find(|arm| arm.treatment.get("page_frames").is_some_and(|level| level == named));
     assert_eq!(arm("contiguous").map(|arm| arm.arm.frames), Some(Frames::Contiguous));
 
     let plain = planned(&study(&with_frames("\"default\""), TO_NATIVE));
     assert!(plain.pairs.iter().all(|pair| pair.contrast != Contrast::Frames));
     assert!(
         ratios(&plain).contains(
-            &"environment=microvm host_backing=2m page=4k : environment=native frames=default page=4k (Environment)"
+            &"environment=microvm host_backing=2m page=4k : environment=native page=4k page_frames=default (Environment)"
                 .to_owned()
         )
     );
@@ -491,7 +491,7 @@ const LEVELS: &[(&str, &[&str])] = &[
     ("environment", &["\"native\"", "\"microvm\"", "\"null\""]),
     ("page", &["\"4k\"", "\"2m\""]),
     ("host_backing", &["\"4k\"", "\"2m\""]),
-    ("frames", &["\"default\"", "\"contiguous\"", "\"scattered\""]),
+    ("page_frames", &["\"default\"", "\"contiguous\"", "\"scattered\""]),
     ("guest_tables", &["\"contiguous\"", "\"scattered\""]),
     ("ranks", &["1", "2", "4"]),
     ("count", &["1", "2"]),
@@ -590,7 +590,7 @@ fn consistent(plan: &Plan, base: &[(usize, usize)]) -> Result<(), TestCaseError>
         for (key, label) in &above.treatment {
             let named = base.iter().any(|&(index, _)| LEVELS[index].0 == key)
                 || (base.is_empty() && key == "environment")
-                || (!pair.asked && ["page", "frames"].contains(&key.as_str()));
+                || (!pair.asked && ["page", "page_frames"].contains(&key.as_str()));
             let other = below.treatment.get(key);
             prop_assert!(
                 named || other.is_none() || other == Some(label),

@@ -8,8 +8,8 @@ use baremark_model::spawned::{LONGEST_PIECE, PutFile};
 use baremark_model::units::{Bytes, Nanos, Share};
 use baremark_model::wire::{
     ArmRecord, ArmSpec, BodyRun, Detail, DiscardedQuad, Disturbance, FromAgent, LONGEST_FRAME, LostTime, Member,
-    MemberResult, PROTOCOL, PagesSeen, Pass, PhaseDisturbance, Point, Series, Stretch, ToAgent, TrialResult, TrialSpec,
-    WireError, read_frame, write_frame,
+    MemberResult, PROTOCOL, PagesSeen, Pass, PhaseDisturbance, Point, ProgramShare, Series, Stretch, ToAgent,
+    TrialResult, TrialSpec, WireError, read_frame, write_frame,
 };
 use proptest::prelude::*;
 use serde::Serialize;
@@ -151,6 +151,8 @@ fn result() -> TrialResult {
         elapsed_ns: 812_345_678,
         spent_ns: BTreeMap::from([("phases".to_owned(), 400_000_000)]),
         disturbance: Some(Disturbance {
+            programs: vec![ProgramShare { name: "make".to_owned(), share: 0.25 }],
+            work_of_others: true,
             queued: vec![Some(0.01), None],
             rests: vec![0, 3],
             others: Some(0.1),

@@ -172,6 +172,7 @@ pub fn empty() -> Document {
         fairness: Vec::new(),
         time: Vec::new(),
         details: Vec::new(),
+        reliability: None,
         observed: None,
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::documents;
 use baremark_model::document::{
-    EstimateRow, ExplanationRow, FASTER_THAN_NATIVE, FlagRow, MemberEstimate, UsedEnvironment,
+    Document, EstimateRow, ExplanationRow, FASTER_THAN_NATIVE, FlagRow, Grade, MemberEstimate, Reliability,
+    UsedEnvironment,
 };
-use baremark_model::observation::ObservedRow;
 use baremark_model::units::UnixTime;
 use baremark_report::history::{self, ChangeRow, HistoryRow, SeriesRow};
 use baremark_report::{Color, Style, json, summary, terminal};
@@ -316,29 +316,27 @@ fn what_else_differs_where_a_virtual_machine_is_faster_is_a_note() {
     assert_eq!(noted([0.998, 0.993, 1.003], "random-access"), "", "no faster");
 }
 
-/// What other programs used of the CPUs is a note of the first screen from the share on at which trials are flagged.
+/// Every first screen grades the conditions of its run, and names what lowers the grade.
 #[test]
-fn other_programs_are_a_note_where_they_used_more_than_a_tenth() {
-    let noted = |share: f64| {
-        let mut document = documents::typical();
-        let row = ObservedRow {
-            treatment: document.ratios[0].treatment.clone(),
-            place: "this machine".to_owned(),
-            quantity: "phases.others".to_owned(),
-            instance: String::new(),
-            unit: "%".to_owned(),
-            n: 9,
-            value: share,
-            lo: None,
-            hi: None,
-        };
-        document.observed.get_or_insert_default().rows = vec![row];
+fn the_first_screen_says_how_good_the_conditions_were() {
+    let said = |found: Option<Reliability>| {
+        let document = Document { reliability: found, ..documents::typical() };
         let text = summary::render(&document, &Style { width: 200, ..STYLE });
-        text.lines().find(|line| line.contains("Other programs")).map(str::to_owned)
+        text.lines().find(|line| line.starts_with("Reliability")).map(str::to_owned)
     };
-    assert_eq!(noted(9.0), None);
-    let note = "Other programs used 81 % of the CPUs in timed phases; a quiet machine narrows intervals.";
-    assert_eq!(noted(81.0).as_deref(), Some(note));
+    let graded = |grade, reasons: &[&str]| {
+        let reasons = reasons.iter().map(|reason| (*reason).to_owned()).collect();
+        Some(Reliability { grade, reasons, programs: Vec::new() })
+    };
+    assert_eq!(said(None), None, "of an import nothing is known");
+    assert_eq!(said(graded(Grade::Good, &[])).as_deref(), Some("Reliability: good"));
+    let reasons = ["other programs used 81 % of the CPUs (cc1 61 %, make 9 %)", "3 of 9 trials are invalid"];
+    assert_eq!(
+        said(graded(Grade::Poor, &reasons)).as_deref(),
+        Some(
+            "Reliability: poor: other programs used 81 % of the CPUs (cc1 61 %, make 9 %); 3 of 9 trials are invalid."
+        )
+    );
 }
 
 /// A study of page sizes alone: its ratios answer it, and the loss with small pages is that of page walks.

@@ -1,0 +1,81 @@
+//! How good the conditions of a run were: what other programs and the hypervisor took of the CPUs while its phases ran, and how many trials that cost.
+//!
+//! The same for every kind of work. A grade says nothing of the size of intervals: they are as wide as the noise was, also on a quiet machine.
+
+use crate::tally::Finished;
+use baremark_model::document::{Grade, Reliability};
+use baremark_model::wire::{Disturbance, ProgramShare};
+use std::collections::BTreeMap;
+
+/// From where on conditions are fair, and poor.
+struct Limits {
+    fair: f64,
+    poor: f64,
+}
+
+/// Of all CPUs' time, used by other programs. A trial is flagged from a tenth on.
+const OTHERS: Limits = Limits { fair: 0.05, poor: 0.25 };
+/// Of all CPUs' time, taken away by the hypervisor.
+const STOLEN: Limits = Limits { fair: 0.01, poor: 0.05 };
+/// Of the measured threads' time, ready to run without a CPU. A trial is flagged from a hundredth on.
+const QUEUED: Limits = Limits { fair: 0.01, poor: 0.05 };
+/// Of the trials, invalid.
+const INVALID: Limits = Limits { fair: 0.1, poor: 0.5 };
+/// Programs that are named.
+const NAMED: usize = 3;
+
+/// How good the conditions were; `None` where no trial says anything of them.
+pub(crate) fn of(trials: &[Finished]) -> Option<Reliability> {
+    let counted = trials.iter().filter_map(|trial| trial.result.as_ref());
+    let known: Vec<&Disturbance> = counted.filter_map(|result| result.disturbance.as_ref()).collect();
+    let own: Vec<&Disturbance> = known.iter().copied().filter(|found| !found.work_of_others).collect();
+    let programs = programs(&known);
+    let mut reasons = Vec::new();
+    let mut grade = Grade::Good;
+    let mut judge = |share: Option<f64>, limits: &Limits, words: &dyn Fn(f64) -> String| {
+        let Some(share) = share.filter(|share| *share > limits.fair) else { return };
+        grade = grade.max(if share > limits.poor { Grade::Poor } else { Grade::Fair });
+        reasons.push(words(100.0 * share));
+    };
+    judge(mean(own.iter().filter_map(|found| found.others)), &OTHERS, &|percent| {
+        format!("other programs used {percent:.0} % of the CPUs{}", named(&programs))
+    });
+    judge(mean(known.iter().filter_map(|found| found.stolen)), &STOLEN, &|percent| {
+        format!("the hypervisor took {percent:.0} % of the CPUs (steal)")
+    });
+    judge(mean(known.iter().flat_map(|found| found.queued.iter().flatten().copied())), &QUEUED, &|percent| {
+        format!("measured threads waited for a CPU for {percent:.0} % of their time")
+    });
+    let invalid = trials.iter().filter(|trial| trial.result.is_some() && trial.counted().is_none()).count();
+    #[expect(clippy::cast_precision_loss, reason = "numbers of trials")]
+    let share = invalid as f64 / trials.len().max(1) as f64;
+    judge(Some(share), &INVALID, &|_| format!("{invalid} of {} trials are invalid", trials.len()));
+    (!known.is_empty()).then_some(Reliability { grade, reasons, programs })
+}
+
+/// The mean share of each other program over the trials, of those that used most.
+fn programs(found: &[&Disturbance]) -> Vec<ProgramShare> {
+    let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
+    for of in found.iter().flat_map(|found| &found.programs) {
+        *sums.entry(&of.name).or_default() += of.share;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a number of trials")]
+    let count = found.len().max(1) as f64;
+    let mut all: Vec<ProgramShare> =
+        sums.into_iter().map(|(name, sum)| ProgramShare { name: name.to_owned(), share: sum / count }).collect();
+    all.sort_by(|one, two| two.share.total_cmp(&one.share));
+    all.truncate(NAMED);
+    all
+}
+
+/// " (cc1 61 %, make 9 %)"
+fn named(programs: &[ProgramShare]) -> String {
+    let shown: Vec<String> = programs.iter().map(|of| format!("{} {:.0} %", of.name, 100.0 * of.share)).collect();
+    if shown.is_empty() { String::new() } else { format!(" ({})", shown.join(", ")) }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a number of trials")]
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let all: Vec<f64> = values.collect();
+    (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
+}

@@ -1,0 +1,82 @@
+//! The grade of a run's conditions, from trials whose disturbances are written here.
+
+use crate::conduct::WORKLOAD;
+use crate::played::{Answer, Memory, Played, conduct, plan, run};
+use baremark_lab::analysis::document;
+use baremark_model::document::{Grade, Reliability};
+use baremark_model::event::TrialStatus;
+use baremark_model::wire::{Disturbance, ProgramShare};
+use std::sync::atomic::AtomicBool;
+
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+/// What is said of a run in whose trials, one after the other and from the first again, this was found; of as many trials the first are invalid.
+fn graded(found: &[Disturbance], invalid: usize) -> Option<Reliability> {
+    let plan = plan("microvm");
+    let mut memory = Memory::default();
+    let script = Played::new(|_| Answer::Values(vec![10.0, 10.0]));
+    conduct(&plan, vec![("native", script)], &mut memory, &NEVER).0.unwrap();
+    for (index, trial) in memory.trials.iter_mut().enumerate() {
+        let disturbance = found.get(index % found.len().max(1)).cloned();
+        trial.result.as_mut().unwrap().disturbance = disturbance;
+        if index < invalid {
+            trial.status = TrialStatus::Void { reasons: vec!["played".to_owned()] };
+        }
+    }
+    document(&run(&plan, &memory), &[&WORKLOAD]).reliability
+}
+
+fn others(share: f64, programs: &[(&str, f64)]) -> Disturbance {
+    let of = |&(name, share): &(&str, f64)| ProgramShare { name: name.to_owned(), share };
+    Disturbance {
+        others: Some(share),
+        stolen: Some(0.0),
+        programs: programs.iter().map(of).collect(),
+        ..Disturbance::default()
+    }
+}
+
+fn words(found: &Disturbance) -> (Grade, Vec<String>) {
+    let found = graded(std::slice::from_ref(found), 0).unwrap();
+    (found.grade, found.reasons)
+}
+
+#[test]
+fn other_programs_lower_the_grade_and_are_named() {
+    assert_eq!(words(&others(0.02, &[("cron", 0.02)])), (Grade::Good, Vec::new()));
+    let half = others(0.5, &[("sh", 0.4), ("cc1", 0.1)]);
+    assert_eq!(
+        words(&half),
+        (Grade::Poor, vec!["other programs used 50 % of the CPUs (sh 40 %, cc1 10 %)".to_owned()])
+    );
+    let found = graded(&[half, others(0.0, &[])], 0).unwrap();
+    assert_eq!(found.grade, Grade::Fair, "half of the time");
+    assert_eq!(found.reasons, ["other programs used 25 % of the CPUs (sh 20 %, cc1 5 %)"]);
+    assert!(found.programs[0].name == "sh" && (found.programs[0].share - 0.2).abs() < 1e-9, "{found:?}");
+}
+
+#[test]
+fn a_server_that_was_there_before_is_named_and_lowers_nothing() {
+    let found = Disturbance { work_of_others: true, ..others(0.6, &[("nginx", 0.6)]) };
+    let found = graded(&[found], 0).unwrap();
+    assert_eq!((found.grade, found.programs.len()), (Grade::Good, 1), "{found:?}");
+}
+
+#[test]
+fn steal_waiting_and_invalid_trials_lower_the_grade() {
+    let stolen = Disturbance { stolen: Some(0.03), ..others(0.0, &[]) };
+    assert_eq!(words(&stolen), (Grade::Fair, vec!["the hypervisor took 3 % of the CPUs (steal)".to_owned()]));
+    let queued = Disturbance { queued: vec![Some(0.2), Some(0.1)], ..others(0.0, &[]) };
+    assert_eq!(
+        words(&queued),
+        (Grade::Poor, vec!["measured threads waited for a CPU for 15 % of their time".to_owned()])
+    );
+    let found = graded(&[others(0.0, &[])], 6).unwrap();
+    assert_eq!(found.grade, Grade::Fair);
+    assert!(found.reasons[0].starts_with("6 of ") && found.reasons[0].ends_with(" trials are invalid"), "{found:?}");
+}
+
+#[test]
+fn nothing_is_said_where_nothing_is_known() {
+    assert_eq!(graded(&[], 0), None);
+}

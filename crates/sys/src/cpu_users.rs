@@ -1,0 +1,173 @@
+//! Who uses the CPUs: the processor time of every program on this machine, by the kernel's account of processes.
+//!
+//! Time of processes that ended is their parent's once it has waited for them (`proc_pid_stat(5)`: `cutime`, `cstime`), and counts as the parent's
+//! program: of a build that is `make` or `cargo`. What nobody waits for is lost. Kernel threads are no programs.
+
+use crate::cpu_time::TICK_S;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs;
+use std::io;
+
+/// The parent of all kernel threads.
+const KTHREADD: u32 = 2;
+
+/// The processor time of every process up to one moment.
+#[derive(Clone, Debug, Default)]
+pub struct CpuUsers(HashMap<u32, Process>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Process {
+    name: String,
+    parent: u32,
+    /// When it started, in ticks since the machine did: tells it from a later process of its number.
+    started: u64,
+    /// Its own ticks, and those of children that it has waited for.
+    ticks: u64,
+}
+
+impl CpuUsers {
+    /// Up to now. Reads a file for each process: some 10 us each.
+    ///
+    /// # Errors
+    /// What reading the folder `/proc` gives.
+    pub fn now() -> io::Result<Self> {
+        let pids = fs::read_dir("/proc")?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        // A process may end while it is looked at.
+        let read = |pid: u32| Some((pid, process(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?));
+        Ok(CpuUsers(pids.filter_map(read).collect()))
+    }
+
+    /// What programs used from `earlier` to this, in seconds of processor time by name, the most first: all but the process `root` and its
+    /// descendants.
+    #[must_use]
+    pub fn others_since(&self, earlier: &Self, root: u32) -> Vec<(String, f64)> {
+        let own: HashSet<u32> = [self, earlier].into_iter().flat_map(|users| users.tree(root)).collect();
+        let same = |pid: &u32, process: &Process| earlier.0.get(pid).filter(|before| before.started == process.started);
+        // What a child had used before `earlier` is no use of its parent's since.
+        let mut had: HashMap<u32, u64> = HashMap::new();
+        for (pid, before) in &earlier.0 {
+            if self.0.get(pid).is_none_or(|now| now.started != before.started) {
+                *had.entry(before.parent).or_default() += before.ticks;
+            }
+        }
+        let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
+        for (pid, process) in &self.0 {
+            if own.contains(pid) || *pid == KTHREADD || process.parent == KTHREADD {
+                continue;
+            }
+            let before = same(pid, process).map_or(0, |before| before.ticks + had.get(pid).copied().unwrap_or(0));
+            *by_name.entry(&process.name).or_default() += process.ticks.saturating_sub(before);
+        }
+        #[expect(clippy::cast_precision_loss, reason = "ticks of some minutes")]
+        let mut all: Vec<(String, f64)> =
+            by_name.into_iter().map(|(name, ticks)| (name.to_owned(), ticks as f64 * TICK_S)).collect();
+        all.retain(|(_, seconds)| *seconds > 0.0);
+        all.sort_by(|one, two| two.1.total_cmp(&one.1));
+        all
+    }
+
+    /// The process `root` and its descendants.
+    fn tree(&self, root: u32) -> Vec<u32> {
+        let mut found = vec![root];
+        let mut at = 0;
+        while let Some(&parent) = found.get(at) {
+            found.extend(self.0.iter().filter(|(pid, of)| of.parent == parent && **pid != parent).map(|(pid, _)| *pid));
+            at += 1;
+        }
+        found
+    }
+}
+
+/// The outermost of this process's ancestors that run the same program as it, without a gap: the one whose descendants are all that this program
+/// has started. This process itself where its parent is another program, or cannot be looked at.
+#[must_use]
+pub fn outermost_of_this_program() -> u32 {
+    let program = |pid: u32| fs::read_link(format!("/proc/{pid}/exe")).ok();
+    let parent = |pid: u32| Some(process(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?.parent);
+    let own = std::process::id();
+    let this = program(own);
+    let mut root = own;
+    while let Some(above) = parent(root).filter(|&above| above != 0 && this.is_some() && program(above) == this) {
+        root = above;
+    }
+    root
+}
+
+/// A process by its line of `stat`, whose second field, the name, may hold anything.
+fn process(stat: &str) -> Option<Process> {
+    let (head, rest) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    // The first of them is field 3.
+    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    Some(Process {
+        name: head.split_once('(')?.1.to_owned(),
+        parent: u32::try_from(number(4)?).ok()?,
+        started: number(22)?,
+        ticks: number(14)? + number(15)? + number(16)? + number(17)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Processes: number, name, parent, start and ticks.
+    fn users(all: &[(u32, &str, u32, u64, u64)]) -> CpuUsers {
+        let one = |&(pid, name, parent, started, ticks): &(u32, &str, u32, u64, u64)| {
+            (pid, Process { name: name.to_owned(), parent, started, ticks })
+        };
+        CpuUsers(all.iter().map(one).collect())
+    }
+
+    #[test]
+    fn a_line_of_stat_is_read_whatever_the_name() {
+        let line = "77 (a) b (c)) S 5 77 77 0 -1 4194560 10 20 30 40 100 20 7 3 20 0 1 0 9000 1 1";
+        let found = process(line).expect("a process");
+        assert_eq!(found, Process { name: "a) b (c)".to_owned(), parent: 5, started: 9000, ticks: 130 });
+        assert_eq!(process("77 (a S 5"), None);
+    }
+
+    #[test]
+    fn programs_are_named_by_what_they_used_but_our_own_and_the_kernels() {
+        let before = users(&[
+            (1, "init", 0, 0, 50),
+            (2, "kthreadd", 0, 0, 1),
+            (3, "kworker", 2, 0, 100),
+            (10, "baremark", 1, 5, 400),
+            (11, "postgres", 10, 6, 40),
+            (20, "make", 1, 5, 1000),
+            (21, "cc", 20, 8, 30),
+            (40, "old", 1, 9, 500),
+        ]);
+        let after = users(&[
+            (1, "init", 0, 0, 50),
+            (2, "kthreadd", 0, 0, 1),
+            (3, "kworker", 2, 0, 300),
+            (10, "baremark", 1, 5, 900),
+            (11, "postgres", 10, 6, 240),
+            // Waited for 21, which had used 30 before and 70 more.
+            (20, "make", 1, 5, 1100),
+            (22, "cc", 20, 30, 25),
+            (23, "cc", 20, 31, 15),
+            // Another process of the number of one that ended.
+            (40, "new", 1, 77, 10),
+        ]);
+        let found = after.others_since(&before, 10);
+        let expected = [("make", 0.7), ("cc", 0.4), ("new", 0.1)];
+        assert_eq!(found.len(), expected.len(), "{found:?}");
+        for ((name, seconds), (as_expected, of)) in found.iter().zip(expected) {
+            assert!(name == as_expected && (seconds - of).abs() < 1e-9, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn what_this_program_starts_is_its_own() {
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().expect("cat starts");
+        let users = CpuUsers::now().expect("/proc");
+        let tree = users.tree(outermost_of_this_program());
+        assert!(tree.contains(&std::process::id()) && tree.contains(&child.id()), "{tree:?}");
+        drop(child.stdin.take());
+        assert!(child.wait().expect("ended").success());
+    }
+}
