@@ -49,7 +49,7 @@ use std::time::Duration;
 ///
 /// Without a command, baremark runs the standard study on this machine.
 #[derive(Parser)]
-#[command(version, after_help = Exit::table())]
+#[command(version = env!("BAREMARK_VERSION"), after_help = Exit::table())]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,

@@ -15,6 +15,7 @@ use crate::space::Data;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::fingerprint;
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings, Update};
 use baremark_model::knob::Misfit;
 use baremark_model::loading::Loading;
@@ -161,8 +162,8 @@ fn mix(text: &str) -> Result<[usize; 4], Misfit> {
     }
 }
 
-/// The texts that decide its data.
-const SOURCES: &[&str] = &[include_str!("hammer.rs")];
+/// The sources that decide its data.
+const SOURCES: &[&str] = &[fingerprint!("hammer.rs")];
 
 /// What its data takes; `None` of an arm that cannot be.
 pub(crate) fn data(arm: &ResolvedArm) -> Option<Data> {

@@ -69,7 +69,7 @@ fn at(path: &Path) -> impl Fn(io::Error) -> KeptError + '_ {
     move |source| KeptError::Io { path: path.to_owned(), source }
 }
 
-/// A digest of the texts that decide what data is made: 128 bits in hexadecimal.
+/// A digest of the texts, or of their fingerprints, that decide what data is made: 128 bits in hexadecimal.
 #[must_use]
 pub fn digest<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
     let mut sum = Sha256::new();

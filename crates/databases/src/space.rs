@@ -4,6 +4,7 @@ use crate::folders::{Folders, Room};
 use crate::kept::{self, Kept};
 use crate::kind::Kind;
 use crate::parameters::Common;
+use baremark_model::fingerprint;
 use baremark_model::job::JobError;
 use baremark_model::units::Bytes;
 use baremark_stats::Rng;
@@ -13,7 +14,7 @@ use std::path::Path;
 const LOG_BYTES: u64 = 256 << 20;
 const REMEDY: &str = "make room, lower the scale, or name another folder with the parameter data";
 /// What makes the rows of every workload.
-const SOURCES: [&str; 2] = [include_str!("draws.rs"), include_str!("loading.rs")];
+const SOURCES: [&str; 2] = [fingerprint!("draws.rs"), fingerprint!("loading.rs")];
 
 /// The data of a workload, loaded or to be loaded.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

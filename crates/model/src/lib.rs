@@ -17,6 +17,7 @@ pub mod disk_latency;
 pub mod document;
 pub mod ensemble;
 pub mod event;
+pub mod fingerprint;
 pub mod histogram;
 pub mod image;
 pub mod imported;

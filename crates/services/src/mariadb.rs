@@ -5,6 +5,7 @@ use crate::recipe::{Ready, Recipe, Step};
 use crate::service::{Card, Install, Order, Service, ServiceError, Statistics, Tier, numbers};
 use crate::settings::knob;
 use baremark_model::descriptor::{Kind, Knob};
+use baremark_model::fingerprint;
 use std::fmt::Write as _;
 
 /// The adapter.
@@ -33,7 +34,7 @@ impl Service for Mariadb {
     }
 
     fn source(&self) -> &'static str {
-        include_str!("mariadb.rs")
+        fingerprint!("mariadb.rs")
     }
 
     fn configure(&self, order: &Order) -> Result<Recipe, ServiceError> {

@@ -5,6 +5,7 @@ use crate::recipe::{Ready, Recipe, Reload, Step};
 use crate::service::{Card, Install, Order, Service, ServiceError, Statistics, Tier, numbers};
 use crate::settings::knob;
 use baremark_model::descriptor::{Kind, Knob};
+use baremark_model::fingerprint;
 use std::fmt::Write as _;
 
 /// The adapter.
@@ -54,7 +55,7 @@ impl Service for Postgres {
     }
 
     fn source(&self) -> &'static str {
-        include_str!("postgres.rs")
+        fingerprint!("postgres.rs")
     }
 
     fn configure(&self, order: &Order) -> Result<Recipe, ServiceError> {

@@ -270,7 +270,7 @@ pub trait Service: Sync {
         self.card().install
     }
 
-    /// The text that decides what a new instance's data holds, before anybody puts rows into it: data that is kept is of one such text.
+    /// The fingerprint of the source that decides what a new instance's data holds, before anybody puts rows into it: data that is kept is of one such source.
     fn source(&self) -> &'static str {
         ""
     }

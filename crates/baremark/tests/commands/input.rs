@@ -4,6 +4,7 @@ use crate::common::bench::{Bench, SMALL, text};
 use crate::common::installed::has;
 use crate::common::refused::refused;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 fn refused_study(study: impl AsRef<[u8]>) -> String {
@@ -117,6 +118,32 @@ fn completions_and_manual_know_every_command() {
     }
     assert!(!written.contains("agent") && !written.contains("help"), "{written}");
     refused(&bench, &["man", "--to", "nowhere"], 1);
+}
+
+/// The commit of the clone in which the tests were built, from git's own files; `None` outside of a clone.
+fn commit() -> Option<String> {
+    let git = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.git");
+    let head = fs::read_to_string(git.join("HEAD")).ok()?;
+    let Some(branch) = head.trim().strip_prefix("ref: ") else { return Some(head.trim().to_owned()) };
+    let loose = fs::read_to_string(git.join(branch)).ok().map(|commit| commit.trim().to_owned());
+    loose.or_else(|| {
+        let packed = fs::read_to_string(git.join("packed-refs")).ok()?;
+        packed.lines().find_map(|line| line.strip_suffix(branch)).map(|commit| commit.trim().to_owned())
+    })
+}
+
+/// Where the build had no git, or was given a commit, there is nothing to compare with.
+#[test]
+fn the_version_names_the_commit_of_the_clone() {
+    let printed = text(&Bench::new().run(&["--version"]).stdout);
+    assert_eq!(printed, format!("baremark {}\n", env!("BAREMARK_VERSION")));
+    let (version, named) = printed.trim().split_once(" (").unwrap_or((printed.trim(), ")"));
+    assert_eq!(version, format!("baremark {}", env!("CARGO_PKG_VERSION")));
+    if option_env!("BAREMARK_COMMIT").is_none()
+        && let (Some(commit), Some(named)) = (commit(), named.strip_suffix(')').filter(|named| !named.is_empty()))
+    {
+        assert!(named.len() >= 8 && commit.starts_with(named), "{named} is not the beginning of {commit}");
+    }
 }
 
 #[test]

@@ -19,6 +19,7 @@ use crate::space::Data;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::fingerprint;
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings, Update};
 use baremark_model::knob::Misfit;
 use baremark_model::loading::Loading;
@@ -210,9 +211,9 @@ impl Settings {
     }
 }
 
-/// The texts that decide its data.
+/// The sources that decide its data.
 const SOURCES: &[&str] =
-    &[include_str!("schema.rs"), include_str!("draw.rs"), include_str!("populate.rs"), include_str!("workload.rs")];
+    &[fingerprint!("schema.rs"), fingerprint!("draw.rs"), fingerprint!("populate.rs"), fingerprint!("workload.rs")];
 
 /// What its data takes; `None` of an arm that cannot be.
 pub(crate) fn data(arm: &ResolvedArm) -> Option<Data> {

@@ -17,6 +17,7 @@ use crate::space::Data;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::fingerprint;
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings, Update};
 use baremark_model::knob::Misfit;
 use baremark_model::loading::Loading;
@@ -147,14 +148,14 @@ impl Settings {
     }
 }
 
-/// The texts that decide its data.
+/// The sources that decide its data.
 const SOURCES: &[&str] = &[
-    include_str!("schema.rs"),
-    include_str!("inventory.rs"),
-    include_str!("ledger.rs"),
-    include_str!("samples.rs"),
-    include_str!("populate.rs"),
-    include_str!("workload.rs"),
+    fingerprint!("schema.rs"),
+    fingerprint!("inventory.rs"),
+    fingerprint!("ledger.rs"),
+    fingerprint!("samples.rs"),
+    fingerprint!("populate.rs"),
+    fingerprint!("workload.rs"),
 ];
 
 /// What its data takes; `None` of an arm that cannot be.

@@ -9,6 +9,7 @@
 
 #[path = "../shared/bench.rs"]
 mod bench;
+mod client;
 mod clock;
 mod dvd_store;
 mod engine;
