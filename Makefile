@@ -62,6 +62,12 @@ PURE := model stats kernels mmu report store workloads
 dist:
 	./scripts/dist
 
+# Runs what README.md and docs/guide.md show, and writes what it printed into docs/samples and both documents. ONLY="ab load" picks samples. Wants a quiet
+# machine with /dev/kvm, and root.
+docs-samples: build
+	./scripts/docs-samples $(BAREMARK) $(ONLY)
+	UPDATE_PAGES=1 $(CARGO) test --release --locked -p baremark --test documents samples::
+
 # The tarball's files below PREFIX.
 PREFIX ?= /usr/local
 install:

@@ -1,6 +1,6 @@
 //! The exit codes of every command, with their documentation.
 //!
-//! `--help`, `baremark list exit-codes` and the table of the README are made from [`Exit::DOCUMENTED`]; `tests/documents/pages.rs`
+//! `--help`, `baremark list exit-codes` and the table of docs/exit-codes.md are made from [`Exit::DOCUMENTED`]; `tests/documents/pages.rs`
 //! compares them.
 
 use std::fmt::Write as _;
@@ -125,7 +125,7 @@ impl Exit {
         text
     }
 
-    /// The documentation as a table of Markdown, for the README.
+    /// The documentation as a table of Markdown, for docs/exit-codes.md.
     pub fn markdown() -> String {
         let mut text = "| code | meaning | in single commands |\n|---|---|---|\n".to_owned();
         for row in Exit::DOCUMENTED {

@@ -23,5 +23,6 @@ mod comparing;
 mod golden;
 mod import;
 mod pages;
+mod samples;
 mod scale;
 mod schemas;

@@ -64,7 +64,7 @@ fn is_written(page: &Path, wanted: &str) {
     assert!(found == wanted, "{} is not what the tables say; UPDATE_PAGES=1 cargo test writes it", page.display());
 }
 
-/// What is in the README around the table of exit codes.
+/// What is in docs/exit-codes.md around the table.
 const MARKS: [&str; 2] = ["<!-- exit codes: begin -->\n", "<!-- exit codes: end -->"];
 
 fn printed(arguments: &[&str]) -> String {
@@ -74,16 +74,19 @@ fn printed(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn the_readme_and_help_show_the_same_exit_codes() {
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
-    let (table, text) = (printed(&["list", "exit-codes"]), fs::read_to_string(&readme).unwrap());
+fn the_page_and_help_show_the_same_exit_codes() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/exit-codes.md");
+    let (table, text) = (printed(&["list", "exit-codes"]), fs::read_to_string(&page).unwrap());
     let begin = text.find(MARKS[0]).unwrap() + MARKS[0].len();
     let end = begin + text[begin..].find(MARKS[1]).unwrap();
     if std::env::var_os("UPDATE_PAGES").is_some() {
-        fs::write(&readme, [&text[..begin], &table, &text[end..]].concat()).unwrap();
+        fs::write(&page, [&text[..begin], &table, &text[end..]].concat()).unwrap();
     }
-    let text = fs::read_to_string(&readme).unwrap();
-    assert!(text.contains(&[MARKS[0], &table, MARKS[1]].concat()), "README.md; UPDATE_PAGES=1 cargo test writes it");
+    let text = fs::read_to_string(&page).unwrap();
+    assert!(
+        text.contains(&[MARKS[0], &table, MARKS[1]].concat()),
+        "docs/exit-codes.md; UPDATE_PAGES=1 cargo test writes it"
+    );
 
     // One source: each code with its meaning is in the help and in the manual page, too.
     let rows: serde_json::Value = serde_json::from_str(&printed(&["list", "exit-codes", "--json"])).unwrap();
