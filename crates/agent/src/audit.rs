@@ -1,15 +1,16 @@
 //! What makes a trial void: anything that was not as asked.
 
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::seam::{ExecutorFacts, RunRecord, Verification};
+use baremark_model::seam::{ExecutorFacts, RunRecord, TickRate, Verification};
 use std::collections::BTreeMap;
 
 /// The reason for which one run inside a phase does not count, if there is one.
-pub fn of_run(facts: &ExecutorFacts, run: &RunRecord) -> Option<String> {
+pub fn of_run(facts: &ExecutorFacts, run: &RunRecord, rate: TickRate) -> Option<String> {
     if !facts.virtual_machine {
         return None;
     }
-    baremark_microvm::check_clean(run, facts.ranks).err().map(|unclean| unclean.to_string())
+    let seconds = run.times.iter().map(|time| rate.own(time)).sum();
+    baremark_microvm::check_clean(run, facts.ranks, seconds).err().map(|unclean| unclean.to_string())
 }
 
 /// Whether the hypervisor mapped `bytes` of memory with the pages that the arm asks for. The program's own pages, small ones, are counted

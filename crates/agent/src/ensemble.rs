@@ -99,8 +99,8 @@ impl Ensemble {
     }
 
     /// What makes the runs of the members void.
-    pub fn unclean(&self, runs: &[RunRecord]) -> Vec<String> {
-        self.members.iter().zip(runs).filter_map(|(member, run)| audit::of_run(member.facts(), run)).collect()
+    pub fn unclean(&self, runs: &[RunRecord], rate: TickRate) -> Vec<String> {
+        self.members.iter().zip(runs).filter_map(|(member, run)| audit::of_run(member.facts(), run, rate)).collect()
     }
 
     /// The metrics of each member's run, and of all together.

@@ -439,7 +439,7 @@ impl Stage<'_> {
         let runs = ensemble.run_each_from(begin, &bodies, reps + extra(reps, self.costs[arm]))?;
         let RunRecord { times, mut audit } = joint_run(&runs);
         progress.timed(position, gate::stretch_of(&times, self.rate));
-        self.void.extend(ensemble.unclean(&runs).into_iter().map(|why| format!("arm {arm}: {why}")));
+        self.void.extend(ensemble.unclean(&runs, self.rate).into_iter().map(|why| format!("arm {arm}: {why}")));
         ensemble::add(&mut self.grown[arm], std::mem::take(&mut audit.counters));
         let own: Vec<Vec<RankTime>> = runs.into_iter().map(|run| run.times).collect();
         let (samples, members) = ensemble.metrics(self.rows, &prepared, reps, &own, self.rate);

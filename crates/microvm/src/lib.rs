@@ -15,7 +15,7 @@
 //! vm.touch(memory)?; // entries on both levels, before anything is timed
 //! vm.run(body, 1)?; // warm-in, untimed
 //! let record = vm.run(body, 100)?;
-//! check_clean(&record, 2)?;
+//! check_clean(&record, 2, 0.01)?;
 //! # Ok(())
 //! # }
 //! ```

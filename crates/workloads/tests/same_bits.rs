@@ -41,7 +41,7 @@ fn run_in_both(workload: &dyn Workload, settings: &[(&str, &str)]) -> Option<Str
     on_threads(&mut crew, prepared.body());
     vm.run(prepared.body(), 1).expect("a warm run");
     let record = vm.run(prepared.body(), 2).expect("a run in the machine");
-    match check_clean(&record, cpus.len()) {
+    match check_clean(&record, cpus.len(), 0.0) {
         // The host may move a page at any time: the lab measures again, and the result is the same.
         Ok(()) | Err(Unclean::HostFaults { .. }) => {}
         Err(why) => panic!("{why}"),

@@ -21,7 +21,7 @@ fn a_clean_region_counts_nothing() {
     vm.run(&body, 1000).unwrap();
     let record = vm.run(&body, 1 << 20).unwrap();
     // What the host does with a page meanwhile is a fault on its level, and counted as that.
-    assert!(matches!(check_clean(&record, 2), Ok(()) | Err(Unclean::HostFaults { .. })), "{record:?}");
+    assert!(matches!(check_clean(&record, 2, 0.0), Ok(()) | Err(Unclean::HostFaults { .. })), "{record:?}");
     let audit = record.audit;
     assert_eq!((audit.ranks_inside, audit.forwarded_syscalls, audit.guest_page_faults), (2, 0, 0));
     if let Some(exits) = audit.counters.get("mmio_exits") {
@@ -47,7 +47,7 @@ fn a_system_call_is_carried_out_and_counted() {
         }
     });
     let record = vm.run(&body, 3).unwrap();
-    assert!(matches!(check_clean(&record, 2), Err(Unclean::SystemCalls { count: 6.. })), "{record:?}");
+    assert!(matches!(check_clean(&record, 2, 0.0), Err(Unclean::SystemCalls { count: 6.. })), "{record:?}");
     let audit = record.audit;
     assert!(audit.extra_exits >= audit.forwarded_syscalls);
 }
