@@ -7,6 +7,7 @@ use crate::places;
 use crate::source::Source;
 use baremark_consolidation::{members, tile};
 use baremark_databases::notice::{self, Planned};
+use baremark_disks::one_engine;
 use baremark_disks::settings::{Settings, read_job};
 use baremark_disks::workload::{self as block, Writer};
 use baremark_harness::cluster::Places;
@@ -44,6 +45,9 @@ pub fn of(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, R
         true => wrong(problems),
         false => Refusal { exit: exit_of(&problems, &limits.absent), message: problems.to_string() },
     })?;
+    for kind in [block::KIND, baremark_disks::provision::KIND] {
+        one_engine::settle(&mut plan, kind);
+    }
     read_job_files(&mut plan).and_then(|()| checked(&plan)).map_err(Refusal::bad_input)?;
     if is_here {
         places::brought_files_are_there(&plan)?;

@@ -1,7 +1,9 @@
 //! fio's job files, as far as their keys mean the same here.
 //!
 //! A file has one job, with `[global]` before it. Each key becomes a parameter of the workload; one that is not known is listed
-//! with its line, and so is one whose value means something else here. Sizes count in powers of 1024, as fio's do.
+//! with its line, and so is one whose value means something else here. Sizes count in powers of 1024, as fio's do. What a file leaves out has fio's
+//! default, not the workload's (psync, one I/O at a time, through the page cache, until the size was read or written once), and what fio counts
+//! by job (`size`, `number_ios`, `rate_iops`) counts for all jobs here (fio's HOWTO, "Job file parameters").
 
 use std::collections::BTreeMap;
 
@@ -83,7 +85,8 @@ impl FioJob {
         if names.len() != 1 {
             return Err(FioError::Jobs { found: names.len(), names: names.join(", ") });
         }
-        let mut reader = Reader::default();
+        let named = lines.iter().find(|(_, line)| section(line).is_some_and(|name| name != "global"));
+        let mut reader = Reader { line: named.map_or(0, |(line, _)| *line), jobs: 1, ..Reader::default() };
         for (line, text) in lines.into_iter().filter(|(_, line)| section(line).is_none()) {
             let (key, value) = text.split_once('=').unwrap_or((text, "1"));
             reader.take(line, key.trim(), value.trim())?;
@@ -102,7 +105,23 @@ struct Reader {
     job: FioJob,
     directory: Option<String>,
     file: Option<String>,
+    /// The line of the job's name.
+    line: usize,
+    jobs: u64,
+    /// Bytes, I/Os and I/Os a second of each job.
+    size: Option<u64>,
+    operations: Option<u64>,
+    rate: Option<u64>,
+    /// Bytes of an I/O, on average.
+    block: Option<u64>,
+    time_based: bool,
+    /// Whether the engine issues one I/O after the other.
+    synchronous: bool,
 }
+
+/// The engine and the bytes of an I/O where a file names none.
+const ENGINE: &str = "psync";
+const BLOCK: u64 = 4096;
 
 impl Reader {
     fn set(&mut self, key: &str, value: impl Into<String>) {
@@ -128,21 +147,38 @@ impl Reader {
             }
             "rwmixread" => self.set("read_share", format!("{} %", number()?)),
             "rwmixwrite" => self.set("read_share", format!("{} %", 100 - number()?.min(100))),
-            "bs" | "blocksize" => self.set("block", format!("{} B", bytes()?)),
+            "bs" | "blocksize" => {
+                self.block = Some(bytes()?);
+                self.set("block", format!("{} B", bytes()?));
+            }
             "bssplit" => {
-                let mix = split(value).ok_or_else(|| wrong("sizes with percentages such as 4k/60:64k/40"))?;
+                let (mix, mean) = split(value).ok_or_else(|| wrong("sizes with percentages such as 4k/60:64k/40"))?;
+                self.block = Some(mean);
                 self.set("block", mix);
             }
             "ba" | "blockalign" => self.set("align", format!("{} B", bytes()?)),
-            "size" | "filesize" => self.set("size", format!("{} B", bytes()?)),
+            "size" | "filesize" => self.size = Some(bytes()?),
             "iodepth" => self.set("depth", number()?.to_string()),
-            "numjobs" => self.set("jobs", number()?.to_string()),
+            "numjobs" => {
+                self.jobs = number()?.max(1);
+                self.set("jobs", self.jobs.to_string());
+            }
             "runtime" | "timeout" => self.set("duration", format!("{} ms", time()?)),
             "ramp_time" => self.set("warm_up", format!("{} ms", time()?)),
-            "number_ios" => self.set("operations", number()?.to_string()),
-            "rate_iops" => self.set("rate", number()?.to_string()),
+            "number_ios" => self.operations = Some(number()?),
+            "rate_iops" => self.rate = Some(number()?),
             "rate_process" => self.set("arrival", if value == "poisson" { "poisson" } else { "constant" }),
-            "fsync" | "fdatasync" => self.set("sync_every", number()?.to_string()),
+            "fdatasync" => self.set("sync_every", number()?.to_string()),
+            "fsync" => {
+                self.set("sync_every", number()?.to_string());
+                if number()? > 0 {
+                    self.ignore(
+                        line,
+                        key,
+                        "fdatasync is called for fsync, and need not write what is known of the file",
+                    );
+                }
+            }
             "sync" => self.set("durable", if matches!(value, "0" | "none") { "false" } else { "true" }),
             "direct" => self.set("cache", if value == "1" { "direct" } else { "buffered" }),
             "buffered" => self.set("cache", if value == "1" { "buffered" } else { "direct" }),
@@ -152,7 +188,7 @@ impl Reader {
             "random_distribution" => self.distribution(value).ok_or_else(|| wrong("random or zipf:1.2"))?,
             "verify" => self.set("verify", if matches!(value, "0" | "none") { "false" } else { "true" }),
             "randseed" => self.ignore(line, key, "the study's seed decides"),
-            "time_based" if value == "1" => {}
+            "time_based" if value == "1" => self.time_based = true,
             _ if HARMLESS.contains(&key) => {}
             _ => self.ignore(line, key, "unknown key"),
         }
@@ -180,7 +216,10 @@ impl Reader {
     fn engine(&mut self, line: usize, value: &str) {
         match value {
             "io_uring" => self.set("engine", "io_uring"),
-            "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => self.set("engine", "threads"),
+            "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => {
+                self.set("engine", "threads");
+                self.synchronous = true;
+            }
             "libaio" => {
                 self.set("engine", "io_uring");
                 self.ignore(line, "ioengine", "io_uring is used for libaio");
@@ -210,7 +249,47 @@ impl Reader {
             (_, Some(file)) => self.target(file),
             (None, None) => {}
         }
+        self.left_out();
+        self.of_all_jobs();
         self.job
+    }
+
+    /// What the file leaves out, as fio has it.
+    fn left_out(&mut self) {
+        let has = |reader: &Self, key: &str| reader.job.parameters.contains_key(key);
+        if !has(self, "engine") {
+            self.engine(self.line, ENGINE);
+        }
+        if self.synchronous && self.job.parameters.get("depth").is_some_and(|depth| depth != "1") {
+            self.ignore(self.line, "iodepth", "a job of a synchronous engine has one I/O outstanding");
+        }
+        if self.synchronous || !has(self, "depth") {
+            self.set("depth", "1");
+        }
+        if !has(self, "cache") {
+            self.set("cache", "buffered");
+        }
+        if !has(self, "duration") {
+            let why = "without it a phase ends when the size was read or written once, after number_ios, or after the workload's duration";
+            self.ignore(self.line, "runtime", why);
+        }
+    }
+
+    /// What fio counts by job. Jobs that name no file have one each.
+    fn of_all_jobs(&mut self) {
+        let names_one = ["file", "device"].iter().any(|key| self.job.parameters.contains_key(*key));
+        if let Some(size) = self.size {
+            let files = if names_one { 1 } else { self.jobs };
+            self.set("size", format!("{} B", size.saturating_mul(files)));
+        }
+        let once = self.size.filter(|_| !self.time_based).map(|size| size.div_ceil(self.block.unwrap_or(BLOCK).max(1)));
+        let each = self.operations.into_iter().chain(once).min();
+        if let Some(each) = each {
+            self.set("operations", each.saturating_mul(self.jobs).to_string());
+        }
+        if let Some(rate) = self.rate {
+            self.set("rate", rate.saturating_mul(self.jobs).to_string());
+        }
     }
 
     /// What lies below `/dev` is a device, but for shared memory. Where this is wrong, the site finds out and refuses it.
@@ -259,13 +338,17 @@ fn duration(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// `4k/60:64k/40` as this workload's `block`.
-fn split(text: &str) -> Option<String> {
+/// `4k/60:64k/40` as this workload's `block`, and the mean size in bytes.
+fn split(text: &str) -> Option<(String, u64)> {
     let part = |part: &str| {
         let (bytes, weight) = part.split_once('/')?;
-        Some(format!("{} B: {}", size(bytes)?, weight.parse::<u32>().ok()?))
+        Some((size(bytes)?, u64::from(weight.parse::<u32>().ok()?)))
     };
-    text.split(':').map(part).collect::<Option<Vec<_>>>().map(|parts| parts.join(", "))
+    let parts: Vec<(u64, u64)> = text.split(':').map(part).collect::<Option<_>>()?;
+    let sum = |of: fn(&(u64, u64)) -> u64| parts.iter().map(of).fold(0, u64::saturating_add);
+    let mean = sum(|(bytes, weight)| bytes.saturating_mul(*weight)).checked_div(sum(|(_, weight)| *weight))?;
+    let words = parts.iter().map(|(bytes, weight)| format!("{bytes} B: {weight}")).collect::<Vec<_>>();
+    Some((words.join(", "), mean))
 }
 
 #[cfg(test)]
@@ -290,13 +373,39 @@ mod tests {
             ("path", "/data"),
             ("pattern", "zipf"),
             ("read_share", "70 %"),
-            ("size", "1073741824 B"),
+            ("size", "2147483648 B"),
             ("sync_every", "32"),
             ("warm_up", "500 ms"),
         ];
         assert_eq!(job.parameters, expected.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
         let ignored: Vec<_> = job.ignored.iter().map(|line| (line.line, line.key.as_str())).collect();
-        assert_eq!(ignored, [(3, "ioengine"), (7, "thinktime"), (20, "write_lat_log")]);
+        assert_eq!(ignored, [(3, "ioengine"), (7, "thinktime"), (18, "fsync"), (20, "write_lat_log")]);
+    }
+
+    #[test]
+    fn what_fio_counts_by_job_counts_for_all() {
+        let of = |text: &str, key: &str| {
+            FioJob::read(&format!("[a]\nrw=read\nbs=64k\n{text}")).unwrap().parameters.remove(key).unwrap_or_default()
+        };
+        let four = "numjobs=4\nruntime=10\ntime_based\nsize=1m\nrate_iops=100\nnumber_ios=50\n";
+        assert_eq!([of(four, "size"), of(four, "rate"), of(four, "operations")], ["4194304 B", "400", "200"]);
+        let one_file = format!("{four}filename=/srv/data\n");
+        assert_eq!([of(&one_file, "size"), of(&one_file, "rate")], ["1048576 B", "400"], "all jobs use the one file");
+        assert_eq!(of("numjobs=4\nruntime=10\nsize=1m\n", "operations"), "64", "16 I/Os of each job are its size");
+        assert_eq!(of("numjobs=2\nruntime=10\nsize=1m\nnumber_ios=5\n", "operations"), "10", "whichever is first");
+    }
+
+    #[test]
+    fn what_a_file_leaves_out_has_fios_default() {
+        let job = FioJob::read("[a]\nrw=randread\nsize=1m\n").unwrap();
+        let of = |key: &str| job.parameters.get(key).map_or("", String::as_str);
+        assert_eq!([of("engine"), of("depth"), of("cache"), of("operations")], ["threads", "1", "buffered", "256"]);
+        assert_eq!(job.ignored.iter().map(|line| (line.line, line.key.as_str())).collect::<Vec<_>>(), [(1, "runtime")]);
+        let deep = FioJob::read("[a]\nrw=read\nioengine=sync\niodepth=32\nruntime=1\n").unwrap();
+        assert_eq!(deep.parameters["depth"], "1", "a synchronous engine has one");
+        assert_eq!(deep.ignored[0].key, "iodepth");
+        let uring = FioJob::read("[a]\nrw=read\nioengine=io_uring\niodepth=32\ndirect=1\nruntime=1\n").unwrap();
+        assert_eq!((uring.parameters["depth"].as_str(), uring.parameters["cache"].as_str()), ("32", "direct"));
     }
 
     #[test]

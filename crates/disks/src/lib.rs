@@ -13,6 +13,7 @@ pub mod fio;
 mod io;
 pub mod layout;
 pub mod nbd;
+pub mod one_engine;
 pub mod pace;
 pub mod provision;
 pub mod settings;

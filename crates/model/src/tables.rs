@@ -5,7 +5,9 @@
 
 mod places;
 
-pub use places::{ENVIRONMENTS, INSTEAD_OF, LIKE, PLACES, Place, is_hosted_here, kind_of, like, names, place};
+pub use places::{
+    ENVIRONMENTS, INSTEAD_OF, LIKE, PLACES, Place, filters_calls, is_hosted_here, kind_of, like, names, place,
+};
 
 use crate::arm::Frames;
 use crate::descriptor::{Default, Kind, Knob};

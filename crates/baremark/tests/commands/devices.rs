@@ -76,7 +76,7 @@ fn the_text_of_a_job_file_travels_with_the_plan() {
 fn a_job_file_that_cannot_be_read_is_refused_with_its_name() {
     let bench = Bench::new();
     let wrong = bench.write("wrong.fio", "[a]\nrw=randwrite\nbs=4q\n");
-    let too_deep = bench.write("deep.fio", "[a]\nrw=randwrite\niodepth=100000\n");
+    let too_deep = bench.write("deep.fio", "[a]\nrw=randwrite\nioengine=io_uring\niodepth=100000\n");
     for (file, said) in [
         (bench.path("absent.fio"), "cannot be read: No such file"),
         (bench.path("."), "cannot be read: it is not a regular file"),

@@ -107,6 +107,18 @@ pub fn is_hosted_here(kind: &str, settings: Option<&BTreeMap<String, Value>>) ->
         || (kind == "mpi" && !names_hosts("hostfile") && !names_hosts("arguments"))
 }
 
+/// Whether programs in an environment of this kind run on this machine's kernel behind a filter of system calls, as the engines of containers have
+/// by default: it refuses io_uring and others.
+#[must_use]
+pub fn filters_calls(kind: &str, settings: Option<&BTreeMap<String, Value>>) -> bool {
+    let behind = place(kind).is_some_and(|place| place.host_kernel && !place.on_this_machine);
+    let setting = |key: &str| settings.and_then(|settings| settings.get(key));
+    let off = matches!(setting("seccomp"), Some(Value::Choice(word)) if word == "off");
+    let without =
+        matches!(setting("layers"), Some(Value::Words(layers)) if layers.iter().all(|layer| layer != "seccomp"));
+    behind && !off && !without
+}
+
 /// The names of [`PLACES`].
 pub const ENVIRONMENTS: &[&str] =
     &["native", "microvm", "null", "sandbox", "container", "qemu", "ssh", "slurm", "mpi", "kubernetes"];
