@@ -239,11 +239,79 @@ pub fn advice(prediction: &Prediction) -> Vec<String> {
         );
     }
     if sentences.is_empty() {
-        sentences.push("Page sizes and MMU virtualization make no clear difference to this program.".to_owned());
+        sentences.extend(undecided(prediction));
     }
     sentences
 }
 
+/// A difference below this is none, as a ratio.
+const ALIKE: f64 = 1.02;
+
+/// Where no advice is clear: by how much page sizes and nested paging may slow this program, from the intervals that are shown.
+fn undecided(prediction: &Prediction) -> Option<String> {
+    let nested = prediction.cells.iter().filter(|cell| matches!(cell.scheme, Scheme::Nested { .. }));
+    let nested = nested.filter_map(|cell| cell.relative).reduce(|one, two| Interval {
+        median: one.median.max(two.median),
+        low: one.low.min(two.low),
+        high: one.high.max(two.high),
+    });
+    let natively = prediction.page_contrast.map(|found| ("4k pages cost", found, " natively"));
+    let all: Vec<(&str, Interval, &str)> =
+        natively.into_iter().chain(nested.map(|found| ("nested paging", found, ""))).collect();
+    if all.is_empty() {
+        return None;
+    }
+    if all.iter().all(|(_, found, _)| found.low > 1.0 / ALIKE && found.high < ALIKE) {
+        return Some("Page sizes and MMU virtualization change this program by less than 2 %.".to_owned());
+    }
+    // Adding 0 makes no -0.
+    let percent = |ratio: f64| (100.0 * (ratio - 1.0)).round() + 0.0;
+    let range = |(what, found, native): &(&str, Interval, &str)| {
+        format!("{what} {} to {} %{native}", percent(found.low), percent(found.high))
+    };
+    let ranges: Vec<String> = all.iter().map(range).collect();
+    Some(format!("The model cannot tell: {}.", ranges.join(", ")))
+}
+
 fn interval(value: &Interval, scale: f64) -> String {
     format!("{:.3} ({:.3} to {:.3})", value.median * scale, value.low * scale, value.high * scale)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(median: f64, low: f64, high: f64) -> Interval {
+        Interval { median, low, high }
+    }
+
+    /// "Small over large 1.635 (1.031 to 2.573)" stood above "no clear difference".
+    #[test]
+    fn an_open_prediction_gives_its_ranges_and_no_sentence_against_them() {
+        let nested = |guest_page, relative| Cell {
+            scheme: Scheme::Nested { guest_page, host_backing: Page::Large },
+            ns: range(10.0, 5.0, 20.0),
+            relative: Some(relative),
+            against: Vec::new(),
+            walking_share: range(0.1, 0.0, 0.2),
+            walks: 1.0,
+            walk_references: 4.0,
+            walk_references_to_memory: 1.0,
+        };
+        let of = |contrast: Interval, relative: Interval| {
+            advice(&Prediction {
+                cells: vec![nested(Page::Small, relative), nested(Page::Large, relative)],
+                page_contrast: Some(contrast),
+                nested_over_shadow: None,
+                effective_draws: 100.0,
+                draws: 100,
+            })
+        };
+        let open = of(range(1.635, 1.031, 2.573), range(1.4, 1.0, 2.53));
+        assert_eq!(open, ["The model cannot tell: 4k pages cost 3 to 157 % natively, nested paging 0 to 153 %."]);
+        let alike = of(range(1.0, 0.99, 1.01), range(1.0, 0.995, 1.01));
+        assert_eq!(alike, ["Page sizes and MMU virtualization change this program by less than 2 %."]);
+        let clear = of(range(1.6, 1.5, 1.7), range(1.0, 0.995, 1.01));
+        assert!(clear[0].starts_with("Large pages pay even natively"), "{clear:?}");
+    }
 }

@@ -117,6 +117,8 @@ pub struct Activity {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stat {
     comm: String,
+    /// Whether it runs or could: it may have waited for a CPU all along.
+    runnable: bool,
     cpu_ticks: u64,
     major_faults: u64,
     threads: u64,
@@ -133,6 +135,7 @@ fn stat(text: &str) -> Option<Stat> {
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
     Some(Stat {
         comm,
+        runnable: fields.first() == Some(&"R"),
         cpu_ticks: field(14)? + field(15)?,
         major_faults: field(12)?,
         threads: field(20)?,
@@ -182,7 +185,7 @@ impl Activity {
             let known = before.remove(&(number, stat.started));
             let is_new = known.is_none();
             let mut process = known.unwrap_or_else(|| self.meet(&folder, &stat));
-            let ready_ns = match first || is_new || process.cpu_ticks != stat.cpu_ticks {
+            let ready_ns = match first || is_new || stat.runnable || process.cpu_ticks != stat.cpu_ticks {
                 true => process.wait(&folder, number, stat.threads, first),
                 false => 0,
             };
@@ -318,9 +321,14 @@ mod tests {
 
         /// A process with this CPU time in ticks and run-queue delays of its threads.
         fn process(&self, number: u32, comm: &str, ticks: u64, delays: &[u64]) {
+            self.process_in("S", number, comm, ticks, delays);
+        }
+
+        fn process_in(&self, state: &str, number: u32, comm: &str, ticks: u64, delays: &[u64]) {
             let zeroes = |count: usize| vec!["0"; count].join(" ");
             let threads = delays.len();
-            let line = format!("{number} ({comm}) S {} 3 0 {ticks} 0 {} {threads} 0 77 0 10 0", zeroes(8), zeroes(4));
+            let line =
+                format!("{number} ({comm}) {state} {} 3 0 {ticks} 0 {} {threads} 0 77 0 10 0", zeroes(8), zeroes(4));
             self.write(&format!("{number}/stat"), &line);
             self.write(&format!("{number}/schedstat"), &format!("1 {} 1\n", delays[0]));
             for (thread, delay) in delays.iter().enumerate() {
@@ -360,6 +368,19 @@ mod tests {
         assert_eq!((new.cpu_ns, new.ready_ns), (20_000_000, 40), "all of it was since the last lap");
         assert_eq!(activity.no_disk(), Some("no root"));
         assert_eq!(activity.lap().used[&of(Kind::Process, "10")].cpu_ns, 0);
+    }
+
+    /// It used no tick of CPU time since the last lap, because others had the CPU all along.
+    #[test]
+    fn a_process_that_only_waits_for_a_cpu_is_seen_to_wait() {
+        let proc = Recorded(tempfile::tempdir().unwrap());
+        proc.process_in("R", 10, "starved", 100, &[1_000]);
+        proc.process(20, "asleep", 100, &[1_000]);
+        let mut activity = Activity::of(proc.0.path(), Err("no root".to_owned()));
+        proc.process_in("R", 10, "starved", 100, &[4_000_000]);
+        let lap = activity.lap();
+        let ready = |id: &str| lap.used[&of(Kind::Process, id)].ready_ns;
+        assert_eq!([ready("10"), ready("20")], [3_999_000, 0]);
     }
 
     #[test]

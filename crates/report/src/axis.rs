@@ -39,7 +39,14 @@ impl Axis {
         });
         let (least, most) = ends?;
         let (least, most) = if logarithmic { (least.ln(), most.ln()) } else { (least, most) };
-        let room = ((most - least) * 0.06).max(most.abs() * 1e-6).max(1e-12);
+        // One value, or several that are one but for rounding, have a tenth of it to each side.
+        let alone = match logarithmic {
+            _ if most - least > 1e-6 * most.abs().max(1e-12) => 0.0,
+            true => 0.1,
+            false if most == 0.0 => 1.0,
+            false => 0.1 * most.abs(),
+        };
+        let room = ((most - least) * 0.06).max(alone).max(1e-12);
         Some(Axis { least: least - room, most: most + room, from, to, logarithmic })
     }
 
@@ -73,4 +80,24 @@ fn doublings(low: f64, high: f64) -> Vec<(f64, String)> {
 
 fn is_whole(value: f64) -> bool {
     (value - value.round()).abs() < 1e-6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The labels of one dot were 1019.999 to 1020.001.
+    #[test]
+    fn an_axis_of_one_value_has_labels_that_differ_from_it() {
+        let labels = |values: &[f64], logarithmic: bool| -> Vec<String> {
+            let axis = Axis::over(values.iter().copied(), [0.0, 100.0], logarithmic).expect("values");
+            axis.ticks(4.0).into_iter().map(|(_, text)| text).collect()
+        };
+        assert_eq!(labels(&[1020.0], false), ["1000", "1100"]);
+        assert_eq!(labels(&[1020.0, 1020.000_1], false), ["1000", "1100"]);
+        assert_eq!(labels(&[1.0], true), ["1.0", "1.1"]);
+        assert_eq!(labels(&[0.0], false), ["-1.0", "-0.5", "0.0", "0.5", "1.0"]);
+        let spread = labels(&[1000.0, 1100.0], false);
+        assert_eq!(spread.first().map(String::as_str), Some("1000"), "{spread:?}");
+    }
 }

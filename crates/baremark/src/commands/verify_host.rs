@@ -285,7 +285,13 @@ fn figure(document: &Document, estimate: &EstimateRow) -> String {
     let same = |row: &&baremark_model::document::RatioRow| {
         row.metric == estimate.metric && row.treatment == estimate.treatment
     };
-    let ratio = document.ratios.iter().find(same).and_then(|row| Some((row.ratio?, named(&row.relative_to))));
+    // One or two blocks: the quotient of the values that are printed, which the ratio over blocks need not be.
+    let quotient = |row: &baremark_model::document::RatioRow| {
+        let of = |base: &&EstimateRow| base.metric == row.metric && base.treatment == row.relative_to;
+        let base = document.estimates.iter().find(of).filter(|base| base.estimate > 0.0)?;
+        Some((estimate.estimate / base.estimate, named(&row.relative_to)))
+    };
+    let ratio = document.ratios.iter().find(same).and_then(quotient);
     let value = format!("{} {}", baremark_report::estimate(estimate.estimate, None, None), estimate.unit);
     match ratio {
         Some((ratio, base)) => format!("{value}, {ratio:.2} of {base}"),
