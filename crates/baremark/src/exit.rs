@@ -64,15 +64,20 @@ impl Exit {
             meaning: "bad input: command line, study file, name of a run",
             commands: &[],
         },
-        Documented { exit: Exit::Missing, meaning: "no part of it can run on this machine", commands: &[] },
+        Documented {
+            exit: Exit::Missing,
+            meaning: "no part of it can run on this machine",
+            commands: &[("run", "also where a study that comes with the program does not fit this machine")],
+        },
         Documented {
             exit: Exit::Regression,
             meaning: "a limit or a gate is broken",
             commands: &[
                 ("check", "slower than the baseline"),
                 ("ab --fail-above", "worse by more"),
-                ("load", "a limit is exceeded"),
+                ("load", "a limit is exceeded; with --find-max, already at the lowest level"),
                 ("verify", "a number of the bundle does not follow from its trials"),
+                ("report --verify-document", "something in the result cannot be"),
                 ("site", "a bundle could not be verified, or a run not be shown, and was left out"),
                 ("auction run", "a limit is exceeded, or no number of users kept every limit"),
                 ("auction check", "a bid was lost, an item sold twice, or the money does not add up"),
@@ -84,7 +89,7 @@ impl Exit {
             commands: &[
                 ("check", "a loss of --margin could have been missed: more runs are needed"),
                 ("ab --fail-above", "more blocks are needed"),
-                ("load", "too few samples for a limit"),
+                ("load", "too few samples for a limit; with --find-max, or no time, so that no maximum was found"),
                 ("verify-scale", "no arm has an interval: the budget ended too early"),
                 ("auction run", "the search had no time, or too few samples, to verify a number of users"),
             ],

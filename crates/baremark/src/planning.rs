@@ -22,8 +22,16 @@ use baremark_model::study;
 use baremark_sys::machine;
 use std::sync::atomic::AtomicBool;
 
-/// Resolves a study on this machine.
+/// Resolves a study on this machine. A study that comes with the program is nobody's wrong input: what is wrong with it here is that this
+/// machine lacks what it needs.
 pub fn of(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, Refusal> {
+    resolved(source, mode, interrupt).map_err(|refusal| match refusal.exit {
+        Exit::BadInput if source.is_shipped() => Refusal { exit: Exit::Missing, ..refusal },
+        _ => refusal,
+    })
+}
+
+fn resolved(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, Refusal> {
     let wrong = |problems: Problems| Refusal::bad_input(problems);
     let study = study::parse(&source.name, &source.bytes, &descriptors()).map_err(wrong)?;
     let parameters = study.workloads.iter().map(|chosen| &chosen.parameters);

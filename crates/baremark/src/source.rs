@@ -103,6 +103,13 @@ pub struct Source {
     pub bytes: Vec<u8>,
 }
 
+impl Source {
+    /// Whether it came with the program: under the name of a shipped study, and nobody's file.
+    pub fn is_shipped(&self) -> bool {
+        SHIPPED.iter().any(|study| study.name == self.name) && !Path::new(&self.name).exists()
+    }
+}
+
 /// The study that the user named: a file if there is one by that name, else a shipped study.
 pub fn find(named: &str) -> Result<Source, Refusal> {
     let path = Path::new(named);

@@ -11,7 +11,7 @@ mod certificate;
 pub mod cluster;
 pub mod convert;
 mod demand;
-mod document;
+pub mod document;
 pub mod elastic;
 mod external;
 mod fixed;

@@ -41,8 +41,6 @@ pub const SECTION: &str = "topology";
 pub const USERS: &str = "users";
 /// Searches for the most users that keep every limit.
 pub const MOST: &str = "most";
-/// How the reason begins why a search has no result: every level that was verified exceeded a limit.
-pub const REFUTED: &str = "no level verified";
 
 const SECOND: u64 = 1_000_000_000;
 const fn knob(key: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Knob {

@@ -11,11 +11,13 @@ use crate::source::{self, Source};
 use crate::watch::{say, style};
 use baremark_harness::cluster::ClusterError;
 use baremark_harness::convert::{Converted, Request, convert, is_study};
+use baremark_harness::document::{self, ApplicationRow, Document};
 use baremark_harness::topology::{DEFAULTS, Topology};
 use baremark_harness::workload;
 use baremark_lab::analysis::Run;
 use baremark_model::event::TrialStatus;
 use baremark_model::plan::Mode;
+use serde::Deserialize as _;
 use std::path::{Path, PathBuf};
 
 /// The name of the study file of a run that this command has made.
@@ -148,6 +150,14 @@ fn check(topology: &Topology) -> Result<(), Refusal> {
     })
 }
 
+/// Whether in a trial, be it void, every level that was verified exceeded a limit.
+fn refuted(run: &Run) -> bool {
+    let series = run.trials.iter().filter_map(|trial| trial.result.as_ref()).flat_map(|result| &result.series);
+    let details = series.filter_map(|phase| phase.detail.as_ref()).filter(|detail| detail.format == document::FORMAT);
+    let documents = details.filter_map(|detail| Document::deserialize(&detail.document).ok());
+    documents.into_iter().any(|document| document.applications.iter().any(ApplicationRow::no_level_verified))
+}
+
 /// The exit code of a run that came to its end: nothing measured, limits exceeded, or all well.
 fn exit_of(run: &Run) -> Exit {
     let counted = || run.trials.iter().filter_map(|trial| trial.counted());
@@ -167,9 +177,7 @@ fn exit_of(run: &Run) -> Exit {
     }
     reasons.dedup();
     reasons.iter().for_each(|why| say(format_args!("error: {why}")));
-    if reasons.iter().any(|why| why.starts_with(workload::REFUTED))
-        || samples.any(|one| exceeded(&one.metric, one.value))
-    {
+    if refuted(run) || samples.any(|one| exceeded(&one.metric, one.value)) {
         Exit::Regression
     } else if counted().next().is_some() {
         Exit::Success

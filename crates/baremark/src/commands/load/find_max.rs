@@ -193,11 +193,7 @@ fn find(
     if let Some(why) = &broken {
         watch::say(format_args!("error: {why}"));
     }
-    let exit = match document.ended {
-        Ended::Interrupted => Exit::Interrupted,
-        Ended::Broken => Exit::Failure,
-        Ended::Found | Ended::PassesAll | Ended::FailsAll | Ended::Insufficient | Ended::TimeOver => Exit::Success,
-    };
+    let exit = exit_of(document.ended);
     let value = serde_json::to_value(&document).map_err(|why| Refusal::failure(format!("writing JSON: {why}")))?;
     let end = match document.ended {
         Ended::Interrupted => End::Interrupted,
@@ -206,6 +202,17 @@ fn find(
     recorder.end_search(&end, &document, study::metric(factor));
     let text = if context.json { format!("{value:#}\n") } else { shown(&document) };
     Ok((text, exit))
+}
+
+/// The exit code of a search. A bound is an answer: even the highest level keeps the limits.
+fn exit_of(ended: Ended) -> Exit {
+    match ended {
+        Ended::Interrupted => Exit::Interrupted,
+        Ended::Broken => Exit::Failure,
+        Ended::FailsAll => Exit::Regression,
+        Ended::Insufficient | Ended::TimeOver => Exit::Undecided,
+        Ended::Found | Ended::PassesAll => Exit::Success,
+    }
 }
 
 /// The limits as typed, or those of the scenario where none are, with what they are judged by.
@@ -342,5 +349,24 @@ impl Watch {
             drop(write!(stderr(), "\r\x1b[K"));
         }
         self.recorder
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_without_an_answer_does_not_end_as_one_that_has_one() {
+        let all = [
+            Ended::Found,
+            Ended::PassesAll,
+            Ended::FailsAll,
+            Ended::Insufficient,
+            Ended::TimeOver,
+            Ended::Broken,
+            Ended::Interrupted,
+        ];
+        assert_eq!(all.map(|ended| exit_of(ended).code()), [0, 0, 4, 5, 5, 1, 130]);
     }
 }
