@@ -38,6 +38,66 @@ fn job(kind: &str) -> Option<&'static dyn Job> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use baremark_model::descriptor::{Descriptor, Metric};
+    use baremark_model::percentile::Percentile;
+    use baremark_model::published;
+    use baremark_model::unit::{Dimension, Unit, comparable};
+    use baremark_model::{command, identity};
+
+    fn metrics() -> Vec<&'static Metric> {
+        let of = |descriptor: &&'static Descriptor| descriptor.metrics;
+        RUNNERS.descriptors().iter().flat_map(of).chain(&command::USUAL).collect()
+    }
+
+    #[test]
+    fn every_metric_has_a_known_unit_and_every_percentile_a_key_that_says_so() {
+        for metric in metrics() {
+            let unit = Unit::of(metric.unit);
+            assert!(unit.is_ok(), "{}: {unit:?}", metric.key);
+            // A difference of two is none, nor is a number of servers that keep one.
+            let is_time = unit.is_ok_and(|unit| unit.dimension == Dimension::Time);
+            let said = is_time && metric.help.contains("th percentile") && !metric.help.contains(" less ");
+            assert!(!said || Percentile::of_key(metric.key).is_some(), "{}: {}", metric.key, metric.help);
+        }
+    }
+
+    #[test]
+    fn what_adds_up_is_of_metrics_of_one_unit() {
+        let unit = |key: &str| metrics().iter().find(|metric| metric.key == key).map(|metric| metric.unit);
+        for sum in identity::SUMS {
+            let whole = unit(sum.whole);
+            assert!(whole.is_some() && sum.parts.iter().all(|part| unit(part) == whole), "{sum:?}");
+        }
+    }
+
+    /// A table of KB stood beside bytes.
+    #[test]
+    fn metrics_are_in_units_that_convert_to_those_of_published_tables() {
+        let mut compared = 0;
+        for (name, publication) in published::all() {
+            for table in &publication.table {
+                let Some(ours) = &table.ours else { continue };
+                for row in table.row.iter().filter(|row| row.ours.over.is_empty() && row.ours.blank.is_none()) {
+                    let gain = ours.columns.iter().any(|column| !column.over.is_empty());
+                    let kind = ours.workload_of(&row.ours);
+                    let found = RUNNERS.descriptors().into_iter().find(|descriptor| descriptor.kind == kind);
+                    let key = row.ours.metric.as_ref().or(ours.metric.as_ref()).filter(|_| row.ours.quantity.is_none());
+                    let metric = found.zip(key).and_then(|(of, key)| of.metric(key));
+                    let (Some(metric), Some(unit)) = (metric.filter(|_| !gain), row.unit_in(table)) else { continue };
+                    let converts = comparable(metric.unit, unit);
+                    assert!(
+                        converts.is_some(),
+                        "{name}/{}: {} is in {}, published {unit}",
+                        table.name,
+                        metric.key,
+                        metric.unit
+                    );
+                    compared += 1;
+                }
+            }
+        }
+        assert!(compared > 10, "{compared} rows");
+    }
 
     #[test]
     fn no_parameter_of_a_workload_means_something_else_in_every_study() {

@@ -9,23 +9,25 @@ use crate::reliability;
 use crate::slope;
 use crate::tally::{self, Finished, Observation};
 use crate::time_use;
+use crate::values;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Descriptor, Value};
 use baremark_model::document::{
     DetailRow, Document, EstimateRow, FASTER_THAN_NATIVE, FORMAT, FairnessRow, FlagRow, LookRow, METHOD,
-    MemberEstimate, Outcome, RatioRow, RunHead, SensitivityRow, TrialArm, TrialRow, UsedEnvironment,
+    MemberEstimate, Outcome, RatioRow, RunHead, SensitivityRow, Size, TrialArm, TrialRow, UsedEnvironment,
 };
 use baremark_model::imported::{self, Imported};
 use baremark_model::machine::MachineFacts;
 use baremark_model::plan::{Contrast, Pair, Plan, Treatment};
 use baremark_model::seam::Sample;
 use baremark_model::tables;
+use baremark_model::unit::Unit;
 use baremark_model::units::{Share, UnixTime};
 use baremark_stats::estimate::median;
 use baremark_stats::halves::drift;
 use baremark_stats::location::{Dependence, centre};
 use baremark_stats::multiplicity::{Claim, Judged, judge_study};
-use baremark_stats::outcome::{self, Direction, Lack, sharper_at};
+use baremark_stats::outcome::{self, Direction, Lack, Subject, Verdict, sharper_at};
 use baremark_stats::{Estimate, Interval, precision};
 use std::collections::BTreeMap;
 use std::thread;
@@ -87,6 +89,7 @@ pub fn document(run: &Run, workloads: &[&Descriptor]) -> Document {
 /// The document but for system activity.
 fn measured(run: &Run, workloads: &[&Descriptor]) -> Document {
     let ratios = ratios(&run.plan, &run.trials, workloads);
+    let explanations = explain::explain(&run.plan, &run.trials, workloads, &ratios);
     Document {
         format: FORMAT.to_owned(),
         method: METHOD.to_owned(),
@@ -100,7 +103,7 @@ fn measured(run: &Run, workloads: &[&Descriptor]) -> Document {
         absent: run.plan.absent.clone(),
         flags: flags(run, workloads, &ratios),
         ratios,
-        explanations: explain::explain(&run.plan, &run.trials, workloads),
+        explanations,
         predictions: Vec::new(),
         observed: None,
         time: time_use::rows(&run.trials),
@@ -248,7 +251,10 @@ fn members(trial: &Finished, arm: usize, metrics: &[String]) -> Vec<Vec<Sample>>
             let own = phases.iter().filter_map(|phase| phase.members.get(member));
             own.filter_map(|own| own.samples.iter().find(|sample| sample.metric == metric).map(|s| s.value)).collect()
         };
-        let sample = |metric: &String| Some(Sample { metric: metric.clone(), value: median(&values(metric))? });
+        let sample = |metric: &String| {
+            let values = tally::of_all_phases(metric, values(metric), phases.len())?;
+            Some(Sample { metric: metric.clone(), value: median(&values)? })
+        };
         metrics.iter().filter_map(sample).collect()
     };
     (0..count).map(of_member).collect()
@@ -279,6 +285,7 @@ fn trial_row(plan: &Plan, trial: &Finished) -> TrialRow {
         status: trial.status.clone(),
         arms: arms.iter().enumerate().map(arm_row).collect(),
         schedule: trial.spec.schedule.clone(),
+        discarded: trial.result.iter().flat_map(|result| &result.discarded).map(|quad| quad.quad).collect(),
         flags: trial.result.as_ref().map(|result| result.flags.clone()).unwrap_or_default(),
         elapsed_ns: trial.elapsed_ns,
     }
@@ -304,7 +311,8 @@ pub(crate) fn better(plan: &Plan, workloads: &[&Descriptor], arm: usize) -> Opti
     workload_of(plan, workloads, arm)?.metric(plan.metric_of(arm)).map(|metric| metric.better)
 }
 
-/// The interval of absolute values, one a trial or block, in the order measured; `None` below four.
+/// The interval of differences and of log ratios, one a trial or block, in the order measured; `None` below four. That of amounts
+/// is [`values::interval`].
 pub(crate) fn interval(values: &[f64]) -> Option<Interval> {
     Estimate::of(values).map(|estimate| estimate.interval(1.0 - RATE))
 }
@@ -317,19 +325,21 @@ fn estimates(run: &Run, workloads: &[&Descriptor]) -> Vec<EstimateRow> {
         let mut keys: Vec<(&str, &str, Better)> =
             metrics.iter().map(|metric| (metric.key, metric.unit, metric.better)).collect();
         keys.extend([EMPTY_REGION, FRAME_ROUND_TRIP].map(|key| (key, "ns", Better::Lower)));
-        for (key, unit, better) in keys {
-            let values: Vec<f64> = places.iter().filter_map(|(trial, index)| trial.value(*index, key)).collect();
-            let Some(estimate) = centre(&values) else { continue };
-            let interval = interval(&values);
+        let by_trial = |key: &str| places.iter().map(|(trial, index)| trial.value(*index, key)).collect();
+        let values: Vec<(&str, Vec<Option<f64>>)> = keys.iter().map(|(key, ..)| (*key, by_trial(key))).collect();
+        for ((key, unit, better), value) in keys.into_iter().zip(values::of_all(&values)) {
+            let Some(value) = value else { continue };
+            let interval = value.interval.map(|interval| values::of_unit(interval, unit));
             rows.push(EstimateRow {
                 metric: key.to_owned(),
                 unit: unit.to_owned(),
                 better,
                 treatment: planned.treatment.clone(),
-                n: values.len(),
-                estimate,
+                n: value.n,
+                estimate: value.estimate,
                 lo: interval.map(|interval| interval.lo),
                 hi: interval.map(|interval| interval.hi),
+                over: value.over,
             });
         }
     }
@@ -347,22 +357,30 @@ fn member_estimates(run: &Run, workloads: &[&Descriptor]) -> Vec<MemberEstimate>
             .map(|(trial, index)| members(trial, index, &keys))
             .collect();
         let count = trials.iter().map(Vec::len).max().unwrap_or(0);
-        for (metric, member) in metrics.iter().flat_map(|metric| (0..count).map(move |member| (metric, member))) {
-            let own = trials.iter().filter_map(|members| members.get(member)?.iter().find(|s| s.metric == metric.key));
-            let values: Vec<f64> = own.map(|sample| sample.value).collect();
-            let Some(estimate) = centre(&values) else { continue };
-            let interval = interval(&values);
-            rows.push(MemberEstimate {
-                metric: metric.key.to_owned(),
-                unit: metric.unit.to_owned(),
-                together: metric.together.words().to_owned(),
-                treatment: planned.treatment.clone(),
-                member,
-                n: values.len(),
-                estimate,
-                lo: interval.map(|interval| interval.lo),
-                hi: interval.map(|interval| interval.hi),
-            });
+        let of_member = |member: usize| {
+            let value = |trial: &Vec<Vec<Sample>>, key: &str| {
+                trial.get(member)?.iter().find(|sample| sample.metric == key).map(|sample| sample.value)
+            };
+            let by_trial = |key: &'static str| (key, trials.iter().map(|trial| value(trial, key)).collect());
+            values::of_all(&metrics.iter().map(|metric| by_trial(metric.key)).collect::<Vec<_>>())
+        };
+        let all: Vec<_> = (0..count).map(of_member).collect();
+        for (at, metric) in metrics.iter().enumerate() {
+            for (member, values) in all.iter().enumerate() {
+                let Some(value) = &values[at] else { continue };
+                let interval = value.interval.map(|interval| values::of_unit(interval, metric.unit));
+                rows.push(MemberEstimate {
+                    metric: metric.key.to_owned(),
+                    unit: metric.unit.to_owned(),
+                    together: metric.together.words().to_owned(),
+                    treatment: planned.treatment.clone(),
+                    member,
+                    n: value.n,
+                    estimate: value.estimate,
+                    lo: interval.map(|interval| interval.lo),
+                    hi: interval.map(|interval| interval.hi),
+                });
+            }
         }
     }
     rows
@@ -388,7 +406,7 @@ fn fairness(run: &Run) -> Vec<FairnessRow> {
             members,
             n: values.len(),
             estimate,
-            lo: interval.map(|interval| interval.lo),
+            lo: interval.map(|interval| interval.lo.max(0.0)),
             hi: interval.map(|interval| interval.hi.min(1.0)),
         });
     }
@@ -448,7 +466,10 @@ fn judged(
     for ((pair, _), (mut row, claim, seen)) in members.iter().zip(ratios) {
         let judged = if row.emulated { judge_study(&[claim], RATE).pop() } else { together.next() };
         if let Some(judged) = judged {
-            fill(&mut row, &claim, &judged);
+            let numerator = plan.pairs[*pair].numerator;
+            let metric = workload_of(plan, workloads, numerator).and_then(|workload| workload.metric(&row.metric));
+            let subject = metric.map_or(Subject::Speed, |metric| subject(metric.unit, metric.better));
+            fill(&mut row, &claim, &judged, subject);
         }
         row.sensitivity = sensitivity(plan, &seen, &row);
         rows.push((*pair, row));
@@ -484,6 +505,8 @@ fn empty_row(plan: &Plan, pair: usize, metric: &str, logs: &[f64]) -> RatioRow {
         confidence: 1.0 - RATE,
         outcome: Outcome::NotEnough,
         words: String::new(),
+        size: Size::Unknown,
+        short: String::new(),
         more_blocks: None,
         emulated: plan.arms[numerator].emulated || plan.arms[denominator].emulated,
         independence_assumed: false,
@@ -492,8 +515,10 @@ fn empty_row(plan: &Plan, pair: usize, metric: &str, logs: &[f64]) -> RatioRow {
     }
 }
 
-fn fill(row: &mut RatioRow, claim: &Claim, judged: &Judged) {
-    (row.outcome, row.words) = (in_document(&judged.outcome), judged.outcome.words(claim.delta));
+fn fill(row: &mut RatioRow, claim: &Claim, judged: &Judged, subject: Subject) {
+    let verdict = Verdict::of(&judged.outcome, judged.interval.as_ref(), claim.delta, claim.better, subject);
+    (row.outcome, row.size) = (in_document(&judged.outcome), size_in_document(verdict.size));
+    (row.words, row.short) = (verdict.words, verdict.short);
     if let Ok(estimate) = &claim.estimate {
         row.ratio = Some(estimate.centre.exp());
         row.independence_assumed = estimate.dependence == Dependence::Assumed;
@@ -504,8 +529,8 @@ fn fill(row: &mut RatioRow, claim: &Claim, judged: &Judged) {
     }
     row.more_blocks = more_blocks(claim, judged);
     if row.emulated {
-        row.outcome = Outcome::Emulated;
-        row.words = EMULATED.to_owned();
+        (row.outcome, row.size) = (Outcome::Emulated, Size::Unknown);
+        (row.words, row.short) = (EMULATED.to_owned(), "emulated".to_owned());
         row.more_blocks = None;
     }
 }
@@ -535,6 +560,23 @@ pub(crate) fn in_document(outcome: &outcome::Outcome) -> Outcome {
         outcome::Outcome::NoLarger { .. } => Outcome::NoLarger,
         outcome::Outcome::NotEnough(_) => Outcome::NotEnough,
     }
+}
+
+/// A size as documents hold it.
+fn size_in_document(size: outcome::Size) -> Size {
+    match size {
+        outcome::Size::Equivalent => Size::Equivalent,
+        outcome::Size::Percent => Size::Percent,
+        outcome::Size::Factor => Size::Factor,
+        outcome::Size::Inconclusive => Size::Inconclusive,
+        outcome::Size::Unknown => Size::Unknown,
+    }
+}
+
+/// Whether a metric's differences are of speed, or of an amount.
+pub(crate) fn subject(unit: &str, better: Better) -> Subject {
+    let is_speed = Unit::of(unit).is_ok_and(|unit| unit.is_speed(better == Better::Lower));
+    if is_speed { Subject::Speed } else { Subject::Amount }
 }
 
 /// The same ratio without flagged trials, and by which arm began.

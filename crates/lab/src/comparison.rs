@@ -7,11 +7,11 @@
 mod around;
 pub(crate) mod facts;
 
-use crate::analysis::{RATE, in_document, in_statistics};
+use crate::analysis::{RATE, in_document, in_statistics, subject};
 use crate::gates;
-use baremark_model::comparison::{Comparison, ComparisonRow, FORMAT, Method, Side};
+use baremark_model::comparison::{Comparison, ComparisonRow, FORMAT, Gate, Method, Side};
 use baremark_model::descriptor::Better;
-use baremark_model::document::{Document, Outcome};
+use baremark_model::document::{Document, Outcome, TrialRow};
 use baremark_model::event::TrialStatus;
 use baremark_model::imported::PLACE;
 use baremark_model::plan::{Contrast, Treatment};
@@ -20,6 +20,8 @@ use baremark_stats::estimate::mean;
 use baremark_stats::gate::Evidence;
 use baremark_stats::location::{SMALLEST, centre};
 use baremark_stats::multiplicity::{Claim, discoveries, judge_study};
+use baremark_stats::outcome::Verdict;
+use baremark_stats::quads;
 use baremark_stats::runs::{self, Run, Shift};
 use baremark_stats::{Interval, outcome};
 use std::collections::BTreeMap;
@@ -116,11 +118,8 @@ pub fn compare(base: &Chosen, other: &Chosen, request: &Request) -> Result<Compa
         Method::Unpaired => by_runs(&quantities, delta),
     };
     let confidence = judged.iter().map(|row| row.confidence).fold(1.0 - RATE, f64::max);
-    let gate = request.margin.map(|margin| {
-        let evidence: Vec<Option<Evidence>> = judged.iter().map(|row| row.evidence).collect();
-        let units: Vec<usize> = judged.iter().map(|row| row.row.base_units.min(row.row.other_units)).collect();
-        gates::gate(&evidence, &units, margin, seconds_of_a_unit(other, method))
-    });
+    let mut judged = judged;
+    let gate = request.margin.map(|margin| gated(&mut judged, margin, delta, seconds_of_a_unit(other, method)));
     let found = facts::between(&base.documents, &other.documents);
     let (declared, confounded) =
         found.differing.into_iter().partition(|difference| request.declared.contains(&difference.fact));
@@ -256,8 +255,15 @@ fn ratios_within(base: &Chosen, other: &Chosen) -> Vec<Quantity> {
     here.into_iter().filter_map(quantity).collect()
 }
 
+/// The values of a side's runs. Where another program measured and there are too few runs to know how they differ, each value is a unit:
+/// the files of one invocation each have their repetitions.
 fn series(side: &Chosen, of: impl Fn(&Document) -> Vec<f64>) -> Vec<Vec<f64>> {
-    side.documents.iter().map(of).filter(|values| !values.is_empty()).collect()
+    let runs: Vec<Vec<f64>> = side.documents.iter().map(of).filter(|values| !values.is_empty()).collect();
+    let imported = side.documents.iter().all(|document| document.run.environments.iter().any(|of| of.name == PLACE));
+    match imported && runs.len() < runs::FEWEST {
+        true => runs.into_iter().flatten().map(|value| vec![value]).collect(),
+        false => runs,
+    }
 }
 
 /// The treatments of a side that have its levels and an estimate of the headline's metric.
@@ -331,26 +337,55 @@ fn values(document: &Document, treatment: &Treatment) -> Vec<f64> {
         .collect()
 }
 
-/// ln(above / below), one for each block: from the trials that hold both, else from the trials that the block has of each.
+/// ln(above / below), one for each block: from the quads of the trials in which both took turns, else from the values of the trials that hold
+/// both, else from the trials that the block has of each. The same as the run's own ratios are made of.
 fn block_ratios(document: &Document, above: &Treatment, below: &Treatment) -> Vec<f64> {
-    let mut blocks: BTreeMap<u64, Vec<&baremark_model::document::TrialRow>> = BTreeMap::new();
+    let mut blocks: BTreeMap<u64, Vec<&TrialRow>> = BTreeMap::new();
     for trial in document.trials.iter().filter(|trial| trial.status == TrialStatus::Ok) {
         blocks.entry(trial.block).or_default().push(trial);
     }
-    let value = |trial: &baremark_model::document::TrialRow, treatment: &Treatment| -> Option<f64> {
+    let value = |trial: &TrialRow, treatment: &Treatment| -> Option<f64> {
         let arm = trial.arms.iter().find(|arm| arm.treatment == *treatment)?;
         let sample = arm.medians.iter().find(|sample| sample.metric == document.run.metric_of(treatment))?;
         (sample.value > 0.0).then(|| sample.value.ln())
     };
-    let of_block = |trials: Vec<&baremark_model::document::TrialRow>| {
-        let together: Vec<f64> =
-            trials.iter().filter_map(|trial| Some(value(trial, above)? - value(trial, below)?)).collect();
+    let interleaved = |trial: &TrialRow| {
+        let place = |treatment: &Treatment| trial.arms.iter().position(|arm| arm.treatment == *treatment);
+        quads::summary(&quads_of(trial, place(below)?, place(above)?))
+    };
+    let of_block = |trials: Vec<&TrialRow>| {
+        let together: Vec<f64> = trials
+            .iter()
+            .filter_map(|trial| interleaved(trial).or_else(|| Some(value(trial, above)? - value(trial, below)?)))
+            .collect();
         mean(&together).or_else(|| {
             let all = |of| trials.iter().filter_map(|trial| value(trial, of)).collect::<Vec<f64>>();
             Some(mean(&all(above))? - mean(&all(below))?)
         })
     };
     blocks.into_values().filter_map(of_block).collect()
+}
+
+/// ln(above / below) of each quad of a trial that counts: of four phases in which each of both arms ran twice. None where an arm lacks the
+/// value of a phase, so that its phases are not those of the schedule.
+fn quads_of(trial: &TrialRow, below: usize, above: usize) -> Vec<f64> {
+    let whole = |arm: usize| trial.schedule.iter().filter(|of| **of == arm).count() == trial.arms[arm].phases.len();
+    if !whole(below) || !whole(above) {
+        return Vec::new();
+    }
+    let mut phases = [below, above].map(|arm| trial.arms[arm].phases.iter().copied());
+    let mut all = Vec::new();
+    for (quad, arms) in trial.schedule.chunks_exact(4).enumerate() {
+        let mut of = |side: usize, arm: usize| -> Vec<f64> {
+            let count = arms.iter().filter(|of| **of == arm).count();
+            phases[side].by_ref().take(count).collect()
+        };
+        let (under, over) = (of(0, below), of(1, above));
+        if under.len() == 2 && over.len() == 2 && !trial.discarded.contains(&quad) {
+            all.extend(quads::log_ratio(&under, &over));
+        }
+    }
+    all
 }
 
 /// How long a run of a side lasts on average, or a block of its one run, in seconds.
@@ -363,7 +398,8 @@ fn seconds_of_a_unit(side: &Chosen, method: Method) -> Option<f64> {
         Method::Unpaired => side.documents.len() as f64,
         Method::Paired => side.documents.iter().map(blocks).sum::<u64>() as f64,
     };
-    (units > 0.0).then(|| all / units)
+    // What another program measured has no time here.
+    (units > 0.0 && all > 0.0).then(|| all / units)
 }
 
 /// A row with what a gate needs of it.
@@ -373,13 +409,32 @@ struct JudgedRow {
     evidence: Option<Evidence>,
 }
 
+/// The gate of rows, which then have the limits of its one-sided tests and its answers in words: no other test's words beside them.
+fn gated(judged: &mut [JudgedRow], margin: Share, delta: Share, seconds: Option<f64>) -> Gate {
+    let evidence: Vec<Option<Evidence>> = judged.iter().map(|row| row.evidence).collect();
+    let units: Vec<usize> = judged.iter().map(|row| row.row.base_units.min(row.row.other_units)).collect();
+    let gates::Gated { gate, limits } = gates::gate(&evidence, &units, margin, seconds);
+    for ((judged, answer), limits) in judged.iter_mut().zip(&gate.rows).zip(limits) {
+        let (Some((least, most)), row) = (limits, &mut judged.row) else { continue };
+        let better = in_statistics(row.better);
+        let (lo, hi) = if better == outcome::Better::Higher { (-most, -least) } else { (least, most) };
+        let centre = row.ratio.map_or(0.5 * (lo + hi), f64::ln);
+        let interval = Interval { centre, lo, hi, confidence: judged.confidence, units: row.base_units };
+        fill(row, &interval);
+        row.outcome = in_document(&outcome::Outcome::of(&interval, delta.0, better));
+        row.words = gates::words(answer, (least, most), row.better);
+    }
+    gate
+}
+
 fn paired(quantities: &[Quantity], delta: Share) -> Vec<JudgedRow> {
     let claim = |of: &Quantity| Claim::of(&of.paired, SMALLEST, delta.0, in_statistics(of.better));
     let claims: Vec<Claim> = quantities.iter().map(claim).collect();
     let rows = quantities.iter().zip(judge_study(&claims, RATE)).map(|(quantity, judged)| {
         let mut row = bare(quantity);
         (row.base_units, row.other_units) = (quantity.paired.len(), quantity.paired.len());
-        (row.outcome, row.words) = (in_document(&judged.outcome), judged.outcome.words(delta.0));
+        let verdict = verdict(quantity, &judged.outcome, judged.interval.as_ref(), delta);
+        (row.outcome, row.words) = (in_document(&judged.outcome), verdict.words);
         judged.interval.iter().for_each(|interval| fill(&mut row, interval));
         JudgedRow {
             row,
@@ -388,6 +443,11 @@ fn paired(quantities: &[Quantity], delta: Share) -> Vec<JudgedRow> {
         }
     });
     rows.collect()
+}
+
+fn verdict(quantity: &Quantity, outcome: &outcome::Outcome, interval: Option<&Interval>, delta: Share) -> Verdict {
+    let subject = subject(&quantity.unit, quantity.better);
+    Verdict::of(outcome, interval, delta.0, in_statistics(quantity.better), subject)
 }
 
 fn by_runs(quantities: &[Quantity], delta: Share) -> Vec<JudgedRow> {
@@ -403,7 +463,8 @@ fn by_runs(quantities: &[Quantity], delta: Share) -> Vec<JudgedRow> {
             Some(interval) => {
                 fill(&mut row, interval);
                 let found = outcome::Outcome::of(interval, delta.0, better);
-                (row.outcome, row.words) = (in_document(&found), found.words(delta.0));
+                (row.outcome, row.words) =
+                    (in_document(&found), verdict(quantity, &found, Some(interval), delta).words);
             }
         }
         JudgedRow {

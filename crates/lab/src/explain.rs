@@ -6,17 +6,18 @@
 //!
 //! Costs are told as the extra time that the same work takes: for a rate of which `r` is kept, `1/r - 1`.
 
-use crate::analysis::{better, interval, places, workload_of};
+use crate::analysis::{RATE, better, places, workload_of};
 use crate::around;
 use crate::tally::{self, Finished};
+use crate::values;
 use baremark_model::arm::{ExecutorKind, PageSize};
 use baremark_model::command;
 use baremark_model::descriptor::{Better, Descriptor, Metric};
-use baremark_model::document::ExplanationRow;
+use baremark_model::document::{ExplanationRow, RatioRow};
 use baremark_model::plan::{Contrast, Pair, Plan};
 use baremark_model::tables;
 use baremark_model::units::Share;
-use baremark_stats::Interval;
+use baremark_stats::{Estimate, Interval};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -47,18 +48,24 @@ const FAULTS: &[(&str, &str)] =
     &[("fault_ns", "one demand-zero page fault"), ("protect_ns", "one change of a page's protection (mprotect)")];
 
 /// The rows of every arm, in the plan's order.
-pub fn explain(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor]) -> Vec<ExplanationRow> {
+pub fn explain(
+    plan: &Plan,
+    trials: &[Finished],
+    workloads: &[&Descriptor],
+    ratios: &[RatioRow],
+) -> Vec<ExplanationRow> {
+    let study = Study { plan, trials, workloads, ratios };
     let mut rows = Vec::new();
     let mut seen = around::explain(plan, trials);
     for arm in 0..plan.arms.len() {
-        rows.extend(compared(plan, trials, workloads, arm));
-        rows.extend(larger_pages(plan, trials, workloads, arm));
-        rows.extend(own_settings(plan, trials, workloads, arm));
+        rows.extend(compared(&study, arm));
+        rows.extend(larger_pages(&study, arm));
+        rows.extend(own_settings(&study, arm));
         rows.extend(faults(plan, trials, arm));
-        rows.extend(counted(plan, trials, workloads, arm));
+        rows.extend(counted(&study, arm));
         rows.extend(of_a_program(plan, trials, arm));
         rows.extend(queued(plan, trials, arm));
-        rows.extend(used_by_others(plan, trials, arm));
+        rows.extend(used_by_others(&study, arm));
         rows.extend(seen.extract_if(.., |(of, _)| *of == arm).map(|(_, row)| row));
     }
     rows
@@ -76,43 +83,98 @@ pub(crate) fn row(plan: &Plan, arm: usize, what: &str, unit: &str, interval: Int
     }
 }
 
+/// A run with its ratios, whose intervals decide: what is said of a ratio here has the interval that the ratio has.
+struct Study<'s> {
+    plan: &'s Plan,
+    trials: &'s [Finished],
+    workloads: &'s [&'s Descriptor],
+    /// One row for each pair of the plan, in its order, then those of other metrics.
+    ratios: &'s [RatioRow],
+}
+
+impl Study<'_> {
+    /// ln of the extra time of a pair's numerator over its denominator, by block.
+    fn costs(&self, pair: usize) -> Option<BTreeMap<u64, f64>> {
+        let sign = self.sign(pair)?;
+        let seen = tally::observations(self.plan, self.trials, pair);
+        Some(seen.iter().map(|seen| (seen.below.block, sign * seen.log_ratio)).collect())
+    }
+
+    /// 1 where a larger metric is a larger cost, else -1.
+    fn sign(&self, pair: usize) -> Option<f64> {
+        Some(match better(self.plan, self.workloads, self.plan.pairs[pair].numerator)? {
+            Better::Higher => -1.0,
+            Better::Lower => 1.0,
+        })
+    }
+
+    /// The extra time of a pair's numerator in percent, with the interval that decides its outcome.
+    fn cost(&self, pair: usize) -> Option<Interval> {
+        let sign = self.sign(pair)?;
+        let row = self.ratios.get(pair)?;
+        let (centre, lo, hi) = (row.ratio?, row.lo?, row.hi?);
+        let interval = Interval { centre, lo, hi, confidence: row.confidence, units: row.blocks };
+        let of = |ratio: f64| (sign * ratio.ln()).exp_m1() * 100.0;
+        let (one, two) = (of(interval.lo), of(interval.hi));
+        Some(Interval { centre: of(interval.centre), lo: one.min(two), hi: one.max(two), ..interval })
+    }
+
+    /// A difference of costs by block, in percent, as confident as the ratios that it is made of.
+    fn difference(&self, pairs: [usize; 2], logs: impl Iterator<Item = f64>) -> Option<Interval> {
+        let rows = pairs.iter().filter_map(|pair| self.ratios.get(*pair));
+        let confidence = rows.map(|row| row.confidence).fold(1.0 - RATE, f64::max);
+        let logs: Vec<f64> = logs.collect();
+        let interval = Estimate::of(&logs)?.interval(confidence);
+        let of = |log: f64| log.exp_m1() * 100.0;
+        Some(Interval { centre: of(interval.centre), lo: of(interval.lo), hi: of(interval.hi), ..interval })
+    }
+}
+
+/// From here on a bound on what VM exits cost is of no use, in percent: all that the control loses, its noise too, is in it.
+const BOUND_MOST: f64 = 2.0;
+
 /// What the control loses in the same place, and what it leaves unexplained of an arm's own loss.
-fn compared(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm: usize) -> Vec<ExplanationRow> {
+fn compared(study: &Study<'_>, arm: usize) -> Vec<ExplanationRow> {
+    let plan = study.plan;
     if plan.arms[arm].emulated {
         return Vec::new();
     }
     let mut rows = Vec::new();
     for (index, pair) in plan.pairs.iter().enumerate() {
         let by_place = pair.numerator == arm && pair.contrast == Contrast::Environment && pair.asked;
-        let Some(own) = by_place.then(|| costs(plan, trials, workloads, index)).flatten() else { continue };
-        let Some(total) = percent(own.values().copied()) else { continue };
+        let Some(total) = by_place.then(|| study.cost(index)).flatten() else { continue };
         let base = plan.arms[pair.denominator].environment.as_str();
         let overhead = |of: &str| format!("overhead {of}over {base} (extra time)");
         if plan.workload_of(arm) == CONTROL {
-            let has_exits = tables::place(plan.arms[arm].place()).is_some_and(|place| place.exits);
-            let bound = Share(total.hi.max(0.0) / 100.0);
-            let advice = if has_exits {
-                format!("VM exits cost at most {bound:.1} (bound from {CONTROL})")
-            } else {
-                String::new()
+            let advice = match has_exits(plan, arm) && total.hi < BOUND_MOST {
+                true => {
+                    format!("VM exits cost at most {:.1} (bound from {CONTROL})", Share(total.hi.max(0.0) / 100.0))
+                }
+                false => String::new(),
             };
             rows.push(row(plan, arm, &overhead("of computing alone "), "%", total, &advice));
             continue;
         }
-        let Some(control) = control_of(plan, pair).and_then(|control| costs(plan, trials, workloads, control)) else {
+        let Some(control) = control_of(plan, pair) else { continue };
+        let (Some(own), Some(theirs), Some(tax)) = (study.costs(index), study.costs(control), study.cost(control))
+        else {
             continue;
         };
-        let Some(tax) = percent(control.values().copied()) else { continue };
-        let rest = own.iter().filter_map(|(block, cost)| Some(cost - control.get(block)?));
-        let Some(rest) = percent(rest) else { continue };
+        let rest = own.iter().filter_map(|(block, cost)| Some(cost - theirs.get(block)?));
+        let Some(rest) = study.difference([index, control], rest) else { continue };
         rows.push(row(plan, arm, &overhead(""), "%", total, ""));
         rows.push(row(plan, arm, "overhead of computing alone in the same blocks", "%", tax, ""));
-        let bare = workload_of(plan, workloads, arm)
+        let bare = workload_of(plan, study.workloads, arm)
             .is_some_and(|of| of.kind != command::KIND && of.executors.contains(&ExecutorKind::Microvm));
         let advice = beyond_computing(tax, rest, bare);
         rows.push(row(plan, arm, "overhead that computing alone does not explain", "%", rest, &advice));
     }
     rows
+}
+
+/// Whether an arm's environment has VM exits.
+fn has_exits(plan: &Plan, arm: usize) -> bool {
+    tables::place(plan.arms[arm].place()).is_some_and(|place| place.exits)
 }
 
 /// What follows from the overhead that the control leaves unexplained. Work that can run without an operating system does
@@ -142,55 +204,51 @@ fn control_of(plan: &Plan, pair: &Pair) -> Option<usize> {
     })
 }
 
-/// ln of the extra time of a pair's numerator over its denominator, by block.
-fn costs(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], pair: usize) -> Option<BTreeMap<u64, f64>> {
-    let sign = match better(plan, workloads, plan.pairs[pair].numerator)? {
-        Better::Higher => -1.0,
-        Better::Lower => 1.0,
-    };
-    let seen = tally::observations(plan, trials, pair);
-    Some(seen.iter().map(|seen| (seen.block(), sign * seen.log_ratio)).collect())
-}
-
-/// The estimate over blocks as an interval in percent.
-fn percent(logs: impl Iterator<Item = f64>) -> Option<Interval> {
-    let logs: Vec<f64> = logs.collect();
-    let interval = interval(&logs)?;
-    let of = |log: f64| log.exp_m1() * 100.0;
-    Some(Interval { centre: of(interval.centre), lo: of(interval.lo), hi: of(interval.hi), ..interval })
-}
-
 /// What large pages would give an arm of small ones in the same place: of a pair that the study asks for, or of one that trials give anyway.
-fn larger_pages(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm: usize) -> Vec<ExplanationRow> {
+fn larger_pages(study: &Study<'_>, arm: usize) -> Vec<ExplanationRow> {
+    let plan = study.plan;
     let mut rows = Vec::new();
     let large = |arm: usize| plan.arms[arm].arm.page == PageSize::Large;
     for (index, pair) in plan.pairs.iter().enumerate() {
         let here = plan.arms[pair.numerator].environment == plan.arms[pair.denominator].environment;
         // The extra time of the numerator is what small pages cost where it has them, and what large ones gain where not.
-        let sign = match (arm == pair.numerator, arm == pair.denominator) {
-            (true, false) if large(pair.denominator) => 1.0,
-            (false, true) if large(pair.numerator) => -1.0,
+        let gains = match (arm == pair.numerator, arm == pair.denominator) {
+            (true, false) if large(pair.denominator) => true,
+            (false, true) if large(pair.numerator) => false,
             _ => continue,
         };
         let of_pages = here && pair.contrast == Contrast::PageSize;
-        let Some(costs) = of_pages.then(|| costs(plan, trials, workloads, index)).flatten() else { continue };
-        let Some(gain) = percent(costs.values().map(|cost| sign * cost)) else { continue };
-        let delta = plan.design.delta;
-        let advice = match against(gain, delta) {
-            Ordering::Greater => {
-                "give the application 2m pages (madvise, hugetlbfs, or transparent_hugepage=always)".to_owned()
-            }
-            Ordering::Less => format!("2m pages would gain less than {delta}"),
-            Ordering::Equal => String::new(),
-        };
-        rows.push(row(plan, arm, "speedup by 2m pages", "%", gain, &advice));
+        let Some(cost) = of_pages.then(|| study.cost(index)).flatten() else { continue };
+        let gain = if gains { cost } else { inverted(cost) };
+        rows.push(row(plan, arm, "speedup by 2m pages", "%", gain, &about_pages(gain, plan.design.delta)));
     }
     rows
 }
 
+/// The same of the other side: 25 % longer is 20 % shorter.
+fn inverted(percent: Interval) -> Interval {
+    let of = |value: f64| 100.0 * (1.0 / (1.0 + value / 100.0) - 1.0);
+    Interval { centre: of(percent.centre), lo: of(percent.hi), hi: of(percent.lo), ..percent }
+}
+
+/// What follows from what large pages gain: each answer where the interval leaves no room for another.
+fn about_pages(gain: Interval, delta: Share) -> String {
+    let matters = 100.0 * delta.0;
+    match gain {
+        Interval { lo, .. } if lo > matters => {
+            "give the application 2m pages (madvise, hugetlbfs, or transparent_hugepage=always)".to_owned()
+        }
+        Interval { hi, .. } if hi < -matters => "2m pages are slower here: keep 4k pages".to_owned(),
+        Interval { lo, hi, .. } if lo > -matters && hi < matters => format!("2m pages matter less than {delta}"),
+        Interval { hi, .. } if hi < matters => format!("2m pages gain less than {delta}, and may cost more"),
+        _ => String::new(),
+    }
+}
+
 /// What its own settings give an arm over the place that it is like, where the same reference is below both: that is in
 /// the same trials and cancels.
-fn own_settings(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm: usize) -> Option<ExplanationRow> {
+fn own_settings(study: &Study<'_>, arm: usize) -> Option<ExplanationRow> {
+    let plan = study.plan;
     let like = plan.arms[arm].like.as_ref()?;
     let mut usual = plan.arms[arm].treatment.clone();
     usual.insert("environment".to_owned(), like.clone());
@@ -200,13 +258,13 @@ fn own_settings(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm
     }
     let asked =
         |arm: usize| plan.pairs.iter().position(|pair| pair.numerator == arm && pair.asked && !pair.interleaved);
-    let (own, theirs) = (asked(arm)?, asked(base)?);
-    if plan.pairs[own].denominator != plan.pairs[theirs].denominator {
+    let pairs = [asked(arm)?, asked(base)?];
+    if plan.pairs[pairs[0]].denominator != plan.pairs[pairs[1]].denominator {
         return None;
     }
-    let own = costs(plan, trials, workloads, own)?;
-    let theirs = costs(plan, trials, workloads, theirs)?;
-    let gain = percent(own.iter().filter_map(|(block, cost)| Some(theirs.get(block)? - cost)))?;
+    let (own, theirs) = (study.costs(pairs[0])?, study.costs(pairs[1])?);
+    let gains = own.iter().filter_map(|(block, cost)| Some(theirs.get(block)? - cost));
+    let gain = study.difference(pairs, gains)?;
     let delta = plan.design.delta;
     let matters = 100.0 * delta.0;
     let what = format!("the settings that differ from {like}'s");
@@ -227,7 +285,7 @@ fn faults(plan: &Plan, trials: &[Finished], arm: usize) -> Vec<ExplanationRow> {
     let at = places(plan, trials, arm);
     let of = |&(metric, what): &(&str, &str)| {
         let values: Vec<f64> = at.iter().filter_map(|(trial, index)| trial.value(*index, metric)).collect();
-        Some(row(plan, arm, what, "ns", interval(&values)?, ""))
+        Some(row(plan, arm, what, "ns", values::interval(&values)?, ""))
     };
     FAULTS.iter().filter_map(of).collect()
 }
@@ -243,15 +301,16 @@ fn against(interval: Interval, delta: Share) -> Ordering {
 }
 
 /// What the hypervisor counted while an arm ran in its machine, and what that costs at most.
-fn counted(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm: usize) -> Vec<ExplanationRow> {
+fn counted(study: &Study<'_>, arm: usize) -> Vec<ExplanationRow> {
+    let (plan, trials) = (study.plan, study.trials);
     let virtual_ones: Vec<(&Finished, usize)> =
         places(plan, trials, arm).into_iter().filter(|(trial, index)| is_virtual(trial, *index)).collect();
     let of = |&(what, unit, quantity): &(&str, &str, Quantity)| {
         let values: Vec<f64> = virtual_ones.iter().filter_map(|(trial, index)| quantity(trial, *index)).collect();
-        Some(row(plan, arm, what, unit, interval(&values)?, ""))
+        Some(row(plan, arm, what, unit, values::interval(&values)?, ""))
     };
     let mut rows: Vec<ExplanationRow> = COUNTED.iter().filter_map(of).collect();
-    rows.extend(exits_at_most(plan, trials, workloads, arm));
+    rows.extend(exits_at_most(study, arm));
     rows
 }
 
@@ -283,7 +342,7 @@ fn of_a_program(plan: &Plan, trials: &[Finished], arm: usize) -> Vec<Explanation
     let at = places(plan, trials, arm);
     let over_trials = |metric: &Metric| {
         let values: Vec<f64> = at.iter().filter_map(|(trial, index)| trial.value(*index, metric.key)).collect();
-        interval(&values)
+        values::interval(&values)
     };
     let of = |&(metric, what): &(&Metric, &str)| {
         let unit = if metric.unit == "1" { "" } else { metric.unit };
@@ -297,12 +356,14 @@ fn of_a_program(plan: &Plan, trials: &[Finished], arm: usize) -> Vec<Explanation
 /// What the exits of an arm cost at most, block by block: the control's overhead in the block, all of which is taken to be its
 /// exits' (it has no other reason to lose), times how many exits the arm has for each of the control's. An exit of the arm is
 /// taken to cost what one of the control does. What starting a run costs says nothing of it: that wakes threads and reports.
-/// `None` where the study has no control in the same places, or exits were not counted in both.
-fn exits_at_most(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm: usize) -> Option<ExplanationRow> {
+/// `None` where the study has no control in the same places, exits were not counted in both, or the bound is no bound: it holds the
+/// control's noise.
+fn exits_at_most(study: &Study<'_>, arm: usize) -> Option<ExplanationRow> {
+    let (plan, trials) = (study.plan, study.trials);
     let by_place = |pair: &Pair| pair.numerator == arm && pair.contrast == Contrast::Environment && pair.asked;
     let own = plan.pairs.iter().position(by_place)?;
     let control = if plan.workload_of(arm) == CONTROL { own } else { control_of(plan, &plan.pairs[own])? };
-    let overhead = costs(plan, trials, workloads, control)?;
+    let overhead = study.costs(control)?;
     let of_control = exits_by_block(plan, trials, plan.pairs[control].numerator);
     let of_arm = exits_by_block(plan, trials, arm);
     let bound = |(block, cost): (&u64, &f64)| {
@@ -310,7 +371,11 @@ fn exits_at_most(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], ar
         Some(100.0 * cost.exp_m1() * of_arm.get(block)? / each)
     };
     let shares: Vec<f64> = overhead.iter().filter_map(bound).collect();
-    let found = interval(&shares)?;
+    let confidence = study.ratios.get(control).map_or(1.0 - RATE, |row| row.confidence);
+    let found = Estimate::of(&shares)?.interval(confidence);
+    if found.hi >= BOUND_MOST || !has_exits(plan, arm) {
+        return None;
+    }
     let delta = plan.design.delta;
     let advice = match against(found, delta) {
         Ordering::Greater if mostly_interrupts(plan, trials, arm) => {
@@ -347,7 +412,8 @@ fn queued(plan: &Plan, trials: &[Finished], arm: usize) -> Option<ExplanationRow
         Some(100.0 * found.queued.get(*index).copied().flatten()?)
     };
     let shares: Vec<f64> = places(plan, trials, arm).iter().filter_map(share).collect();
-    let found = interval(&shares).filter(|found| found.centre > QUEUED_LEAST)?;
+    let found = values::interval(&shares).filter(|found| found.centre > QUEUED_LEAST)?;
+    let found = values::of_unit(found, "%");
     let advice = match against(found, plan.design.delta) {
         Ordering::Greater => "other programs use these CPUs: stop them, or give the ranks CPUs of their own",
         _ => "",
@@ -357,7 +423,8 @@ fn queued(plan: &Plan, trials: &[Finished], arm: usize) -> Option<ExplanationRow
 
 /// How much more of the CPUs other programs used in an arm's phases than in those of what it is compared with, block by
 /// block; no row where the interval holds 0. Others that compute compete for memory, caches and the clock even on CPUs of their own.
-fn used_by_others(plan: &Plan, trials: &[Finished], arm: usize) -> Option<ExplanationRow> {
+fn used_by_others(study: &Study<'_>, arm: usize) -> Option<ExplanationRow> {
+    let (plan, trials) = (study.plan, study.trials);
     let own = |pair: &Pair| pair.numerator == arm && pair.asked && pair.contrast != Contrast::SelfCheck;
     let index = plan.pairs.iter().position(own)?;
     let share = |side: tally::Side<'_>| {
@@ -368,7 +435,11 @@ fn used_by_others(plan: &Plan, trials: &[Finished], arm: usize) -> Option<Explan
     let sides = tally::sides(plan, trials, index);
     let differences: Vec<f64> =
         sides.iter().filter_map(|sides| sides.means(share)).map(|[below, above]| above - below).collect();
-    let found = interval(&differences).filter(|found| !found.contains(0.0))?;
+    let confidence = study.ratios.get(index).map_or(1.0 - RATE, |row| row.confidence);
+    let found = Estimate::of(&differences)?.interval(confidence);
+    if found.contains(0.0) {
+        return None;
+    }
     let base = plan.arms[plan.pairs[index].denominator].environment.as_str();
     let delta = plan.design.delta;
     let advice = match against(found, delta) {

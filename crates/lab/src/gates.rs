@@ -14,22 +14,49 @@ use baremark_stats::{Estimate, precision};
 /// More blocks than these are not named: nobody waits for them.
 const MOST: u32 = 10_000;
 
+/// A gate with the limits of the log loss that its one-sided tests leave, one of each row.
+pub(crate) struct Gated {
+    pub gate: Gate,
+    pub limits: Vec<Option<(f64, f64)>>,
+}
+
+/// The answer of a row in the words of the one-sided test that gave it: `slower by at least 9.7 %`, a change of the metric as everywhere.
+/// `limits` are those of the log loss.
+pub(crate) fn words(row: &GateRow, (least, most): (f64, f64), better: Better) -> String {
+    let change = |loss: f64| {
+        let share = 100.0 * (if better == Better::Higher { -loss } else { loss }).exp_m1().abs();
+        let decimals = (1.0 - share.max(1e-4).log10().floor()).clamp(0.0, 2.0);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 2")]
+        let decimals = decimals as usize;
+        format!("{share:.decimals$} %")
+    };
+    match row.answer {
+        Answer::Loss => format!("slower by at least {}", change(least)),
+        _ if most > 0.0 => format!("no loss shown: at most {} slower", change(most)),
+        _ => format!("no loss shown: faster by at least {}", change(most)),
+    }
+}
+
 /// Answers a gate over rows whose evidence comes from so many `units` (runs a side, or blocks), of which one lasts
 /// `seconds`.
-pub(crate) fn gate(evidence: &[Option<Evidence>], units: &[usize], margin: Share, seconds: Option<f64>) -> Gate {
+pub(crate) fn gate(evidence: &[Option<Evidence>], units: &[usize], margin: Share, seconds: Option<f64>) -> Gated {
     let found = gate::gate(evidence, margin.0);
     let row = |(row, &units): (&gate::Row, &usize)| {
         let needed = row.needed.filter(|_| row.answer == gate::Answer::Undecided);
         let more = needed.map(|needed| f64::from(needed) - f64::from(u32::try_from(units).unwrap_or(u32::MAX)));
+        let shown = row.limits.filter(|_| row.answer == gate::Answer::Loss);
         GateRow {
             answer: answer(row.answer),
+            at_least: shown.map(|(least, _)| least.exp_m1()),
             power: row.power,
             smallest_detectable: row.smallest_detectable.filter(|loss| loss.is_finite()),
             needed,
             seconds: more.zip(seconds).map(|(more, seconds)| more.max(0.0) * seconds),
         }
     };
-    Gate { margin, answer: answer(found.answer), rows: found.rows.iter().zip(units).map(row).collect() }
+    let rows = found.rows.iter().zip(units).map(row).collect();
+    let limits = found.rows.iter().map(|row| row.limits).collect();
+    Gated { gate: Gate { margin, answer: answer(found.answer), rows }, limits }
 }
 
 /// The gate of the requested ratios of one run: have their numerators become worse than their denominators by more than
@@ -45,7 +72,7 @@ pub fn of_run(run: &Run, better: Better, margin: Share) -> Gate {
     let spent: u64 = run.trials.iter().map(|trial| trial.elapsed_ns).sum();
     #[expect(clippy::cast_precision_loss, reason = "seconds of a run")]
     let seconds = spent as f64 / 1e9 / tally::blocks_of(&run.plan, &run.trials).max(1) as f64;
-    let mut found = gate(&evidence, &units, margin, Some(seconds));
+    let mut found = gate(&evidence, &units, margin, Some(seconds)).gate;
     for (row, logs) in found.rows.iter_mut().zip(&logs).filter(|(row, _)| row.answer == Answer::Loss) {
         let Some(interval) = crate::analysis::interval(logs) else { continue };
         let (least, most) = match better {

@@ -5,7 +5,7 @@
 //! their blocks (Welch), and how much runs of one setup differ is not in it; of three runs and more a side it is made of
 //! the spread between runs. Everything is worked out from result documents, as in [`crate::comparison`].
 
-use crate::analysis::{EMULATED, RATE, in_document, in_statistics};
+use crate::analysis::{EMULATED, RATE, in_document, in_statistics, subject};
 use crate::comparison::{Chosen, facts, label, missing, together, without};
 use baremark_model::descriptor::Better;
 use baremark_model::document::{Document, Outcome, RatioRow, TrialStatus};
@@ -14,6 +14,7 @@ use baremark_model::plan::{Contrast, Treatment};
 use baremark_model::tables::WORKLOAD;
 use baremark_model::units::Share;
 use baremark_stats::estimate::mean;
+use baremark_stats::outcome::Verdict;
 use baremark_stats::runs::{self, FEWEST, Run, Shift};
 use baremark_stats::{Interval, outcome};
 use std::collections::BTreeSet;
@@ -224,7 +225,9 @@ fn rows(keys: &[Key], base: &Chosen, other: &Chosen, spread: Spread, delta: Shar
             _ if emulated(part) => (row.outcome, row.words) = (Outcome::Emulated, EMULATED.to_owned()),
             (Some(interval), Some(better)) => {
                 let found = outcome::Outcome::of(&interval, delta.0, in_statistics(better));
-                (row.outcome, row.words) = (in_document(&found), found.words(delta.0));
+                let subject = subject(&row.unit, better);
+                let verdict = Verdict::of(&found, Some(&interval), delta.0, in_statistics(better), subject);
+                (row.outcome, row.words) = (in_document(&found), verdict.words);
             }
             _ => row.words = lacking(key, below, above, spread),
         }

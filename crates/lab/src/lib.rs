@@ -37,5 +37,6 @@ mod slope;
 pub mod spread;
 pub mod tally;
 mod time_use;
+mod values;
 
 pub use explain::EXPLAINED;

@@ -5,8 +5,9 @@
 
 mod imported;
 
-use crate::analysis::{Run, interval, places};
+use crate::analysis::{Run, places};
 use crate::tally::Finished;
+use crate::values;
 use baremark_model::arm::ExecutorKind;
 use baremark_model::observation::{
     Observation, Observed, ObservedAbsence, ObservedCost, ObservedRow, ObservedSeries, THIS_MACHINE, Values,
@@ -16,7 +17,6 @@ use baremark_model::plan::{Cell, Treatment};
 use baremark_model::seam::TickRate;
 use baremark_model::view::{self, Seen};
 use baremark_model::wire::TrialResult;
-use baremark_stats::location::centre;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -201,18 +201,18 @@ impl Table {
         let mut rows = Vec::new();
         for key in std::mem::take(&mut self.order) {
             let values = self.values.remove(&key).unwrap_or_default();
-            let Some(value) = centre(&values) else { continue };
-            let interval = interval(&values);
+            let Some(value) = values::of(&values) else { continue };
             let (place, quantity, instance, unit) = key;
+            let interval = value.interval.map(|interval| values::of_unit(interval, &unit));
             rows.push(ObservedRow {
                 treatment: treatment.clone(),
                 place,
                 quantity,
                 instance,
                 unit,
-                n: values.len(),
-                value,
-                lo: interval.as_ref().map(|interval| interval.lo),
+                n: value.n,
+                value: value.estimate,
+                lo: interval.map(|interval| interval.lo),
                 hi: interval.map(|interval| interval.hi),
             });
         }

@@ -2,6 +2,7 @@
 //! trial of a pair.
 
 use baremark_model::event::TrialStatus;
+use baremark_model::percentile::Percentile;
 use baremark_model::plan::{Cell, Pair, Plan};
 use baremark_model::wire::{Series, TrialResult, TrialSpec};
 use baremark_stats::quads;
@@ -74,9 +75,10 @@ impl Finished {
 
     /// The trial's value of `metric` for `arm`: the exponential of the trimmed mean over the logarithms of its phases, as the
     /// ratio's; of fewer than five phases, or where a value is not positive, the same of the values. `None` unless the trial
-    /// counts.
+    /// counts. A percentile is one of the trial where every phase has it.
     pub fn value(&self, arm: usize, metric: &str) -> Option<f64> {
-        let phases = self.phases(arm, metric);
+        let all = self.counted()?.series.iter().filter(|phase| phase.arm == arm).count();
+        let phases = of_all_phases(metric, self.phases(arm, metric), all)?;
         if phases.len() >= quads::FEWEST && phases.iter().all(|value| *value > 0.0) {
             let logs: Vec<f64> = phases.iter().map(|value| value.ln()).collect();
             return quads::summary(&logs).map(f64::exp);
@@ -128,6 +130,12 @@ impl Finished {
     fn started_before(&self, other: &Finished) -> bool {
         (self.block, self.place) < (other.block, other.place)
     }
+}
+
+/// The values of a metric in the phases of an arm, of which there are so many; `None` of a percentile for which some phase has too few
+/// samples: means of different phases are not in order.
+pub(crate) fn of_all_phases(metric: &str, values: Vec<f64>, phases: usize) -> Option<Vec<f64>> {
+    (values.len() == phases || Percentile::of_key(metric).is_none()).then_some(values)
 }
 
 fn value(samples: &[baremark_model::seam::Sample], metric: &str) -> Option<f64> {

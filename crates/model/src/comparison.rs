@@ -93,13 +93,13 @@ pub struct ComparisonRow {
     pub other_value: Option<f64>,
     /// Other / base; `null` when they are not comparable.
     pub ratio: Option<f64>,
-    /// Lower limit of its interval.
+    /// Lower limit of its interval; with a gate that of the one-sided test that decides, and likewise the upper limit.
     pub lo: Option<f64>,
     /// Upper limit of its interval.
     pub hi: Option<f64>,
     /// The outcome.
     pub outcome: Outcome,
-    /// The outcome in words.
+    /// The outcome in words; with a gate its answer in words.
     pub words: String,
 }
 
@@ -131,6 +131,9 @@ pub enum Answer {
 pub struct GateRow {
     /// The answer.
     pub answer: Answer,
+    /// The smallest loss that the one-sided test shows, relative; `null` where no loss is shown.
+    #[serde(default)]
+    pub at_least: Option<f64>,
     /// The power with which a loss of the margin would have been found; `null` without an interval.
     pub power: Option<f64>,
     /// The smallest loss that would have been found with a power of 80 %, relative; `null` where none would.

@@ -241,6 +241,9 @@ pub struct TrialRow {
     pub arms: Vec<TrialArm>,
     /// The order in which the arms' phases ran, as indices into `arms`.
     pub schedule: Vec<usize>,
+    /// The quads, four phases each, that do not count, from 0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub discarded: Vec<usize>,
     /// What a reader should know though the trial counts.
     pub flags: Vec<String>,
     /// How long it took, start of the agent included.
@@ -287,6 +290,10 @@ pub struct EstimateRow {
     pub lo: Option<f64>,
     /// Upper limit.
     pub hi: Option<f64>,
+    /// Of a percentile for which some trials have too few samples: the metric of the percentile below it. Its estimate is that one's, times
+    /// the estimate of the quotient of both over the trials that have both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<String>,
 }
 
 /// By how much the headline's metric changes with another metric that was measured in the same trials, along the columns.
@@ -373,13 +380,30 @@ pub enum Outcome {
     Slower,
     /// Faster by `lo` to `hi`.
     Faster,
-    /// No difference larger than the farther limit: the interval holds 1 and reaches beyond delta.
+    /// Inconclusive: the interval holds 1 and reaches beyond delta, so that no difference larger than its farther limit is left.
     NoLarger,
     /// Not enough data: fewer blocks than the study's smallest number, or unusable values.
     #[default]
     NotEnough,
     /// A side ran on an emulated machine, whose times do not measure a cost.
     Emulated,
+}
+
+/// How large a difference is, read off its interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Size {
+    /// None that matters.
+    Equivalent,
+    /// Some percent.
+    Percent,
+    /// A factor of nearly two, or more.
+    Factor,
+    /// The interval leaves open which side is ahead.
+    Inconclusive,
+    /// No interval, or no outcome.
+    #[default]
+    Unknown,
 }
 
 /// One ratio.
@@ -408,6 +432,12 @@ pub struct RatioRow {
     pub outcome: Outcome,
     /// The outcome in words.
     pub words: String,
+    /// How large the difference is.
+    #[serde(default)]
+    pub size: Size,
+    /// The size in a few words: `equivalent`, `5 % slower`, `half as fast`, `inconclusive`; empty in documents of earlier versions.
+    #[serde(default)]
+    pub short: String,
     /// Where the outcome could be sharper: about how many more blocks that takes.
     pub more_blocks: Option<u64>,
     /// Whether a side of it ran on an emulated machine, which gives no outcome.

@@ -101,6 +101,9 @@ pub struct Ours {
     /// What is otherwise here by intent, such as a size.
     #[serde(default)]
     pub note: Option<String>,
+    /// Parameters on which the size of an effect depends, as published. With others only signs and orders compare.
+    #[serde(default)]
+    pub at: BTreeMap<String, String>,
 }
 
 /// Which treatments a column is.
@@ -170,12 +173,23 @@ pub struct Row {
     /// The ratio printed with each cell, or in its place; empty where none was.
     #[serde(default)]
     pub printed: Vec<String>,
+    /// The unit of its cells, where the table has none for all rows.
+    #[serde(default)]
+    pub unit: Option<String>,
     /// What to know of this row, such as a printed ratio that its cells do not give.
     #[serde(default)]
     pub note: Option<String>,
     /// Which values of a run it is, beyond what the table says.
     #[serde(default)]
     pub ours: OurRow,
+}
+
+impl Row {
+    /// The unit of its cells: its own, or the table's; `None` where neither says.
+    #[must_use]
+    pub fn unit_in<'t>(&'t self, table: &'t Table) -> Option<&'t str> {
+        self.unit.as_deref().or(Some(&table.unit)).filter(|unit| !unit.is_empty())
+    }
 }
 
 /// How far a printed number binds.

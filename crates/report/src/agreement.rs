@@ -13,6 +13,8 @@ use crate::words::{Tone, limits_of, ratio_of};
 use baremark_model::document::Document;
 use baremark_model::plan::Treatment;
 use baremark_model::published::{Bound, OurColumn, OurRow, Ours, Published, Table, Value};
+use baremark_model::unit::comparable;
+use baremark_model::units::Share;
 use std::collections::BTreeMap;
 
 /// What the words of the agreement mean, for the notes below its tables.
@@ -27,6 +29,12 @@ struct Measured {
 }
 
 impl Measured {
+    /// In a unit of which one is so many of its own.
+    fn times(self, factor: f64) -> Measured {
+        let limits = self.limits.map(|(lo, hi)| (lo * factor, hi * factor));
+        Measured { value: self.value * factor, limits }
+    }
+
     /// The ratio to `base` with limits that hold for any values within both intervals.
     fn over(self, base: Measured) -> Measured {
         let limits = self.limits.zip(base.limits).filter(|(_, base)| base.0 > 0.0);
@@ -52,6 +60,8 @@ impl Measured {
 struct Ourselves {
     value: Measured,
     ratio: Option<Measured>,
+    /// What of its setting is otherwise than in the published table, in words: then only sign and order compare.
+    otherwise: Option<String>,
 }
 
 /// The table of agreement; `None` where no run fills the published one.
@@ -65,7 +75,7 @@ pub(crate) fn agreement(document: &Document, published: &Published) -> Option<Gr
     let mut cell = |row: usize, column: usize| match &found[row][column] {
         Err(reason) if reason.is_empty() => Cell::Blank,
         Err(reason) => Cell::Absent(numbered(&mut reasons, reason)),
-        Ok(here) => shown(here, published, &found, row, column),
+        Ok(here) => shown(here, published, &found, (row, column), document.run.design.delta.0),
     };
     let rows = rows_of(table, &document.run.workload).into_iter();
     let rows = rows
@@ -87,6 +97,18 @@ pub(crate) fn rows_of(table: &Table, workload: &str) -> Vec<usize> {
     let is_own = |row: &usize| table.row[*row].ours.workload.as_deref().is_none_or(|of| of == workload);
     let own: Vec<usize> = (0..table.row.len()).filter(is_own).collect();
     if own.is_empty() { (0..table.row.len()).collect() } else { own }
+}
+
+/// The metrics of a workload whose values are next to the table's cells, each with the cells' unit; those of gains and ratios have none.
+pub(crate) fn units<'t>(table: &'t Table, workload: &str) -> Vec<(&'t str, &'t str)> {
+    let Some(ours) = &table.ours else { return Vec::new() };
+    let gains = ours.columns.iter().any(|column| !column.over.is_empty());
+    let of_row = |row: &'t baremark_model::published::Row| {
+        let own = ours.workload_of(&row.ours) == workload && row.ours.over.is_empty() && row.ours.quantity.is_none();
+        let metric = row.ours.metric.as_ref().or(ours.metric.as_ref()).filter(|_| own && !gains)?;
+        row.unit_in(table).map(|unit| (metric.as_str(), unit))
+    };
+    table.row.iter().filter_map(of_row).collect()
 }
 
 /// Whether the table has a cell that this run fills.
@@ -114,11 +136,23 @@ fn cell_here(
     if document.run.workload != workload {
         return Err(format!("this run does not measure {workload}"));
     }
-    let (treatment, value) = look(document, ours, of, &ours.columns[column])?;
+    let unit = table.row[row].unit_in(table).filter(|_| !is_gain(published, row, column));
+    let (treatment, value) = look(document, ours, of, &ours.columns[column], unit)?;
     let base = base_of(published, ours, row, column);
-    let ratio = base.and_then(|base| look(document, ours, of, &base).ok());
+    let ratio = base.and_then(|base| look(document, ours, of, &base, unit).ok());
     let ratio = ratio.map(|(base, measured)| ratio_here(document, ours, of, (treatment, value), (base, measured)));
-    Ok(Ourselves { value, ratio })
+    Ok(Ourselves { value, ratio, otherwise: otherwise(document, treatment, ours) })
+}
+
+/// The settings of a treatment that are otherwise than those at which the table was measured: `n = 1000, published 40000`.
+fn otherwise(document: &Document, treatment: &Treatment, ours: &Ours) -> Option<String> {
+    let own = |key: &str| treatment.get(key).or_else(|| document.run.parameters.get(key));
+    let differs = ours.at.iter().filter_map(|(key, there)| {
+        let here = own(key).filter(|here| *here != there)?;
+        Some(format!("{key} = {}, published {there}", clean(here)))
+    });
+    let words: Vec<String> = differs.collect();
+    (!words.is_empty()).then(|| words.join("; "))
 }
 
 /// The column to which this one's ratio is: one of the same table, one of the table that has the base, or that of a gain.
@@ -137,12 +171,13 @@ fn base_of(published: &Published, ours: &Ours, row: usize, column: usize) -> Opt
     (at != column).then(|| ours.columns[at].clone())
 }
 
-/// The treatment of a row and a column, with its value.
+/// The treatment of a row and a column, with its value in the published unit; in its own where cells are gains.
 fn look<'d>(
     document: &'d Document,
     ours: &Ours,
     row: &OurRow,
     column: &OurColumn,
+    unit: Option<&str>,
 ) -> Result<(&'d Treatment, Measured), String> {
     let wanted: Levels = row.levels.iter().chain(&column.levels).map(|(k, l)| (k.as_str(), l.as_str())).collect();
     let is_it = |treatment: &&Treatment| wanted.iter().all(|(key, label)| has(document, treatment, key, label));
@@ -160,10 +195,15 @@ fn look<'d>(
             let metric = row.metric.as_ref().or(ours.metric.as_ref());
             let of = |of: &&_| estimate_is(of, treatment, metric);
             let found = document.estimates.iter().find(of);
-            found.map(|row| Measured { value: row.estimate, limits: row.lo.zip(row.hi) })
+            found.map(|row| (Measured { value: row.estimate, limits: row.lo.zip(row.hi) }, row.unit.as_str()))
         }
     };
-    value.map(|value| (treatment, value)).ok_or_else(|| "no trial of it counts".to_owned())
+    let (value, own) = value.ok_or_else(|| "no trial of it counts".to_owned())?;
+    let Some(unit) = unit else { return Ok((treatment, value)) };
+    match comparable(own, unit) {
+        Some(factor) => Ok((treatment, value.times(factor))),
+        None => Err(format!("its unit here is {}, published {unit}", clean(own))),
+    }
 }
 
 type Levels<'t> = BTreeMap<&'t str, &'t str>;
@@ -204,14 +244,19 @@ fn is_mode(document: &Document, treatment: &Treatment, mode: &str) -> Result<(),
 }
 
 /// The mean of a quantity that was observed while a treatment ran.
-fn observed(document: &Document, treatment: &Treatment, quantity: &str, inside: bool) -> Option<Measured> {
+fn observed<'d>(
+    document: &'d Document,
+    treatment: &Treatment,
+    quantity: &str,
+    inside: bool,
+) -> Option<(Measured, &'d str)> {
     let environment = treatment.get(ENVIRONMENT).map_or("native", String::as_str);
     let place = if inside { environment } else { host_of(document, treatment) };
     let of = |row: &&baremark_model::observation::ObservedRow| {
         row.treatment == *treatment && row.quantity == quantity && row.instance.is_empty() && is_at(row, place)
     };
     let found = document.observed.as_ref()?.rows.iter().find(of)?;
-    Some(Measured { value: found.value, limits: found.lo.zip(found.hi) })
+    Some((Measured { value: found.value, limits: found.lo.zip(found.hi) }, &found.unit))
 }
 
 /// A ratio of the run's own where it has one, whose blocks are paired; else that of the two values.
@@ -254,21 +299,25 @@ fn shown(
     here: &Ourselves,
     published: &Published,
     found: &[Vec<Result<Ourselves, String>>],
-    row: usize,
-    column: usize,
+    (row, column): (usize, usize),
+    delta: f64,
 ) -> Cell {
     let order = order(published, found, row, column);
     let there = ratio_there(published, row, column);
     let (value, words) = match here.ratio.zip(there) {
         Some((ours, theirs)) => {
             let value = format!("{}; published {}{}", ratio_text(ours), theirs.bound.words(), fixed(theirs.number, 3));
-            (value, [Some(format!("sign {}", sign(ours, theirs))), order, Some(format!("size {}", size(ours, theirs)))])
+            let size = match &here.otherwise {
+                Some(otherwise) => format!("size not compared: {otherwise}"),
+                None => format!("size {}", size(ours, theirs, delta)),
+            };
+            (value, [Some(format!("sign {}", sign(ours, theirs))), order, Some(size)])
         }
         // In words, or without a number: nothing to agree with but the order.
         None => (here.ratio.map(ratio_text).unwrap_or_default(), [None, order, None]),
     };
     let words: Vec<String> = words.into_iter().flatten().collect();
-    let Measured { value: estimate, limits } = here.value;
+    let Measured { value: estimate, limits } = in_cells(here, published, row, column);
     let estimate = number::estimate(estimate, limits.map(|of| of.0), limits.map(|of| of.1));
     let (value, verdict) = if value.is_empty() { (words.join("; "), String::new()) } else { (value, words.join("; ")) };
     let ratio = (!value.is_empty()).then(|| RatioCell {
@@ -280,6 +329,18 @@ fn shown(
         tone: Tone::Plain,
     });
     Cell::Measured { estimate, ratio }
+}
+
+/// What stands under the published cell's head: a gain in percent or a ratio where that is what the cells are, else the value.
+fn in_cells(here: &Ourselves, published: &Published, row: usize, column: usize) -> Measured {
+    match here.ratio.filter(|_| is_gain(published, row, column)) {
+        Some(ratio) if published.table.unit == "%" => {
+            let gain = |ratio: f64| 100.0 * (ratio - 1.0);
+            Measured { value: gain(ratio.value), limits: ratio.limits.map(|(lo, hi)| (gain(lo), gain(hi))) }
+        }
+        Some(ratio) => ratio,
+        None => here.value,
+    }
 }
 
 fn ratio_text(ratio: Measured) -> String {
@@ -304,16 +365,19 @@ fn sign(ours: Measured, theirs: Value) -> &'static str {
     }
 }
 
-/// Whether the ratio here is as large as the published one.
-fn size(ours: Measured, theirs: Value) -> &'static str {
-    let Some((lo, hi)) = ours.limits else { return "open here" };
-    match theirs.bound {
+/// Whether the ratio here is as large as the published one: the same where the whole interval is within `delta` of it, and not
+/// distinguishable where an interval holds it and is wider.
+fn size(ours: Measured, theirs: Value, delta: f64) -> String {
+    let Some((lo, hi)) = ours.limits else { return "open here".to_owned() };
+    let (least, most) = (theirs.number / (1.0 + delta), theirs.number * (1.0 + delta));
+    let words = match theirs.bound {
         Bound::Below if hi < theirs.number => "within the bound",
         Bound::Below if lo > theirs.number => "beyond the bound",
         Bound::Above if lo > theirs.number => "within the bound",
         Bound::Above if hi < theirs.number => "beyond the bound",
         Bound::Below | Bound::Above => "open here",
-        Bound::Exact | Bound::About if (lo..=hi).contains(&theirs.number) => "the same",
+        Bound::Exact | Bound::About if least <= lo && hi <= most => return format!("the same within {}", Share(delta)),
+        Bound::Exact | Bound::About if (lo..=hi).contains(&theirs.number) => "not distinguishable here",
         Bound::Exact | Bound::About => {
             let (here, there) = (ours.value.ln(), theirs.number.ln());
             match () {
@@ -322,7 +386,8 @@ fn size(ours: Measured, theirs: Value) -> &'static str {
                 () => "larger",
             }
         }
-    }
+    };
+    words.to_owned()
 }
 
 /// `order 2 of 3, 1 open`: with how many of the cells in its row and column it is in the published order; `None` where there
@@ -397,7 +462,13 @@ mod tests {
 
     #[test]
     fn a_size_is_compared_with_the_interval_and_with_bounds() {
-        assert_eq!(size(measured(0.85, 0.01), value("0.848")), "the same");
+        let size = |ours, theirs: Value| size(ours, theirs, 0.02);
+        assert_eq!(size(measured(0.85, 0.01), value("0.848")), "the same within 2 %");
+        assert_eq!(
+            size(measured(0.9, 0.4), value("0.848")),
+            "not distinguishable here",
+            "an interval that holds anything agrees with nothing"
+        );
         assert_eq!(size(measured(0.95, 0.01), value("0.848")), "smaller");
         assert_eq!(size(measured(0.70, 0.01), value("0.848")), "larger");
         assert_eq!(size(measured(1.20, 0.01), value("0.848")), "other");
@@ -418,6 +489,19 @@ mod tests {
         let (increase, total) = (of("gpu-mixed/increase"), of("gpu-mixed/total-time"));
         assert_eq!((increase.bound, format!("{:.2}", increase.number)), (Bound::Below, "1.05".to_owned()));
         assert_eq!((total.bound, format!("{:.2}", total.number)), (Bound::Below, "1.00".to_owned()));
+    }
+
+    #[test]
+    fn a_cell_stands_in_the_published_unit() {
+        let table = |name: &str| baremark_model::published::find(name).expect("a table");
+        let packets = table("network-offloads/packets").table;
+        let units: Vec<(&str, &str)> = units(packets, "stream-tcp");
+        assert_eq!(units, [("packets_per_s", "packets/s"), ("packet_bytes", "KB")]);
+        assert_eq!(measured(1490.0, 10.0).times(comparable("B", units[1].1).expect("both are sizes")).value, 1.49);
+        let here = Ourselves { value: measured(0.48, 0.01), ratio: Some(measured(1.25, 0.05)), otherwise: None };
+        let gain = in_cells(&here, &table("network-offloads/efficiency"), 0, 0);
+        assert_eq!((gain.value, gain.limits.map(|(lo, hi)| (lo.round(), hi.round()))), (25.0, Some((20.0, 30.0))));
+        assert_eq!(in_cells(&here, &table("hpc-memory-2010/hpl"), 0, 1), here.value);
     }
 
     #[test]

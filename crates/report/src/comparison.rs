@@ -13,20 +13,32 @@ use baremark_model::document::Outcome;
 use baremark_model::observation::THIS_MACHINE;
 use baremark_model::plan::Treatment;
 use baremark_model::tables::WORKLOAD;
+use std::collections::BTreeMap;
+
+/// Names by which runs were imported, by their IDs.
+pub type Names = BTreeMap<String, String>;
 
 /// The comparison as text.
 #[must_use]
-pub fn render(comparison: &Comparison, style: &Style) -> String {
+pub fn render(comparison: &Comparison, names: &Names, style: &Style) -> String {
     let mut page = Page { style: *style, text: String::new() };
     page.paragraph(Paint::Strong, 0, INDENT, &format!("Comparison: {}", clean(&comparison.study)));
     page.paragraph(Paint::Faint, 0, INDENT, &method(comparison));
     page.head("Sides");
-    page.hanging("base ", &side(&comparison.base));
-    page.hanging("other", &side(&comparison.other));
+    page.hanging("base ", &side(&comparison.base, names));
+    page.hanging("other", &side(&comparison.other, names));
     page.head("Result: other / base");
     let common = common_of(comparison);
     for row in &comparison.rows {
         page.paragraph(paint(row.outcome), INDENT, INDENT, &sentence(comparison, row, &common));
+    }
+    if by_values(comparison) {
+        page.paragraph(
+            Paint::Faint,
+            INDENT,
+            INDENT,
+            "n counts values of the imported files: how one file differs from another of its side is not in the intervals.",
+        );
     }
     if !common.is_empty() {
         let levels: Vec<(&str, &str)> = common.iter().map(|(key, label)| (key.as_str(), label.as_str())).collect();
@@ -47,8 +59,15 @@ fn method(comparison: &Comparison) -> String {
     let level = fixed(comparison.confidence * 100.0, 1).trim_end_matches(".0").to_owned();
     let how = match comparison.method {
         Method::Paired => "block by block within one run",
+        Method::Unpaired if by_values(comparison) => "value by value, judged by the spread of the values",
         Method::Unpaired => "run by run, judged by the spread between runs",
     };
+    if comparison.gate.is_some() {
+        return format!(
+            "{}, {how}; limits of one-sided tests with 5 % false alarms over all rows",
+            clean(&comparison.workload)
+        );
+    }
     let levels = if level == "95" { "95 %".to_owned() } else { format!("95 to {level} %") };
     let rows = match comparison.rows.len() {
         0 | 1 => String::new(),
@@ -61,11 +80,22 @@ fn method(comparison: &Comparison) -> String {
     )
 }
 
-fn side(side: &Side) -> String {
+/// Whether the units are values within runs, which is so of few imported runs.
+fn by_values(comparison: &Comparison) -> bool {
+    let runs = comparison.base.runs.len().max(comparison.other.runs.len());
+    comparison.method == Method::Unpaired
+        && comparison.rows.iter().any(|row| row.base_units.max(row.other_units) > runs)
+}
+
+fn side(side: &Side, names: &Names) -> String {
     let machines: Vec<String> = side.machines.iter().map(|machine| clean(machine)).collect();
     let levels: Vec<String> = side.levels.iter().map(|(key, label)| phrase(key, label)).collect();
     let levels = if levels.is_empty() { String::new() } else { format!(" ({})", levels.join(", ")) };
-    let runs: Vec<String> = side.runs.iter().map(|run| clean(run)).collect();
+    let run = |run: &String| match names.get(run) {
+        Some(name) => format!("{} ({})", clean(run), clean(name)),
+        None => clean(run),
+    };
+    let runs: Vec<String> = side.runs.iter().map(run).collect();
     format!("{}{levels} on {}", runs.join(", "), machines.join("; "))
 }
 
@@ -204,7 +234,11 @@ pub fn gate(comparison: &Comparison, gate: &Gate, style: &Style) -> String {
     page.head(&format!("Gate: a loss of {} must not go unnoticed", gate.margin));
     let common = common_of(comparison);
     for (row, answer) in comparison.rows.iter().zip(&gate.rows) {
-        let line = format!("{}: {}", subject(comparison, row, &common), answered(answer, row, gate, comparison.method));
+        let line = format!(
+            "{}: {}",
+            subject(comparison, row, &common),
+            answered(answer, row, gate, (comparison.method, by_values(comparison)))
+        );
         page.paragraph(
             if answer.answer == Answer::Passed { Paint::Good } else { Paint::Caution },
             INDENT,
@@ -276,16 +310,16 @@ fn ratio_and_interval(row: &ComparisonRow) -> (String, String) {
 }
 
 /// "ok; a loss of 5 % would have been found (power 97 %, smallest 2.1 %)"
-fn answered(row: &GateRow, of: &ComparisonRow, gate: &Gate, method: Method) -> String {
+fn answered(row: &GateRow, of: &ComparisonRow, gate: &Gate, (method, values): (Method, bool)) -> String {
     let margin = gate.margin;
     let smallest = row.smallest_detectable.map(|loss| format!("smallest detectable loss {}", percent(loss)));
     let power = row.power.map(|power| format!("power {} %", fixed(100.0 * power, 0)));
     let known = [power, smallest].into_iter().flatten().collect::<Vec<_>>().join(", ");
     let settle = match (row.needed, row.seconds) {
         (Some(units), Some(seconds)) => {
-            format!("; {} in all would settle it ({} more)", units_of(units, method), brief(seconds))
+            format!("; {} in all would settle it ({} more)", units_of(units, method, values), brief(seconds))
         }
-        (Some(units), None) => format!("; {} in all would settle it", units_of(units, method)),
+        (Some(units), None) => format!("; {} in all would settle it", units_of(units, method, values)),
         (None, _) => String::new(),
     };
     match row.answer {
@@ -296,9 +330,10 @@ fn answered(row: &GateRow, of: &ComparisonRow, gate: &Gate, method: Method) -> S
     }
 }
 
-fn units_of(units: u32, method: Method) -> String {
+fn units_of(units: u32, method: Method, values: bool) -> String {
     match method {
         Method::Paired => format!("{units} blocks"),
+        Method::Unpaired if values => format!("{units} values a side"),
         Method::Unpaired => format!("{units} runs a side"),
     }
 }

@@ -126,7 +126,7 @@ pub(crate) fn others(document: &Document, metrics: &[&str]) -> Option<Grid> {
         }
     }
     (!rows.is_empty()).then(|| Grid {
-        caption: "Other metrics (mean ± half its 95 % interval)".to_owned(),
+        caption: "Other metrics (value ± 95 % interval)".to_owned(),
         columns: layout.heads(),
         rows,
         reasons,
@@ -201,7 +201,7 @@ fn caption(document: &Document, metric: &str) -> String {
     let quantity = Quantity::of(document, metric);
     let ratios = document.ratios.iter().any(|row| row.metric == metric && !row.contrast.explains());
     let below = if ratios { "; below it the ratio" } else { "" };
-    format!("{} (mean ± half its 95 % interval{below})", quantity.caption())
+    format!("{} (value ± 95 % interval{below})", quantity.caption())
 }
 
 struct Layout<'d> {
@@ -288,8 +288,13 @@ pub(crate) fn predicted_ratio(row: &PredictionRow) -> String {
 }
 
 fn measured(document: &Document, row: &EstimateRow, per: f64, ratio: Option<&RatioRow>) -> Cell {
-    let estimate = number::estimate(row.estimate / per, row.lo.map(|lo| lo / per), row.hi.map(|hi| hi / per));
-    Cell::Measured { estimate, ratio: ratio.and_then(|ratio| ratio_cell(document, ratio)) }
+    Cell::Measured { estimate: estimated(row, per), ratio: ratio.and_then(|ratio| ratio_cell(document, ratio)) }
+}
+
+/// An estimate in units of which one is so many of its own, with the number of its trials where that is smaller than its row's.
+pub(crate) fn estimated(row: &EstimateRow, per: f64) -> String {
+    let value = number::estimate(row.estimate / per, row.lo.map(|lo| lo / per), row.hi.map(|hi| hi / per));
+    if row.over.is_some() { format!("{value}, n = {}", row.n) } else { value }
 }
 
 /// A ratio as a table shows it; `None` where no block counts.
@@ -298,7 +303,10 @@ pub(crate) fn ratio_cell(document: &Document, row: &RatioRow) -> Option<RatioCel
     let limits = limits_of(row);
     let places = ratio_decimals(ratio, limits, 1.0, Digits::Two);
     let interval = limits.map(|(lo, hi)| format!("{} to {}", fixed(lo, places), fixed(hi, places)));
-    let half_width = limits.map(|(lo, hi)| format!(" ± {}", fixed((hi - lo) / 2.0, places)));
+    let half_width = limits.map(|(lo, hi)| match number::is_skewed(ratio, lo, hi) {
+        true => format!(" ({})", number::range(lo, hi, ratio)),
+        false => format!(" ± {}", fixed((hi - lo) / 2.0, places)),
+    });
     let (verdict, short) = match row.contrast {
         Contrast::PageSize | Contrast::Frames => (String::new(), String::new()),
         Contrast::SelfCheck => {

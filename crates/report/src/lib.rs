@@ -6,6 +6,7 @@
 //! show digits that it does not support.
 #![forbid(unsafe_code)]
 
+pub mod check_document;
 pub mod commands;
 pub mod comparison;
 pub mod csv;

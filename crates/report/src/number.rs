@@ -27,11 +27,14 @@ pub(crate) fn decimals(half_width: f64, digits: Digits) -> Option<i32> {
     }
 }
 
-/// Decimals for a ratio and its interval, all in `unit`s (100 for percent): by the half-width, and one or two more where
-/// rounding would put a limit on 1 that is not there, because then the interval would contradict its verdict.
+/// Decimals for a ratio and its interval, all in `unit`s (100 for percent): by the half-width, at least whole percents, in which verdicts are
+/// (0.3 - 1.2 beside "25 % faster" would be two roundings of one number), and one or two more where rounding would put a limit on 1 that is
+/// not there, because then the interval would contradict its verdict.
 pub(crate) fn ratio_decimals(ratio: f64, interval: Option<(f64, f64)>, unit: f64, digits: Digits) -> i32 {
     let by_width = interval.and_then(|(lo, hi)| decimals((hi - lo) / 2.0 * unit, digits));
     let (Some(places), Some((lo, hi))) = (by_width, interval) else { return three_digits(ratio * unit) };
+    let whole_percents = 2 - scientific(unit, 0).map_or(0, |(_, exponent)| exponent);
+    let places = if lo < 10.0 { places.max(whole_percents) } else { places };
     let one = |places| fixed(unit, places);
     let misleads = |places| [lo, hi].iter().any(|&x| (x - 1.0).abs() > 1e-9 && fixed(x * unit, places) == one(places));
     (places..places + 3).find(|&places| !misleads(places)).unwrap_or(places)
@@ -64,11 +67,29 @@ pub(crate) fn fixed(value: f64, decimals: i32) -> String {
     }
 }
 
-/// An estimate with its half-width, `0.01561 ± 0.00015`; far from one, `(1.234 ± 0.012)e-7`.
+/// The share of the longer side of an interval from which on the shorter one is as good as it: below, half of the interval says neither.
+const SKEWED: f64 = 2.0 / 3.0;
+/// Ends that are a power of ten apart have digits of their own.
+const FAR_APART: f64 = 10.0;
+
+/// Whether an interval lies unevenly about its estimate, so that it is shown by its ends.
+#[must_use]
+pub fn is_skewed(value: f64, lo: f64, hi: f64) -> bool {
+    let (below, above) = (value - lo, hi - value);
+    let (less, more) = (below.min(above), below.max(above));
+    more > 1e-9 * value.abs() && less < SKEWED * more
+}
+
+/// An estimate with its half-width, `0.01561 ± 0.00015`; with an interval that is skewed, `1.0 (0.8 - 6.1)`; far from one,
+/// `(1.234 ± 0.012)e-7`.
 #[must_use]
 pub fn estimate(value: f64, lo: Option<f64>, hi: Option<f64>) -> String {
     if !value.is_finite() {
         return "no number".to_owned();
+    }
+    if let Some((lo, hi)) = lo.zip(hi).filter(|(lo, hi)| lo.is_finite() && hi.is_finite() && is_skewed(value, *lo, *hi))
+    {
+        return format!("{} ({})", skewed(value, lo, hi), range(lo, hi, value));
     }
     let half_width = lo.zip(hi).map(|(lo, hi)| (hi - lo) / 2.0).filter(|half| half.is_finite());
     let exponent = scientific(value.abs(), 2).map_or(0, |(_, exponent)| exponent);
@@ -78,6 +99,35 @@ pub fn estimate(value: f64, lo: Option<f64>, hi: Option<f64>) -> String {
         return if half_width.is_some() { format!("({inner})e{exponent}") } else { format!("{inner}e{exponent}") };
     }
     with_half_width(value, half_width)
+}
+
+/// The ends of an interval about a value: `0.8 - 6.1`.
+pub(crate) fn range(lo: f64, hi: f64, value: f64) -> String {
+    format!("{} - {}", shown(lo, lo, hi, value), shown(hi, lo, hi, value))
+}
+
+fn skewed(value: f64, lo: f64, hi: f64) -> String {
+    shown(value, lo, hi, value)
+}
+
+/// One of the three numbers of an interval: to the decimal that its shorter side supports, or where the ends are far apart, each with two
+/// digits of its own.
+fn shown(one: f64, lo: f64, hi: f64, value: f64) -> String {
+    let exponent = |of: f64| scientific(of.abs(), 1).map_or(0, |(_, exponent)| exponent);
+    let places = match () {
+        () if one == 0.0 => 0,
+        () if lo > 0.0 && hi / lo >= FAR_APART => 1 - exponent(one),
+        () => {
+            let (below, above) = (value - lo, hi - value);
+            // A side without length says nothing; neither does one that is lost in the other.
+            let side = below.min(above).max(0.1 * below.max(above));
+            decimals(side, Digits::Plain).unwrap_or_else(|| three_digits(one))
+        }
+    };
+    if !(-4..=8).contains(&exponent(one)) && one != 0.0 {
+        return format!("{one:.1e}");
+    }
+    fixed(one, places)
 }
 
 fn with_half_width(value: f64, half_width: Option<f64>) -> String {
@@ -99,10 +149,10 @@ pub(crate) fn trimmed(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// A share as a percentage with two significant digits: `1.4 %`, `0.084 %`, `12 %`.
+/// A share as a percentage with two significant digits, and whole percents above: `1.4 %`, `0.084 %`, `12 %`, `138 %`.
 pub(crate) fn percent(share: f64) -> String {
     match decimals(share.abs() * 100.0, Digits::Two) {
-        Some(places) => format!("{} %", fixed(share * 100.0, places)),
+        Some(places) => format!("{} %", fixed(share * 100.0, places.max(0))),
         None => "0 %".to_owned(),
     }
 }
@@ -151,6 +201,21 @@ mod tests {
         assert_eq!(estimate(0.0, None, None), "0.00");
     }
 
+    /// As printed: 1.0 ± 2.7 for 0.8 to 6.1, and 45 ± 88 % for 5.8 to 181.7.
+    #[test]
+    fn a_skewed_interval_is_shown_by_its_ends() {
+        let shown = |value, lo, hi| estimate(value, Some(lo), Some(hi));
+        assert_eq!(shown(1.0, 0.8, 6.1), "1.0 (0.8 - 6.1)");
+        assert_eq!(shown(45.0, 5.8, 181.7), "45 (5.8 - 180)");
+        assert_eq!(shown(23.9, 8.2, 67.9), "24 (8 - 68)");
+        assert_eq!(shown(0.002, 0.0003, 0.0072), "0.0020 (0.00030 - 0.0072)");
+        assert_eq!(shown(40.0, 0.0, 510.0), "40 (0 - 510)");
+        assert_eq!(shown(1.0, 0.9, 1.11), "1.00 ± 0.11", "nearly even");
+        assert_eq!(shown(5.0, 5.0, 5.0), "5 ± 0");
+        assert_eq!(shown(3e-7, 1e-7, 9e-7), "3.0e-7 (1.0e-7 - 9.0e-7)");
+        assert!(is_skewed(1.0, 0.8, 6.1) && !is_skewed(1.0, 0.9, 1.11));
+    }
+
     #[test]
     fn sentences_show_one_digit_where_two_would_be_noise() {
         assert_eq!(decimals(0.85, Digits::Plain), Some(1));
@@ -168,11 +233,15 @@ mod tests {
         assert_eq!(places(0.9881, 0.9996), 2, "99.96, not 100.0");
         assert_eq!(places(0.9881, 0.999_996), 1, "nothing short would tell");
         assert_eq!(ratio_decimals(0.9938, None, 1.0, Digits::Two), 3);
+        assert_eq!(ratio_decimals(0.7, Some((0.31, 1.25)), 1.0, Digits::Plain), 2, "the verdict says 25 %");
+        assert_eq!(ratio_decimals(0.7, Some((0.31, 1.25)), 100.0, Digits::Plain), 0);
+        assert_eq!(ratio_decimals(176.0, Some((120.0, 250.0)), 1.0, Digits::Plain), -1);
     }
 
     #[test]
     fn shares_and_durations_are_for_people() {
         assert_eq!([0.0141, 0.00084, 0.123, 0.0].map(percent), ["1.4 %", "0.084 %", "12 %", "0 %"]);
+        assert_eq!([1.138, 1.376].map(percent), ["114 %", "138 %"], "beside a ratio of 2.138 no 110 %");
         let times = [850_000_000, 41_000_000_000, 171_000_000_000, 11_100_000_000_000, 999_900_000, 400_000];
         assert_eq!(times.map(duration), ["1 s", "41 s", "2 min 51 s", "3 h 5 min", "1 s", "0 ms"]);
         assert_eq!(duration(499_000_000), "499 ms");

@@ -1,6 +1,6 @@
 //! What a report of a run says, before anybody lays it out.
 
-use crate::grid::{Grid, grid, members, others, predicted_ratio, ratio_cell};
+use crate::grid::{Grid, estimated, grid, members, others, predicted_ratio, ratio_cell};
 use crate::number::{self, count};
 use crate::part::{Part, parts};
 use crate::provenance::{self, blocks, settings};
@@ -174,15 +174,17 @@ fn without_ratios(document: &Document) -> Vec<Headline> {
     let factors = Factors::of(&document.run);
     let quantity = Quantity::of(document, &document.run.metric);
     let plain = |sentence: String| Headline { caution: None, sentence, sensitivity: None, tone: Tone::Plain };
-    let rows = document.estimates.iter().filter(|row| row.metric == document.run.metric);
-    let said: Vec<Headline> = rows
-        .map(|row| {
-            let value = number::estimate(row.estimate, row.lo, row.hi);
-            let trials = count(row.n as u64, "trial");
-            plain(format!("{}: {value} {} ({trials}).", factors.name(&row.treatment), quantity.unit))
-        })
-        .collect();
-    let mut said: Vec<Headline> = missing(document).map(plain).into_iter().chain(said).collect();
+    let rows: Vec<_> = document.estimates.iter().filter(|row| row.metric == document.run.metric).collect();
+    let values = match rows.as_slice() {
+        [] => None,
+        [row] => {
+            let (value, trials) = (estimated(row, 1.0), count(row.n as u64, "trial"));
+            Some(format!("{}: {value} {} ({trials}).", factors.name(&row.treatment), quantity.unit))
+        }
+        // The table below has each: none is printed twice.
+        several => Some(format!("{} without a ratio.", count(several.len() as u64, "value"))),
+    };
+    let mut said: Vec<Headline> = missing(document).into_iter().chain(values).map(plain).collect();
     if document.estimates.is_empty() {
         said.push(plain("Nothing was measured: every trial was discarded.".to_owned()));
     }

@@ -5,6 +5,7 @@
 //! control (`fma`) loses bounds the cost of VM exits.
 
 use crate::commands;
+use crate::grid::estimated;
 use crate::number::{self, Digits, count, duration, fixed, ratio_decimals};
 use crate::observed_at::is_a_vm;
 use crate::outline::{cautions, missing, reliability};
@@ -107,12 +108,15 @@ pub(crate) fn machine(document: &Document) -> String {
     known + inside
 }
 
-/// "STREAM: native against virtual; 6 blocks in 58 s; run 7f3a"
+/// "STREAM: native against virtual; 6 blocks, 58 s of trials; run 7f3a"
 fn title(document: &Document) -> String {
     let spent: u64 = document.trials.iter().map(|trial| trial.elapsed_ns).sum();
-    let blocks = count(blocks(document), "block");
+    let complete = blocks(document);
+    // A ratio may have a block of which another cell is still lacking.
+    let more = document.ratios.iter().any(|row| row.blocks as u64 > complete);
+    let blocks = count(complete, if more { "complete block" } else { "block" });
     // What another program measured has no time here.
-    let measured = if spent == 0 { blocks } else { format!("{blocks} in {}", duration(spent)) };
+    let measured = if spent == 0 { blocks } else { format!("{blocks}, {} of trials", duration(spent)) };
     format!("{}; {measured}; run {}", clean(&document.run.study), clean(&document.run.id))
 }
 
@@ -174,7 +178,7 @@ fn rows<'d>(parts: &'d [Part<'d>], values: bool) -> Vec<Row<'d>> {
                     Some(name) => format!("{name}, {label}"),
                     None => label,
                 };
-                let value = format!("{} {}", number::estimate(value.estimate, value.lo, value.hi), clean(&value.unit));
+                let value = format!("{} {}", estimated(value, 1.0), clean(&value.unit));
                 rows.push(Row { label, value, ratio, of: document, tabulated: false });
             }
             continue;
@@ -399,9 +403,7 @@ fn result(document: &Document, parts: &[Part<'_>]) -> Option<String> {
         return missing(document);
     }
     let mut groups: Vec<(u8, String, Vec<&str>)> = Vec::new();
-    let bounds = all.iter().filter(|(_, row)| row.outcome == Outcome::NoLarger).filter_map(|(_, row)| limits_of(row));
-    let largest = bounds.map(|(lo, hi)| (1.0 - lo).max(hi - 1.0)).fold(0.0, f64::max);
-    for (name, row) in &all {
+    for (name, row) in all.iter().filter(|(_, row)| row.outcome != Outcome::NoLarger) {
         let rank = match row.outcome {
             Outcome::SlowerByMore | Outcome::Slower => 0,
             Outcome::FasterByMore | Outcome::Faster => 1,
@@ -409,20 +411,33 @@ fn result(document: &Document, parts: &[Part<'_>]) -> Option<String> {
             Outcome::NoLarger => 3,
             Outcome::NotEnough | Outcome::Emulated => 4,
         };
-        // One bound for all that have one: the largest.
-        let words = match row.outcome {
-            Outcome::NoLarger => format!("no difference larger than {}", number::percent(largest)),
-            _ => outcome(document, row),
-        };
+        let words = outcome(document, row);
         match groups.iter_mut().find(|(_, known, _)| *known == words) {
             Some((.., names)) => names.push(name),
             None => groups.push((rank, words, vec![name])),
         }
     }
     groups.sort_by_key(|(rank, ..)| *rank);
-    let sentences: Vec<String> =
+    let mut sentences: Vec<String> =
         groups.iter().map(|(_, words, names)| format!("{}: {words}", names.join("; "))).collect();
+    let before = groups.iter().filter(|(rank, ..)| *rank < 3).count();
+    sentences.splice(before..before, inconclusive(document, &all));
     Some(format!("{}.", sentences.join(". ")))
+}
+
+/// What is said of rows whose intervals leave open which side is ahead: of one its interval, of several how many and the widest.
+fn inconclusive(document: &Document, all: &[(String, &RatioRow)]) -> Option<String> {
+    let open: Vec<&(String, &RatioRow)> = all.iter().filter(|(_, row)| row.outcome == Outcome::NoLarger).collect();
+    let length = |row: &RatioRow| limits_of(row).map_or(0.0, |(lo, hi)| (hi / lo).ln());
+    let (name, widest) = open.iter().max_by(|one, two| length(one.1).total_cmp(&length(two.1)))?;
+    let words = outcome(document, widest);
+    match open.as_slice() {
+        [_] => Some(format!("{name}: {words}")),
+        _ => {
+            let range = words.strip_prefix("inconclusive: ").unwrap_or(&words);
+            Some(format!("{} of {} comparisons are inconclusive, the widest {range} ({name})", open.len(), all.len()))
+        }
+    }
 }
 
 fn headline_of<'p>(part: &'p Part<'_>) -> impl Iterator<Item = &'p RatioRow> {
@@ -454,7 +469,8 @@ fn cause(parts: &[Part<'_>]) -> Option<String> {
 /// differs, the loss is that of page walks: a kernel's memory is mapped and touched before its phases.
 fn page_walks(part: &Part<'_>, row: &RatioRow) -> Option<String> {
     if row.contrast == Contrast::PageSize && part.document.run.workload != command::KIND {
-        let gain = explained(part, row, LARGER_PAGES).find(|gain| gain.lo > 0.0)?;
+        let contrasts = || explained(part, row, LARGER_PAGES);
+        let gain = contrasts().find(|gain| gain.lo > 0.0).filter(|_| contrasts().all(|gain| gain.hi > 0.0))?;
         let gain = number::estimate(gain.value, Some(gain.lo), Some(gain.hi));
         return Some(format!("Page walks; 2m pages alone are faster by {gain} %"));
     }
@@ -505,11 +521,14 @@ fn differing(part: &Part<'_>, row: &RatioRow) -> Option<String> {
     )
 }
 
-/// The bound that the control sets on the cost of VM exits, where there are any.
+/// From here on the bound on what VM exits cost says nothing: it is the control's noise.
+const BOUND_MOST: f64 = 0.02;
+
+/// The bound that the control sets on the cost of VM exits, where there are any and it is one.
 fn exits(part: &Part<'_>) -> Option<String> {
     let document = &part.document;
     let is_of_a_vm = |row: &&RatioRow| document.run.workload == CONTROL && is_a_vm(document, &row.treatment);
-    let (_, hi) = headline_of(part).filter(is_of_a_vm).find_map(loss)?;
+    let (_, hi) = headline_of(part).filter(is_of_a_vm).find_map(loss).filter(|(_, hi)| *hi < BOUND_MOST)?;
     Some(format!("VM exits cost at most {} (bound from {CONTROL})", number::percent(hi.max(0.0))))
 }
 
@@ -519,22 +538,35 @@ fn loss(row: &RatioRow) -> Option<(f64, f64)> {
     Some((1.0 / hi - 1.0, 1.0 / lo - 1.0))
 }
 
-/// What follows from what was measured, where the interval supports it.
+/// What follows from what was measured, where the interval supports it, and no other contrast of page sizes in the same environment
+/// contradicts it.
 fn advice(parts: &[Part<'_>]) -> Option<String> {
-    let given = |part: &Part<'_>| {
-        let of = |row: &ExplanationRow| {
-            let gain = row.what == LARGER_PAGES && row.lo > 0.0 && !row.advice.is_empty();
-            let virtual_one = row.treatment.get(ENVIRONMENT).is_some_and(|place| place != "native");
-            let asked = headline(&part.document).any(|ratio| ratio.contrast == Contrast::PageSize);
-            let places = number::decimals(0.5 * (row.hi - row.lo), Digits::Plain).unwrap_or(1).clamp(0, 3);
-            let name = part.name.map(|name| format!("{}: ", clean(name))).unwrap_or_default();
-            let range = format!("{} to {} % faster here", fixed(row.lo, places), fixed(row.hi, places));
-            let place = if virtual_one && is_a_vm(&part.document, &row.treatment) { " in the guest" } else { "" };
-            (gain && (virtual_one || asked)).then(|| format!("{name}use 2m pages{place}: {range}."))
-        };
-        part.document.explanations.iter().find_map(of)
+    parts.iter().find_map(pages)
+}
+
+fn pages(part: &Part<'_>) -> Option<String> {
+    let environment = |row: &ExplanationRow| row.treatment.get(ENVIRONMENT).map_or("native", String::as_str).to_owned();
+    let asked = headline(&part.document).any(|ratio| ratio.contrast == Contrast::PageSize);
+    let contrasts = || part.document.explanations.iter().filter(|row| row.what == LARGER_PAGES);
+    let gains = |row: &&ExplanationRow| row.lo > 0.0 && !row.advice.is_empty();
+    let first = contrasts().filter(gains).find(|row| asked || environment(row) != "native")?;
+    let place = environment(first);
+    let here: Vec<&ExplanationRow> = contrasts().filter(|row| environment(row) == place).collect();
+    if here.iter().any(|row| row.hi < 0.0) {
+        return None;
+    }
+    let supporting: Vec<&ExplanationRow> = here.iter().copied().filter(gains).collect();
+    let least = supporting.iter().map(|row| row.lo).fold(f64::INFINITY, f64::min);
+    let most = supporting.iter().map(|row| row.hi).fold(0.0, f64::max);
+    let places = number::decimals(0.5 * (most - least), Digits::Plain).unwrap_or(1).clamp(0, 3);
+    let name = part.name.map(|name| format!("{}: ", clean(name))).unwrap_or_default();
+    let guest = if place != "native" && is_a_vm(&part.document, &first.treatment) { " in the guest" } else { "" };
+    // What only some treatments show is advice for these.
+    let of = match supporting.len() == here.len() {
+        true => String::new(),
+        false => format!(" ({})", Factors::of(&part.document.run).name(&first.treatment)),
     };
-    parts.iter().find_map(given)
+    Some(format!("{name}use 2m pages{guest}{of}: {} to {} % faster here.", fixed(least, places), fixed(most, places)))
 }
 
 /// What a reader must know of the intervals and of the trials, and where there is more.
@@ -551,8 +583,8 @@ fn notes(document: &Document, rows: &[Row<'_>]) -> Vec<String> {
     let ratios = || rows.iter().filter_map(|row| row.ratio);
     if ratios().any(|ratio| limits_of(ratio).is_some()) {
         let assumed = ratios().any(|ratio| ratio.independence_assumed);
-        let assumed = if assumed { "; below 30, blocks are taken to be independent" } else { "" };
-        notes.push(format!("Hodges-Lehmann estimates over blocks{assumed}."));
+        let assumed = if assumed { "; fewer than 30 blocks, assumed independent" } else { "" };
+        notes.push(format!("95 % intervals{assumed}."));
     }
     let microvm = |row: &Row<'_>| row.ratio.is_some_and(|ratio| places(ratio) == ("microvm", "native"));
     if rows.iter().any(microvm) {

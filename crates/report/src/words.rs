@@ -124,19 +124,19 @@ pub(crate) fn outcome(document: &Document, row: &RatioRow) -> String {
     }
 }
 
-/// The outcome in a few words, for narrow cells.
+/// The outcome in a few words, for narrow cells: the document's own, else what its kind says.
 pub(crate) fn short(document: &Document, row: &RatioRow) -> String {
     let delta = document.run.design.delta;
+    if !row.short.is_empty() {
+        return clean(&row.short);
+    }
     match row.outcome {
         Outcome::Equivalent => format!("within {delta}"),
         Outcome::SlowerByMore => format!("slower > {delta}"),
         Outcome::FasterByMore => format!("faster > {delta}"),
         Outcome::Slower => "slower".to_owned(),
         Outcome::Faster => "faster".to_owned(),
-        Outcome::NoLarger => match limits_of(row) {
-            Some((lo, hi)) => format!("at most {}", percent((1.0 - lo).max(hi - 1.0))),
-            None => "no bound".to_owned(),
-        },
+        Outcome::NoLarger => "inconclusive".to_owned(),
         Outcome::NotEnough => "not enough data".to_owned(),
         Outcome::Emulated => "emulated".to_owned(),
     }

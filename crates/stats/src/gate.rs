@@ -65,6 +65,9 @@ pub enum Answer {
 pub struct Row {
     /// The answer.
     pub answer: Answer,
+    /// The log loss that the one-sided test leaves: its lower limit is above 0 exactly where a loss is shown by it, and the upper one is of
+    /// the opposite test; `None` without evidence.
+    pub limits: Option<(f64, f64)>,
     /// The power with which a loss of the margin would have been found; `None` without evidence.
     pub power: Option<f64>,
     /// The smallest loss that would have been found with 80 % power, relative; `None` without evidence.
@@ -107,6 +110,12 @@ impl Evidence {
             p_value: p_value.max(permutation::signed_rank(&losses)?),
             kind: Kind::Blocks(log_ratios.len()),
         })
+    }
+
+    /// The lower and the upper limit of the log loss, each one-sided at `level`.
+    fn limits(&self, level: f64) -> (f64, f64) {
+        let reach = critical(level, self.freedom) * self.error;
+        (self.loss - reach, self.loss + reach)
     }
 
     /// The smallest log loss that is found with 80 % power by a one-sided test at `level`: (t(1 - level) + t(0.8)) standard
@@ -154,15 +163,24 @@ impl Evidence {
 pub fn gate(rows: &[Option<Evidence>], margin: f64) -> Gate {
     let known: Vec<f64> = rows.iter().flatten().map(|evidence| evidence.p_value).collect();
     let level = ALPHA / known.len().max(1) as f64;
-    let mut shown = holm(&known, ALPHA).into_iter();
+    let shown = holm(&known, ALPHA);
+    let levels = holm_levels(&known, &shown);
+    let mut shown = shown.into_iter().zip(levels);
     let margin = margin.ln_1p();
     let row = |evidence: &Option<Evidence>| {
         let Some(evidence) = evidence else {
-            return Row { answer: Answer::Undecided, power: None, smallest_detectable: None, needed: None };
+            return Row {
+                answer: Answer::Undecided,
+                limits: None,
+                power: None,
+                smallest_detectable: None,
+                needed: None,
+            };
         };
         let detectable = evidence.detectable(level);
-        let answer = match shown.next() {
-            Some(true) => Answer::Loss,
+        let (lost, own_level) = shown.next().unwrap_or((false, level));
+        let answer = match lost {
+            true => Answer::Loss,
             _ if detectable <= margin => Answer::Passed,
             _ => Answer::Undecided,
         };
@@ -171,6 +189,11 @@ pub fn gate(rows: &[Option<Evidence>], margin: f64) -> Gate {
         };
         Row {
             answer,
+            limits: Some(match evidence.limits(own_level) {
+                // What the permutation test does not show is not shown.
+                (least, most) if !lost => (least.min(0.0), most),
+                limits => limits,
+            }),
             power: Some(evidence.power(margin, level)),
             smallest_detectable: Some(detectable.exp_m1()),
             needed: if answer == Answer::Undecided { evidence.needed(margin, level) } else { Some(have) },
@@ -183,6 +206,18 @@ pub fn gate(rows: &[Option<Evidence>], margin: f64) -> Gate {
         () => Answer::Undecided,
     };
     Gate { answer, rows }
+}
+
+/// The level at which Holm's procedure tested each hypothesis: alpha over the number of those that were left.
+fn holm_levels(p_values: &[f64], rejected: &[bool]) -> Vec<f64> {
+    let left = |at: usize| {
+        let before = (0..p_values.len()).filter(|&other| match rejected[at] {
+            true => rejected[other] && (p_values[other], other) < (p_values[at], at),
+            false => rejected[other],
+        });
+        p_values.len() - before.count()
+    };
+    (0..p_values.len()).map(|at| ALPHA / left(at).max(1) as f64).collect()
 }
 
 fn critical(level: f64, freedom: f64) -> f64 {

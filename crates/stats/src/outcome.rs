@@ -46,7 +46,7 @@ pub enum Outcome {
         /// The largest.
         hi: f64,
     },
-    /// The interval holds 1 and reaches out of the band: no difference larger than `hi`.
+    /// The interval holds 1 and reaches out of the band: inconclusive, and no difference larger than `hi`.
     NoLarger {
         /// The largest change in the interval, either way.
         hi: f64,
@@ -100,20 +100,174 @@ impl Outcome {
             Outcome::NoLarger { .. } | Outcome::NotEnough(_) => None,
         }
     }
+}
 
-    /// The outcome in words, with `delta` as in [`Outcome::of`]. Digits follow from the length of the interval.
-    pub fn words(&self, delta: f64) -> String {
-        match *self {
-            Outcome::Equivalent { .. } => format!("equivalent within {} %", percent(delta, delta)),
-            Outcome::Beyond { direction } => format!("{direction} by more than {} %", percent(delta, delta)),
-            Outcome::Between { direction, lo, hi } => {
-                format!("{direction} by {} to {} %", percent(lo, hi - lo), percent(hi, hi - lo))
+/// What is compared, as far as words go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// Times and rates: slower, faster.
+    Speed,
+    /// Anything else: lower, higher, whichever is better.
+    Amount,
+}
+
+/// How large a difference is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Size {
+    /// None that matters.
+    Equivalent,
+    /// Some percent.
+    Percent,
+    /// A factor of [`LARGE`] or more.
+    Factor,
+    /// The interval leaves open which side is ahead.
+    Inconclusive,
+    /// No interval.
+    Unknown,
+}
+
+/// From this factor on a difference is said as a factor.
+pub const LARGE: f64 = 1.8;
+
+/// An outcome in words: the one place that decides how large a difference is called.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// The size.
+    pub size: Size,
+    /// With the interval: `slower by 1.9 to 3.1 %`, `2.4 times as slow (1.5 to 3.5)`.
+    pub words: String,
+    /// In a few words: `2.5 % slower`, `half as fast`.
+    pub short: String,
+}
+
+impl Verdict {
+    /// Of an outcome that was read off this interval of the log ratio, with `delta` and `better` as in [`Outcome::of`]. Digits follow from
+    /// the length of the interval.
+    pub fn of(outcome: &Outcome, interval: Option<&Interval>, delta: f64, better: Better, subject: Subject) -> Self {
+        let interval = match (outcome, interval) {
+            (Outcome::NotEnough(Lack::Blocks { have, need }), _) => {
+                return Verdict::unknown(&format!("{have} of {need} blocks"));
             }
-            Outcome::NoLarger { hi } => format!("no difference larger than {} %", percent(hi, hi)),
-            Outcome::NotEnough(Lack::Blocks { have, need }) => format!("not enough data: {have} of {need} blocks"),
-            Outcome::NotEnough(Lack::Unusable) => "not enough data: unusable values".to_owned(),
+            (Outcome::NotEnough(Lack::Unusable), _) | (_, None) => return Verdict::unknown("unusable values"),
+            (_, Some(interval)) => interval,
+        };
+        let words = Words { interval, subject, better };
+        let (size, long, short) = match outcome {
+            Outcome::Equivalent { .. } => {
+                let long = format!("equivalent within {} %", percent(delta, delta));
+                (Size::Equivalent, long, "equivalent".to_owned())
+            }
+            Outcome::NoLarger { .. } => {
+                (Size::Inconclusive, format!("inconclusive: {}", words.either_way()), "inconclusive".to_owned())
+            }
+            _ if interval.centre.abs() >= LARGE.ln() => (Size::Factor, words.factor(), words.short_factor()),
+            _ => (Size::Percent, words.percents(), words.short_percent()),
+        };
+        Verdict { size, words: long, short }
+    }
+
+    fn unknown(lacks: &str) -> Self {
+        let short = "not enough data".to_owned();
+        Verdict { size: Size::Unknown, words: format!("{short}: {lacks}"), short }
+    }
+}
+
+/// An interval on the way to words.
+struct Words<'i> {
+    interval: &'i Interval,
+    subject: Subject,
+    better: Better,
+}
+
+impl Words<'_> {
+    /// Which way a change of the log ratio goes. `up` is the side of larger ratios.
+    fn side(&self, up: bool) -> &'static str {
+        match (self.subject, up == (self.better == Better::Higher)) {
+            (Subject::Amount, _) if up => "higher",
+            (Subject::Amount, _) => "lower",
+            (Subject::Speed, true) => "faster",
+            (Subject::Speed, false) => "slower",
         }
     }
+
+    /// Whether the ratio is above 1.
+    fn up(&self) -> bool {
+        self.interval.centre > 0.0
+    }
+
+    /// "slower by 1.9 to 3.1 %"
+    fn percents(&self) -> String {
+        let change = |log: f64| log.exp_m1().abs();
+        let (one, two) = (change(self.interval.lo), change(self.interval.hi));
+        let (lo, hi) = (one.min(two), one.max(two));
+        format!("{} by {} to {} %", self.side(self.up()), percent(lo, hi - lo), percent(hi, hi - lo))
+    }
+
+    /// "2.5 % slower"
+    fn short_percent(&self) -> String {
+        let change = self.interval.centre.exp_m1().abs();
+        let half = 0.5 * (self.interval.hi.exp() - self.interval.lo.exp());
+        format!("{} % {}", percent(change, 10.0 * half), self.side(self.up()))
+    }
+
+    /// "2.4 times as slow"
+    fn times(&self, factor: &str) -> String {
+        match (self.subject, self.side(self.up())) {
+            (Subject::Amount, _) if self.up() => format!("{factor} times as much"),
+            (Subject::Amount, _) => format!("{factor} times less"),
+            (_, "slower") => format!("{factor} times as slow"),
+            _ => format!("{factor} times as fast"),
+        }
+    }
+
+    /// The factor, 1 or more, with the smallest and the largest in the interval.
+    fn factors(&self) -> (f64, f64, f64) {
+        let Interval { centre, lo, hi, .. } = *self.interval;
+        let (near, far) = if centre > 0.0 { (lo, hi) } else { (-hi, -lo) };
+        (centre.abs().exp(), near.exp(), far.exp())
+    }
+
+    /// "2.4 times as slow (95 %: 1.5 to 3.5)"
+    fn factor(&self) -> String {
+        let (factor, least, most) = self.factors();
+        let resolution = DIGIT * (most - least);
+        let shown = |of: f64| number(of, resolution);
+        let level = number(100.0 * self.interval.confidence, 10.0);
+        format!("{} ({level} %: {} to {})", self.times(&shown(factor)), shown(least), shown(most))
+    }
+
+    /// "half as fast"
+    fn short_factor(&self) -> String {
+        let (factor, least, most) = self.factors();
+        let two = (1.9..2.1).contains(&factor);
+        match (self.subject, self.side(self.up())) {
+            (Subject::Speed, "slower") if two => "half as fast".to_owned(),
+            (Subject::Speed, _) if two => "twice as fast".to_owned(),
+            (Subject::Amount, "higher") if two => "twice as much".to_owned(),
+            (Subject::Amount, _) if two => "half as much".to_owned(),
+            _ => self.times(&number(factor, DIGIT * (most - least))),
+        }
+    }
+
+    /// "from 90 % slower to 170 % faster", of an interval that holds 1.
+    fn either_way(&self) -> String {
+        let end = |log: f64, up: bool| {
+            let change = log.exp_m1().abs();
+            format!("{} % {}", percent(change, change), self.side(up))
+        };
+        let (down, up) = (end(self.interval.lo, false), end(self.interval.hi, true));
+        let worse_first = self.subject == Subject::Amount || self.better == Better::Higher;
+        if worse_first { format!("from {down} to {up}") } else { format!("from {up} to {down}") }
+    }
+}
+
+/// What a digit of a factor may be worth, as a share of its interval's length.
+const DIGIT: f64 = 1.0 / 6.0;
+
+/// A number to the digit that `resolution` supports, at most three after the point.
+fn number(value: f64, resolution: f64) -> String {
+    let decimals = (-resolution.max(1e-9).log10().floor()).clamp(0.0, 3.0);
+    format!("{value:.*}", decimals as usize)
 }
 
 /// A share in percent with as many decimals (0 to 4) as show two digits of `resolution`; trailing zeros of whole numbers

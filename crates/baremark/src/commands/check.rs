@@ -30,7 +30,7 @@ pub fn run(
         None => since(context, &baseline)?,
     };
     let comparison = compare::of(&baseline, &checked, args, Some(margin))?;
-    let mut text = compare::show(context, &comparison)?;
+    let mut text = compare::show(context, &comparison, &compare::names([&baseline, &checked]))?;
     let Some(gate) = &comparison.gate else { return Ok((text, Exit::Undecided)) };
     if let Some(path) = summary {
         let markdown = report::gate_markdown(&comparison, gate);

@@ -2,11 +2,12 @@
 
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
+use crate::imported::imported_name;
 use crate::sides;
 use baremark_lab::comparison::{self, Chosen, Request};
 use baremark_model::comparison::Comparison;
 use baremark_model::units::Share;
-use baremark_report::comparison::render;
+use baremark_report::comparison::{Names, render};
 
 /// Options of both `compare` and `check`.
 #[derive(clap::Args)]
@@ -26,8 +27,9 @@ pub fn share(text: &str) -> Result<Share, String> {
 
 /// The comparison of `other` with `base` as text or JSON.
 pub fn run(context: &Context, base: &str, other: &str, args: &CompareArgs) -> Result<(String, Exit), Refusal> {
-    let comparison = of(&sides::find(context, base)?, &sides::find(context, other)?, args, None)?;
-    Ok((show(context, &comparison)?, Exit::Success))
+    let (base, other) = (sides::find(context, base)?, sides::find(context, other)?);
+    let comparison = of(&base, &other, args, None)?;
+    Ok((show(context, &comparison, &names([&base, &other]))?, Exit::Success))
 }
 
 /// Compares two sides; `margin` is the loss that a gate must not miss.
@@ -36,10 +38,16 @@ pub fn of(base: &Chosen, other: &Chosen, args: &CompareArgs, margin: Option<Shar
     comparison::compare(base, other, &request).map_err(Refusal::bad_input)
 }
 
+/// The names by which runs were imported.
+pub fn names(sides: [&Chosen; 2]) -> Names {
+    let runs = sides.into_iter().flat_map(|side| &side.documents).map(|document| &document.run);
+    runs.filter_map(|run| Some((run.id.clone(), imported_name(&run.file)?.to_owned()))).collect()
+}
+
 /// A comparison as text or JSON.
-pub fn show(context: &Context, comparison: &Comparison) -> Result<String, Refusal> {
+pub fn show(context: &Context, comparison: &Comparison, names: &Names) -> Result<String, Refusal> {
     if context.json {
         return Ok(serde_json::to_string_pretty(comparison).map_err(Refusal::failure)? + "\n");
     }
-    Ok(render(comparison, &crate::watch::style()))
+    Ok(render(comparison, names, &crate::watch::style()))
 }

@@ -21,6 +21,9 @@ pub struct Form {
     /// Print the tables of a published study, filled from this run
     #[arg(long, value_name = "STUDY")]
     pub tables: Option<Tables>,
+    /// Check what must hold of every result (units, orders, sums, intervals, verdicts) and print what does not; exit 4 if anything
+    #[arg(long)]
+    pub verify_document: bool,
 }
 
 /// What is done about damage to the store.

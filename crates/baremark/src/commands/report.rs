@@ -8,10 +8,14 @@ use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
 use crate::predicted;
 use crate::{record, sides};
+use baremark_lab::analysis::Run;
 use baremark_lab::joined;
 use baremark_lab::tally::Finished;
+use baremark_model::document::Document;
 use baremark_model::wire::Series;
+use baremark_report::check_document;
 use baremark_store::{LoadSummary, RunId, Store};
+use serde_json::json;
 use std::mem::ManuallyDrop;
 
 /// Shows the named run, or the latest. A page is written to its file, and its name is printed; with --json the document is,
@@ -26,7 +30,8 @@ pub fn run(context: &Context, named: Option<&str>, form: &Form, damage: &Damage)
     }
     // Never dropped: the program ends with this report, and freeing a run of a million values one by one takes a tenth of it.
     let id = record::find(&store, named)?;
-    if let Some(load) = load::record::of_run(&store, &id)?
+    if !form.verify_document
+        && let Some(load) = load::record::of_run(&store, &id)?
         && let Some(shown) = load::record::show(context, &load, form)?
     {
         return Ok(shown);
@@ -34,6 +39,9 @@ pub fn run(context: &Context, named: Option<&str>, form: &Form, damage: &Damage)
     let load = if damage.without_damaged { record::load_without_damaged } else { record::load };
     let run = ManuallyDrop::new(load(&store, &id)?);
     let document = || Ok(predicted::document(context, &run, &descriptors_of(&run)?));
+    if form.verify_document {
+        return verified(context, &run, &document()?);
+    }
     if let Some(rows) = form.csv {
         let document = document()?;
         let text = match rows {
@@ -63,6 +71,33 @@ pub fn run(context: &Context, named: Option<&str>, form: &Form, damage: &Damage)
         true => Ok((baremark_report::json::render(&document), Exit::Success)),
         false => Ok((format!("{}\n", file.display()), Exit::Success)),
     }
+}
+
+/// What breaks a rule that holds of every document, in the run's document and in what its trials report, one a line.
+fn verified(context: &Context, run: &Run, document: &Document) -> Result<(String, Exit), Refusal> {
+    let mut violations = check_document::check(document);
+    for trial in run.trials.iter().filter(|trial| trial.counted().is_some()) {
+        let details = trial.result.iter().flat_map(|result| &result.series).filter_map(|phase| phase.detail.as_ref());
+        for detail in details {
+            let place = format!("block {}, cell {}: {}", trial.block, trial.cell, detail.format);
+            violations.extend(check_document::check_detail(&place, &detail.document));
+        }
+    }
+    let exit = if violations.is_empty() { Exit::Success } else { Exit::Regression };
+    if context.json {
+        let rows = violations.iter().map(|of| json!({ "where": of.place, "what": of.what, "expected": of.expected }));
+        let document = json!({ "run": run.id, "violations": rows.collect::<Vec<_>>() });
+        return Ok((crate::json::document("baremark-violations/1", document), exit));
+    }
+    let lines: Vec<String> = violations.iter().map(|of| format!("{of}\n")).collect();
+    let checked = format!(
+        "{} estimates, {} ratios and {} trials",
+        document.estimates.len(),
+        document.ratios.len(),
+        run.trials.len()
+    );
+    let none = || format!("run {}: no violation in {checked}\n", run.id);
+    Ok((if lines.is_empty() { none() } else { lines.concat() }, exit))
 }
 
 /// The ratios of the second side divided by those of the first, as text or as JSON.

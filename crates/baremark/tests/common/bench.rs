@@ -1,5 +1,6 @@
 //! A place for one test: a folder of its own, a store in it, and the program.
 
+use crate::common::outcome::keeps_rules;
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -71,11 +72,16 @@ impl Bench {
         self.command(arguments).output().unwrap()
     }
 
-    /// Runs and gives standard output as JSON; the program must succeed.
+    /// Runs and gives standard output as JSON; the program must succeed. A result keeps every rule that holds of all.
     pub fn json(&self, arguments: &[&str]) -> Value {
         let output = self.run(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {}", text(&output.stdout)))
+        let document: Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {}", text(&output.stdout)));
+        if document["format"] == baremark_model::document::FORMAT {
+            keeps_rules(&document);
+        }
+        document
     }
 
     /// Runs the study of this text until its first block is stored, then interrupts it: the report's document, and what the

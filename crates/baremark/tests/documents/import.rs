@@ -160,3 +160,61 @@ fn what_cannot_be_imported_is_refused_and_leaves_no_run() {
     let refused = bench.run(&["compare", &side(0), &side(1)]);
     assert!(text(&refused.stderr).contains("its values are not paired"), "{}", text(&refused.stderr));
 }
+
+/// Ten values of one invocation a side: "3 runs a side are needed" was the answer, and "0 ms more" would have settled it.
+#[test]
+fn values_of_one_file_a_side_are_compared() {
+    let bench = Bench::new();
+    for (name, factor) in [("old", 1.0), ("new", 1.3)] {
+        let rows: String = (0..10).map(|at| format!("{}\n", factor * (1.0 + 0.01 * f64::from(at % 4)))).collect();
+        bench.write(name, format!("seconds\n{rows}"));
+        let imported = bench.run(&["import", name, "--as", name, "--columns", "seconds:lower:s"]);
+        assert!(imported.status.success(), "{}", text(&imported.stderr));
+    }
+    let row = &bench.json(&["compare", "old", "new", "--json"])["rows"][0];
+    assert_eq!((row["base_units"].as_u64(), row["outcome"].as_str()), (Some(10), Some("slower_by_more")), "{row:#}");
+    let (lo, hi) = (row["lo"].as_f64().unwrap(), row["hi"].as_f64().unwrap());
+    assert!(lo < 1.3 && 1.3 < hi && hi < 1.4, "{row:#}");
+    let shown = text(&bench.run(&["compare", "old", "new"]).stdout);
+    assert!(shown.contains("n counts values of the imported files") && shown.contains("value by value"), "{shown}");
+    assert!(shown.contains(" (old) on ") && shown.contains(" (new) on "), "the names of --as: {shown}");
+    let checked = bench.run(&["check", "--against", "old", "new"]);
+    let said = text(&checked.stdout);
+    assert_eq!(checked.status.code(), Some(4), "{said}");
+    assert!(said.contains("slower by at least") && !said.contains("0 ms"), "{said}");
+}
+
+/// A file with two benchmarks: its details had each value in a sentence and in the table.
+#[test]
+fn each_value_of_a_file_is_printed_once() {
+    let bench = Bench::new();
+    bench.write("two", "test,seconds\nsort,1.5\nsort,1.5\ncopy,2.25\ncopy,2.25\n");
+    let imported = bench.run(&["import", "two", "--columns", "test,seconds:lower:s"]);
+    assert!(imported.status.success(), "{}", text(&imported.stderr));
+    for arguments in [&["report"][..], &["report", "--details"]] {
+        let shown = text(&bench.run(arguments).stdout);
+        assert_eq!([shown.matches("1.50").count(), shown.matches("2.25").count()], [1, 1], "{arguments:?}: {shown}");
+    }
+}
+
+#[test]
+fn what_cannot_be_in_a_result_is_printed_and_ends_with_4() {
+    let bench = Bench::new();
+    bench.write("sound", "seconds\n1\n2\n3\n4\n");
+    bench.write("wrong", "seconds\n1\n2\n3\n4\n");
+    let sound = bench.run(&["import", "sound", "--columns", "seconds:lower:s"]);
+    assert!(sound.status.success(), "{}", text(&sound.stderr));
+    let verified = bench.run(&["report", "--verify-document"]);
+    assert!(verified.status.success(), "{}", text(&verified.stdout));
+    assert!(text(&verified.stdout).contains(": no violation in 1 estimates, 0 ratios and 4 trials"), "{verified:?}");
+    bench.write("wrong", "span\n1\n2\n3\n5\n");
+    let wrong = bench.run(&["import", "wrong", "--columns", "span:lower:msec"]);
+    assert!(wrong.status.success(), "{}", text(&wrong.stderr));
+    let verified = bench.run(&["report", "--verify-document"]);
+    assert_eq!(verified.status.code(), Some(4));
+    let lines = text(&verified.stdout);
+    assert!(lines.lines().count() == 1 && lines.contains(": unknown unit 'msec'; write ms"), "{lines}");
+    let document = bench.run(&["report", "--verify-document", "--json"]);
+    let document: Value = serde_json::from_slice(&document.stdout).unwrap();
+    assert_eq!(document["violations"][0]["expected"], "write ms", "{document:#}");
+}

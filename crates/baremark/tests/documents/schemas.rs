@@ -19,6 +19,7 @@ fn documents_of_stored_runs_fit_their_schemas() {
     let bench = stored::bench("small.db");
     for study in ["a small study", "a self-check of 7 blocks", "a self-check of 31 blocks"] {
         fits(&bench, &["report", &named(&bench, study), "--json"], "baremark-result/2");
+        fits(&bench, &["report", &named(&bench, study), "--verify-document", "--json"], "baremark-violations/1");
     }
 }
 

@@ -136,7 +136,7 @@ fn compared_and_checked(studied: &Studied, document: &Value, metric: &str) {
     assert!(rows.iter().any(|row| row["metric"] == metric && row["outcome"] == "slower_by_more"), "{compared:#}");
     // Other metrics are as they were measured: where the machine was busy the gate may not rule out a loss of 5 % in one (5).
     for (sides, codes, words) in [
-        (["base", "other"], &[4][..], "FAIL: slower by more"),
+        (["base", "other"], &[4][..], "FAIL: slower by at least"),
         (["other", "base"], &[0, 5], "faster by"),
         (["base", "other/0.json,other/1.json"], &[5], "not enough data"),
     ] {

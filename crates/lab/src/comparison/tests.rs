@@ -1,6 +1,8 @@
 use super::*;
 use baremark_model::comparison::{Answer, Gate, ObservedComparison};
-use baremark_model::document::{EstimateRow, FORMAT as RESULT, RatioRow, RunHead, TrialArm, TrialRow, UsedEnvironment};
+use baremark_model::document::{
+    EstimateRow, FORMAT as RESULT, RatioRow, RunHead, Size, TrialArm, TrialRow, UsedEnvironment,
+};
 use baremark_model::machine::MachineFacts;
 use baremark_model::observation::ObservedRow;
 use baremark_model::plan::Mode;
@@ -60,6 +62,7 @@ fn run(id: &str, native: f64, ratio: f64, seed: u64) -> Document {
         estimate: value,
         lo: None,
         hi: None,
+        over: None,
     };
     let mut arm = |place: &str, value: f64| TrialArm {
         treatment: treatment(place),
@@ -76,6 +79,7 @@ fn run(id: &str, native: f64, ratio: f64, seed: u64) -> Document {
         status: TrialStatus::Ok,
         arms: vec![arm("native", native), arm("microvm", native * ratio)],
         schedule: vec![0, 1, 1, 0],
+        discarded: Vec::new(),
         flags: Vec::new(),
         elapsed_ns: 1,
     };
@@ -97,6 +101,8 @@ fn run(id: &str, native: f64, ratio: f64, seed: u64) -> Document {
             confidence: 0.95,
             outcome: Outcome::NotEnough,
             words: String::new(),
+            size: Size::Unknown,
+            short: String::new(),
             more_blocks: None,
             emulated: false,
             independence_assumed: false,
@@ -169,6 +175,66 @@ fn levels_of_one_run_are_compared_block_by_block() {
     assert!(lo < ratio && ratio < hi && (ratio - 0.9).abs() < 0.005, "{row:?}");
     let itself = compare(&one("native"), &one("native"), &Request::default());
     assert_eq!(itself, Err(Incomparable::Itself("a".to_owned())));
+}
+
+/// The levels of one run are compared by the quads of its trials, as the run's own ratio is: the values of trials hold the drift that quads
+/// cancel, and a quad that does not count is left out.
+#[test]
+fn levels_that_took_turns_are_compared_by_their_quads() {
+    let mut document = run("a", 1.0, 1.0, 7);
+    for trial in &mut document.trials {
+        // The machine becomes twice as fast within each trial; in each quad the microVM is 5 % slower, but in the third, which was disturbed.
+        let drift = |phase: u32| 1.0 + f64::from(phase) / 12.0;
+        trial.schedule = [[0, 1, 1, 0], [0, 0, 1, 1], [0, 1, 1, 0]].concat();
+        trial.discarded = vec![2];
+        for arm in 0..2 {
+            let own = (0..).zip(&trial.schedule).filter(|(_, of)| **of == arm);
+            let keeps = |phase: u32| {
+                if arm == 0 {
+                    1.0
+                } else if phase < 8 {
+                    0.95
+                } else {
+                    0.1
+                }
+            };
+            trial.arms[arm].phases = own.map(|(phase, _)| drift(phase) * keeps(phase)).collect();
+        }
+    }
+    let log_mean = |values: [f64; 2]| 0.5 * (values[0].ln() + values[1].ln());
+    let at = |phase: u32| 1.0 + f64::from(phase) / 12.0;
+    let quad = |above: [u32; 2], below: [u32; 2]| log_mean(above.map(at)) - log_mean(below.map(at)) + 0.95_f64.ln();
+    let expected = (0.5 * (quad([1, 2], [0, 3]) + quad([6, 7], [4, 5]))).exp();
+    let one = |place: &str| Chosen { documents: vec![document.clone()], levels: treatment(place) };
+    let comparison = found(&one("native"), &one("microvm"));
+    let ratio = comparison.rows[0].ratio.expect("a ratio");
+    assert!((ratio - expected).abs() < 1e-12, "{ratio}, of quads {expected}");
+}
+
+/// 1.64 times (0.98 to 2.77) by a two-sided interval stood above FAIL by a one-sided test.
+#[test]
+fn a_gate_s_rows_have_the_limits_and_the_words_of_its_own_test() {
+    let native = |name: &str, level: f64, wander: &[f64]| Chosen {
+        levels: treatment("native"),
+        ..runs(name, level, 0.9, wander)
+    };
+    let wander = [0.26, -0.25, 0.0];
+    let (base, other) = (native("a", 1.0, &wander), native("b", 0.6, &wander));
+    let plain = found(&base, &other);
+    assert_eq!(plain.rows[0].outcome, Outcome::NoLarger, "the two-sided interval holds 1: {plain:#?}");
+    let gate = |other: &Chosen| {
+        let request = Request { margin: Some(Share(0.05)), ..Request::default() };
+        let comparison = compare(&base, other, &request).expect("comparable");
+        (comparison.rows[0].clone(), comparison.gate.expect("a gate").rows[0])
+    };
+    let (row, answer) = gate(&other);
+    assert_eq!(answer.answer, Answer::Loss, "{row:?}");
+    let least = answer.at_least.expect("a loss");
+    assert!(least > 0.0 && row.hi.is_some_and(|hi| (1.0 / hi - 1.0 - least).abs() < 1e-9), "{row:?} {answer:?}");
+    assert!(row.words.starts_with("slower by at least ") && row.outcome != Outcome::NoLarger, "{row:?}");
+    let (row, answer) = gate(&native("b", 0.9, &wander));
+    assert_eq!((answer.answer, answer.at_least), (Answer::Undecided, None));
+    assert!(row.words.starts_with("no loss shown: at most ") && row.hi > Some(1.0), "{row:?}");
 }
 
 /// What was seen in a run: context switches, and interrupts at 1000 a second, each mean with its half-width over 20 trials.

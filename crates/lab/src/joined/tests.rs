@@ -1,11 +1,12 @@
 use super::*;
-use baremark_model::document::{EstimateRow, FORMAT as RESULT, RunHead, TrialArm, TrialRow};
+use baremark_model::document::{EstimateRow, FORMAT as RESULT, RunHead, Size, TrialArm, TrialRow};
 use baremark_model::machine::MachineFacts;
 use baremark_model::plan::{Absent, Mode};
 use baremark_model::study::Design;
 use baremark_model::units::Nanos;
+use baremark_stats::Rng;
 use baremark_stats::multiplicity::{Claim, judge_study};
-use baremark_stats::{Rng, outcome::Better as In};
+use baremark_stats::outcome::{Better as In, Subject};
 use std::collections::BTreeMap;
 
 fn at(place: &str) -> Treatment {
@@ -57,6 +58,7 @@ fn estimate(place: &str) -> EstimateRow {
         estimate: 1.0,
         lo: None,
         hi: None,
+        over: None,
     }
 }
 
@@ -74,7 +76,9 @@ fn ratio(place: &str, logs: &[f64]) -> RatioRow {
         hi: judged.interval.map(|interval| interval.hi.exp()),
         confidence: judged.interval.map_or(1.0 - RATE, |interval| interval.confidence),
         outcome: in_document(&judged.outcome),
-        words: judged.outcome.words(0.02),
+        words: Verdict::of(&judged.outcome, judged.interval.as_ref(), 0.02, In::Higher, Subject::Speed).words,
+        size: Size::Unknown,
+        short: String::new(),
         more_blocks: None,
         emulated: false,
         independence_assumed: true,
@@ -161,7 +165,7 @@ fn the_ratio_of_ratios_is_judged_and_names_its_spread() {
     let joined = join(&base, &other).expect("joined");
     assert_eq!((joined.spread, joined.rows.len(), joined.unmatched.len()), (Spread::WithinRuns, 1, 0));
     let row = &joined.rows[0];
-    assert_eq!((row.outcome, row.words.as_str()), (Outcome::SlowerByMore, "slower by more than 2 %"));
+    assert_eq!((row.outcome, row.words.as_str()), (Outcome::SlowerByMore, "slower by 9.32 to 9.93 %"));
     let (found, expected) = (row.ratio.expect("a ratio"), (-0.1_f64).exp());
     assert!((found / expected - 1.0).abs() < 0.01 && row.lo < Some(found) && row.hi > Some(found), "{row:?}");
     assert_eq!((row.unit.as_str(), row.better, row.between), ("tx/s", Some(Better::Higher), None));
@@ -229,6 +233,7 @@ fn a_ratio_without_an_interval_says_which_run_lacks_what() {
         status: TrialStatus::Failed { reason: "the disk is full; make room".to_owned() },
         arms: vec![arm],
         schedule: Vec::new(),
+        discarded: Vec::new(),
         flags: Vec::new(),
         elapsed_ns: 1,
     });

@@ -9,7 +9,7 @@ use baremark_model::document::Outcome;
 use baremark_model::plan::Treatment;
 use baremark_model::seam::Sample;
 use baremark_model::units::Share;
-use baremark_report::comparison::{gate, render};
+use baremark_report::comparison::{Names, gate, render};
 use baremark_report::{Style, csv};
 
 fn side(runs: &[&str]) -> Side {
@@ -25,9 +25,11 @@ fn row(place: &str, below: Option<&str>, found: Option<[f64; 3]>) -> ComparisonR
     let (outcome, words) = match found {
         None => (Outcome::NotEnough, "not enough data: 3 runs a side are needed (1 more run of the base)"),
         Some([_, lo, hi]) if lo > 1.0 / 1.02 && hi < 1.02 => (Outcome::Equivalent, "equivalent within 2 %"),
-        Some([_, lo, hi]) if lo < 1.0 && hi > 1.0 => (Outcome::NoLarger, "no difference larger than 22 %"),
-        Some([ratio, ..]) if ratio < 1.0 => (Outcome::SlowerByMore, "slower by more than 2 %"),
-        Some(_) => (Outcome::FasterByMore, "faster by more than 2 %"),
+        Some([_, lo, hi]) if lo < 1.0 && hi > 1.0 => {
+            (Outcome::NoLarger, "inconclusive: from 20 % slower to 22 % faster")
+        }
+        Some([ratio, ..]) if ratio < 1.0 => (Outcome::SlowerByMore, "slower by 3 to 7 %"),
+        Some(_) => (Outcome::FasterByMore, "faster by 5 to 15 %"),
     };
     let base = if below.is_some() { 0.985 } else { 0.018_42 };
     ComparisonRow {
@@ -81,7 +83,7 @@ fn every_kind_of_row() {
         row("ssh", None, Some([0.99, 0.80, 1.22])),
         row("microvm", Some("native"), Some([1.001, 0.989, 1.012])),
     ]);
-    insta::assert_snapshot!(render(&all, &Style::default()));
+    insta::assert_snapshot!(render(&all, &Names::new(), &Style::default()));
 }
 
 #[test]
@@ -94,6 +96,7 @@ fn a_gate_says_what_it_could_have_missed() {
     ]);
     let of = |answer, power, smallest_detectable, needed| GateRow {
         answer,
+        at_least: None,
         power,
         smallest_detectable,
         needed,
@@ -141,10 +144,11 @@ fn what_observers_saw_is_told_where_it_differs() {
         seen("this machine", "kernel.interrupts", [2000.0, 1000.0], Some(33.0)),
         seen("qemu", "disk.iops", [10.0, 11.0], Some(2.0)),
     ]);
-    insta::assert_snapshot!(render(&some, &Style::default()));
-    let none = render(&with(vec![seen("qemu", "disk.iops", [10.0, 11.0], Some(2.0))]), &Style::default());
+    insta::assert_snapshot!(render(&some, &Names::new(), &Style::default()));
+    let none =
+        render(&with(vec![seen("qemu", "disk.iops", [10.0, 11.0], Some(2.0))]), &Names::new(), &Style::default());
     assert!(none.contains("0 of 1 observed values differ"), "{none}");
-    let few = render(&with(vec![seen("qemu", "disk.iops", [10.0, 90.0], None)]), &Style::default());
+    let few = render(&with(vec![seen("qemu", "disk.iops", [10.0, 90.0], None)]), &Names::new(), &Style::default());
     assert!(few.contains("No interval: three runs a side are needed") && !few.contains("90"), "{few}");
 }
 

@@ -23,6 +23,8 @@ pub fn estimate(metric: &str, treatment: &Treatment, value: f64, half: f64) -> E
     let (unit, better) = match metric {
         "gups" => ("GUP/s", Better::Higher),
         "triad" => ("MB/s", Better::Higher),
+        "gbit_per_s" => ("Gbit/s", Better::Higher),
+        "gbit_per_cpu" => ("Gbit/s", Better::Higher),
         _ => ("ns", Better::Lower),
     };
     EstimateRow {
@@ -34,6 +36,7 @@ pub fn estimate(metric: &str, treatment: &Treatment, value: f64, half: f64) -> E
         estimate: value,
         lo: Some(value - half),
         hi: Some(value + half),
+        over: None,
     }
 }
 
@@ -42,13 +45,27 @@ pub fn ratio(above: &Treatment, below: &Treatment, [ratio, lo, hi]: [f64; 3]) ->
     let (small, large) =
         ((1.0 - lo).abs().min((hi - 1.0).abs()) * 100.0, (1.0 - lo).abs().max((hi - 1.0).abs()) * 100.0);
     let (slower, faster) = (hi < 1.0, lo > 1.0);
-    let (outcome, words) = match () {
-        () if lo >= 1.0 / 1.02 && hi <= 1.02 => (Outcome::Equivalent, "equivalent within 2 %".to_owned()),
-        () if hi < 1.0 / 1.02 => (Outcome::SlowerByMore, "slower by more than 2 %".to_owned()),
-        () if lo > 1.02 => (Outcome::FasterByMore, "faster by more than 2 %".to_owned()),
-        () if slower => (Outcome::Slower, format!("slower by {small:.1} to {large:.1} %")),
-        () if faster => (Outcome::Faster, format!("faster by {small:.1} to {large:.1} %")),
-        () => (Outcome::NoLarger, format!("no difference larger than {large:.1} %")),
+    let (outcome, words, size) = match () {
+        () if lo >= 1.0 / 1.02 && hi <= 1.02 => {
+            (Outcome::Equivalent, "equivalent within 2 %".to_owned(), Size::Equivalent)
+        }
+        () if hi < 1.0 / 1.02 => {
+            (Outcome::SlowerByMore, format!("slower by {small:.1} to {large:.1} %"), Size::Percent)
+        }
+        () if lo > 1.02 => (Outcome::FasterByMore, format!("faster by {small:.1} to {large:.1} %"), Size::Percent),
+        () if slower => (Outcome::Slower, format!("slower by {small:.1} to {large:.1} %"), Size::Percent),
+        () if faster => (Outcome::Faster, format!("faster by {small:.1} to {large:.1} %"), Size::Percent),
+        () => {
+            let words =
+                format!("inconclusive: from {:.1} % slower to {:.1} % faster", (1.0 - lo) * 100.0, (hi - 1.0) * 100.0);
+            (Outcome::NoLarger, words, Size::Inconclusive)
+        }
+    };
+    let short = match size {
+        Size::Equivalent => "equivalent".to_owned(),
+        Size::Inconclusive => "inconclusive".to_owned(),
+        _ if slower => format!("{:.1} % slower", (1.0 - ratio) * 100.0),
+        _ => format!("{:.1} % faster", (ratio - 1.0) * 100.0),
     };
     RatioRow {
         metric: "gups".to_owned(),
@@ -66,6 +83,8 @@ pub fn ratio(above: &Treatment, below: &Treatment, [ratio, lo, hi]: [f64; 3]) ->
         confidence: 0.95,
         outcome,
         words,
+        size,
+        short,
         more_blocks: (outcome == Outcome::NoLarger).then_some(34),
         emulated: false,
         independence_assumed: true,
@@ -102,7 +121,16 @@ pub fn trial(block: u64, cell: usize, arms: &[(&Treatment, f64)], status: TrialS
             }
         })
         .collect();
-    TrialRow { block, cell, status, arms, schedule: vec![0, 1, 1, 0], flags: Vec::new(), elapsed_ns: 2_100_000_000 }
+    TrialRow {
+        block,
+        cell,
+        status,
+        arms,
+        schedule: vec![0, 1, 1, 0],
+        discarded: Vec::new(),
+        flags: Vec::new(),
+        elapsed_ns: 2_100_000_000,
+    }
 }
 
 fn factors(list: &[(&str, &[&str])]) -> Vec<(String, Vec<String>)> {
@@ -576,7 +604,13 @@ pub fn several() -> Document {
     of(kinds[1], &mut machine);
     let mut computing = estimate("gflops", &native, 131.2, 0.2);
     (computing.unit, computing.better) = ("GFLOP/s".to_owned(), Better::Higher);
-    document.estimates.push(EstimateRow { treatment: machine.clone(), estimate: 130.9, ..computing.clone() });
+    document.estimates.push(EstimateRow {
+        treatment: machine.clone(),
+        estimate: 130.9,
+        lo: Some(130.7),
+        hi: Some(131.1),
+        ..computing.clone()
+    });
     document.estimates.push(computing);
     document.ratios.push(RatioRow { metric: "gflops".to_owned(), ..ratio(&machine, &native, [0.998, 0.997, 0.999]) });
     document.trials.push(trial(0, 2, &[(&native, 131.2), (&machine, 130.9)], TrialStatus::Ok));

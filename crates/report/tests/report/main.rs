@@ -1,6 +1,7 @@
 //! Reports as golden files: what people read is looked at by people, and stays as it was approved.
 
 mod around;
+mod check_document;
 mod comparison;
 mod documents;
 mod html;

@@ -370,6 +370,85 @@ fn page_sizes_that_are_compared_with_each_other_name_page_walks() {
     assert!(unknown.contains("Cause   No cause found"), "the gain could be none: {unknown}");
 }
 
+/// The first screen said "use 2m pages: 6 to 182 % faster" beside contrasts of -18 and -36 %.
+#[test]
+fn advice_follows_from_all_contrasts_of_an_environment() {
+    let gain = |backing: &str, lo: f64, hi: f64| {
+        let mut treatment = documents::arm("microvm", "4k");
+        treatment.insert("host_backing".to_owned(), backing.to_owned());
+        let advice = if lo > 2.0 { "give the application 2m pages" } else { "" };
+        ExplanationRow {
+            treatment,
+            what: "speedup by 2m pages".to_owned(),
+            unit: "%".to_owned(),
+            value: 0.5 * (lo + hi),
+            lo,
+            hi,
+            advice: advice.to_owned(),
+        }
+    };
+    let advice = |explanations: Vec<ExplanationRow>| {
+        let mut document = documents::typical();
+        document.run.factors.retain(|(key, _)| key != "host_backing");
+        document.run.factors.push(("host_backing".to_owned(), vec!["4k".to_owned(), "2m".to_owned()]));
+        document.explanations = explanations;
+        let text = summary::render(&document, &Style { width: 200, ..STYLE });
+        text.lines().find_map(|line| Some(line.strip_prefix("Advice  ")?.to_owned()))
+    };
+    let both = advice(vec![gain("4k", 4.0, 9.0), gain("2m", 6.0, 12.0)]);
+    assert_eq!(both.as_deref(), Some("use 2m pages in the guest: 4 to 12 % faster here."));
+    assert_eq!(advice(vec![gain("4k", 6.0, 182.0), gain("2m", -45.0, -26.0)]), None, "they contradict each other");
+    let one = advice(vec![gain("4k", 6.0, 12.0), gain("2m", -1.0, 3.0)]).expect("advice");
+    assert!(one.contains("(microvm with 4k pages and host backing 4k)"), "{one}");
+}
+
+/// The bound is the control's noise where it is large.
+#[test]
+fn the_cost_of_vm_exits_is_bounded_below_2_percent_alone() {
+    let mut document = documents::several();
+    let shown = |document: &_| summary::render(document, &STYLE).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown(&document).contains("VM exits cost at most"), "{}", shown(&document));
+    let control = document.ratios.iter_mut().find(|row| row.treatment.get("workload").is_some_and(|of| of == "fma"));
+    control.expect("the control").lo = Some(0.9);
+    assert!(!shown(&document).contains("VM exits cost at most"), "{}", shown(&document));
+}
+
+/// Skewed values have both ends, and a percentile of fewer trials its number.
+#[test]
+fn skewed_intervals_and_smaller_numbers_of_trials_are_shown() {
+    let mut document = documents::typical();
+    let row = &mut document.estimates[0];
+    (row.estimate, row.lo, row.hi) = (0.010, Some(0.008), Some(0.061));
+    let row = &mut document.estimates[1];
+    (row.over, row.n) = (Some("latency_p99_us".to_owned()), 3);
+    let text = terminal::render(&document, &STYLE);
+    assert!(text.contains("0.010 (0.008 - 0.061)") && text.contains("0.01561 ± 0.00015, n = 3"), "{text}");
+}
+
+/// "2 blocks" stood above "3 of 6 blocks".
+#[test]
+fn blocks_of_which_a_cell_is_lacking_are_not_counted_without_a_word() {
+    let mut document = documents::typical();
+    document.run.blocks = Some(2);
+    document.ratios[0].blocks = 3;
+    let text = summary::render(&document, &Style { width: 200, ..STYLE });
+    assert!(text.contains("; 2 complete blocks, 84 s of trials; run"), "{text}");
+    document.ratios.iter_mut().for_each(|row| row.blocks = 2);
+    assert!(summary::render(&document, &Style { width: 200, ..STYLE }).contains("; 2 blocks, "));
+}
+
+#[test]
+fn inconclusive_rows_are_counted_with_the_widest() {
+    let mut document = documents::bounded();
+    for (row, limits) in document.ratios.iter_mut().zip([[1.2, 0.4, 3.0], [0.99, 0.96, 1.02]]) {
+        *row = documents::ratio(&row.treatment, &row.relative_to, limits);
+    }
+    let text = summary::render(&document, &Style { width: 200, ..STYLE });
+    let result =
+        "Result  2 of 2 comparisons are inconclusive, the widest from 60.0 % slower to 200.0 % faster (4k pages).";
+    assert!(text.contains(result), "{text}");
+}
+
 #[test]
 fn changes_over_a_history_name_their_run() {
     let (native, machine) = (documents::arm("native", "4k"), documents::arm("microvm", "4k"));

@@ -137,6 +137,25 @@ fn rows_without_evidence_leave_a_gate_undecided() {
     assert_eq!(gate(&[quiet, None, slower], MARGIN).answer, Answer::Loss, "a loss is a loss whatever the others are");
 }
 
+/// The limits that a row prints are of the test that answers: above no loss exactly where one is shown.
+#[test]
+fn limits_are_those_of_the_test_that_answers() {
+    let mut shown = [0, 0];
+    for seed in 0..400 {
+        let mut rng = Rng::stream(77, seed);
+        let loss = if seed % 2 == 0 { 0.03 } else { 0.0 };
+        let design = if seed % 3 == 0 { DESIGNS[3] } else { DESIGNS[0] };
+        let rows: Vec<_> = (0..5).map(|row| evidence(design, if row < 2 { loss } else { 0.0 }, &mut rng)).collect();
+        for row in gate(&rows, MARGIN).rows {
+            let (least, most) = row.limits.unwrap();
+            assert_eq!(least > 0.0, row.answer == Answer::Loss, "{row:?}");
+            assert!(least < most, "{row:?}");
+            shown[usize::from(least > 0.0)] += 1;
+        }
+    }
+    assert!(shown.iter().all(|count| *count > 50), "{shown:?}");
+}
+
 #[test]
 fn direction_follows_the_metric() {
     let logs = [0.2, 0.21, 0.19, 0.2, 0.22, 0.2];

@@ -2,7 +2,7 @@
 
 use baremark_stats::interim::{Analysis, Rule, Step, StopReason};
 use baremark_stats::multiplicity::{Claim, holm, judge_study};
-use baremark_stats::outcome::{Better, Direction, Lack, Outcome, sharper_at};
+use baremark_stats::outcome::{Better, Direction, Lack, Outcome, Size, Subject, Verdict, sharper_at};
 use baremark_stats::precision::{blocks_for, blocks_to_reach, half_width_for, half_width_within};
 use baremark_stats::{Estimate, Interval, Rng};
 use proptest::prelude::*;
@@ -13,20 +13,49 @@ fn interval(lo: f64, hi: f64) -> Interval {
     Interval { centre, lo, hi, confidence: 0.95, units: 10 }
 }
 
+fn verdict(lo: f64, hi: f64, better: Better, subject: Subject) -> Verdict {
+    let interval = interval(lo, hi);
+    Verdict::of(&Outcome::of(&interval, 0.02, better), Some(&interval), 0.02, better, subject)
+}
+
 #[test]
-fn the_five_outcomes_in_words() {
-    let words = |lo, hi, better| Outcome::of(&interval(lo, hi), 0.02, better).words(0.02);
+fn the_outcomes_in_words() {
+    let words = |lo, hi, better| verdict(lo, hi, better, Subject::Speed).words;
     assert_eq!(words(0.99, 1.01, Better::Higher), "equivalent within 2 %");
     assert_eq!(words(0.99, 0.995, Better::Higher), "equivalent within 2 %", "a difference that does not matter");
-    assert_eq!(words(0.90, 0.95, Better::Higher), "slower by more than 2 %");
-    assert_eq!(words(0.90, 0.95, Better::Lower), "faster by more than 2 %");
+    assert_eq!(words(0.90, 0.95, Better::Higher), "slower by 5 to 10 %");
+    assert_eq!(words(0.90, 0.95, Better::Lower), "faster by 5 to 10 %");
     assert_eq!(words(0.959, 0.988, Better::Higher), "slower by 1.2 to 4.1 %");
     assert_eq!(words(1.0123, 1.0267, Better::Lower), "slower by 1.2 to 2.7 %");
     assert_eq!(words(1.01, 1.80, Better::Higher), "faster by 1 to 80 %");
-    assert_eq!(words(0.982, 1.025, Better::Higher), "no difference larger than 2.5 %");
-    let need = Outcome::NotEnough(Lack::Blocks { have: 3, need: 4 });
-    assert_eq!(need.words(0.02), "not enough data: 3 of 4 blocks");
-    assert_eq!(Outcome::NotEnough(Lack::Unusable).words(0.02), "not enough data: unusable values");
+    assert_eq!(words(0.982, 1.025, Better::Higher), "inconclusive: from 1.8 % slower to 2.5 % faster");
+    assert_eq!(words(0.982, 1.025, Better::Lower), "inconclusive: from 2.5 % slower to 1.8 % faster");
+    assert_eq!(words(0.10, 2.70, Better::Higher), "inconclusive: from 90 % slower to 170 % faster");
+    let lacks = |lack| Verdict::of(&Outcome::NotEnough(lack), None, 0.02, Better::Lower, Subject::Speed);
+    assert_eq!(lacks(Lack::Blocks { have: 3, need: 4 }).words, "not enough data: 3 of 4 blocks");
+    assert_eq!(lacks(Lack::Unusable).words, "not enough data: unusable values");
+    assert_eq!(lacks(Lack::Unusable).size, Size::Unknown);
+}
+
+#[test]
+fn a_large_difference_is_a_factor_and_an_amount_is_not_a_speed() {
+    let of = |lo, hi, better, subject| {
+        let Verdict { size, words, short } = verdict(lo, hi, better, subject);
+        (size, words, short)
+    };
+    let says = |size, words: &str, short: &str| (size, words.to_owned(), short.to_owned());
+    let (speed, amount) = (Subject::Speed, Subject::Amount);
+    assert_eq!(
+        of(1.5, 3.84, Better::Lower, speed),
+        says(Size::Factor, "2.4 times as slow (95 %: 1.5 to 3.8)", "2.4 times as slow")
+    );
+    assert_eq!(of(0.46, 0.54, Better::Higher, speed).2, "half as fast");
+    assert_eq!(of(0.46, 0.54, Better::Lower, speed).2, "twice as fast");
+    assert_eq!(of(0.94, 0.96, Better::Higher, speed), says(Size::Percent, "slower by 4 to 6 %", "5 % slower"));
+    assert_eq!(of(0.46, 0.98, Better::Lower, amount), says(Size::Percent, "lower by 2 to 54 %", "33 % lower"));
+    assert_eq!(of(1.55, 1.69, Better::Lower, amount), says(Size::Percent, "higher by 55 to 69 %", "62 % higher"));
+    assert_eq!(of(2.9, 3.1, Better::Higher, amount).1, "3.00 times as much (95 %: 2.90 to 3.10)");
+    assert_eq!(of(0.9, 1.2, Better::Lower, amount).1, "inconclusive: from 10 % lower to 20 % higher");
 }
 
 #[test]

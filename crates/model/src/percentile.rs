@@ -1,0 +1,65 @@
+//! Percentiles by their metrics' keys: `latency_p99_9_us` is the 99.9th percentile of the distribution `latency_us`.
+//!
+//! Percentiles of one distribution are in order whatever was measured, which is why whoever estimates or checks them asks which belong
+//! together. A key has the percentile between underscores; `median` and `max` are read as the 50th and the 100th.
+
+/// A percentile.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Percentile {
+    /// The distribution: the key without the percentile.
+    pub of: String,
+    /// The share of values at or below it, 0 to 1.
+    pub share: f64,
+}
+
+impl Percentile {
+    /// The percentile that a metric's key names; `None` for any other metric.
+    #[must_use]
+    pub fn of_key(key: &str) -> Option<Percentile> {
+        let parts: Vec<&str> = key.split('_').collect();
+        (0..parts.len()).find_map(|at| {
+            let (share, used) = share_at(&parts[at..])?;
+            let rest: Vec<&str> = parts[..at].iter().chain(&parts[at + used..]).copied().collect();
+            (!rest.is_empty()).then(|| Percentile { of: rest.join("_"), share })
+        })
+    }
+}
+
+/// The share that the first parts name, and how many they are.
+fn share_at(parts: &[&str]) -> Option<(f64, usize)> {
+    let whole = match *parts.first()? {
+        "median" => return Some((0.5, 1)),
+        "max" => return Some((1.0, 1)),
+        part => part.strip_prefix('p').filter(|digits| digits.len() >= 2 && is_number(digits))?,
+    };
+    // p999 is written without the point.
+    let (tens, nines) = whole.split_at(2);
+    let decimals = parts.get(1).filter(|part| nines.is_empty() && is_number(part));
+    let digits = decimals.map_or(nines, |part| part);
+    let percent: f64 = format!("{tens}.{digits}0").parse().ok()?;
+    Some((percent / 100.0, if decimals.is_some() { 2 } else { 1 }))
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_says_of_which_distribution_it_is_which_percentile() {
+        let of = |key: &str| Percentile::of_key(key).map(|found| (found.of, (found.share * 1e5).round() as u32));
+        let is = |of: &str, share: u32| Some((of.to_owned(), share));
+        assert_eq!(of("latency_p50_us"), is("latency_us", 50_000));
+        assert_eq!(of("latency_p99_9_us"), is("latency_us", 99_900));
+        assert_eq!(of("p999_ns"), is("ns", 99_900));
+        assert_eq!(of("qemu_read_p95_us"), is("qemu_read_us", 95_000));
+        assert_eq!(of("latency_max_us"), is("latency_us", 100_000));
+        assert_eq!(
+            [of("latency_mean_us"), of("p99"), of("pages"), of("peak_memory_bytes"), of("requests_per_s")],
+            [const { None }; 5]
+        );
+    }
+}

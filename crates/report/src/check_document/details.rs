@@ -1,0 +1,97 @@
+//! What one kind of workload reports, as far as it says what it is: searches, loads, percentiles and rates anywhere in it.
+
+use super::percentiles::ordered;
+use super::{Found, place};
+use baremark_model::document::Document;
+use baremark_model::maximum::{self, Ended, KneeRow};
+use serde_json::{Map, Value};
+
+/// Keys of the time to which an object's rates belong.
+const TIMES: [&str; 2] = ["elapsed_s", "seconds"];
+/// What rates by a rounded time may differ by, as a share.
+const ROUNDED: f64 = 1e-3;
+
+pub(super) fn check(document: &Document, found: &mut Found) {
+    for row in &document.details {
+        of(&place(document, "details", &row.format, &row.treatment), &row.document, found);
+    }
+}
+
+/// Everything in a detail.
+pub(super) fn of(place: &str, detail: &Value, found: &mut Found) {
+    match detail {
+        Value::Object(object) => {
+            if object.get("format").and_then(Value::as_str) == Some(maximum::FORMAT) {
+                search(place, detail, found);
+            }
+            numbers(place, object, found);
+            object.iter().for_each(|(key, value)| of(&format!("{place}: {key}"), value, found));
+        }
+        Value::Array(rows) => (1..).zip(rows).for_each(|(number, row)| of(&format!("{place} {number}"), row, found)),
+        _ => {}
+    }
+}
+
+/// The numbers of an object beside each other.
+fn numbers(place: &str, object: &Map<String, Value>, found: &mut Found) {
+    let values: Vec<(&str, f64)> =
+        object.iter().filter_map(|(key, value)| Some((key.as_str(), value.as_f64()?))).collect();
+    ordered(&values, &|key| format!("{place}: {key}"), found);
+    let number = |key: &str| object.get(key).and_then(Value::as_f64);
+    for (key, value) in &values {
+        let at = || format!("{place}: {key}");
+        if key.ends_with("_share") && *value < 0.0 {
+            found.unless(false, at, || format!("{value}"), "a share is within 0 and the whole");
+        }
+        let counted = key.strip_suffix("_per_s").and_then(number).zip(TIMES.iter().find_map(|key| number(key)));
+        if let Some((count, seconds)) = counted {
+            let what = || format!("{value}/s in {seconds} s, and {count} counted");
+            found.unless(near(value * seconds, count), at, what, "a rate times its time is its count");
+        }
+    }
+    let answered = object.get("counts").and_then(|counts| counts.get("answered")).and_then(Value::as_f64);
+    let rate = object.get("achieved").and_then(|achieved| achieved.get("requests_per_s")).and_then(Value::as_f64);
+    if let (Some(count), Some(rate), Some(seconds)) = (answered, rate, number("elapsed_s")) {
+        let what = || format!("{rate} requests/s in {seconds} s, and {count} answered");
+        found.unless(
+            near(rate * seconds, count),
+            || format!("{place}: achieved"),
+            what,
+            "a rate times its time is its count",
+        );
+    }
+}
+
+fn near(one: f64, two: f64) -> bool {
+    (one - two).abs() <= ROUNDED * one.abs().max(two.abs()) + 1e-9
+}
+
+/// The answer of a search lies within its bracket: above the levels up to which all passed, below those from which on all failed.
+fn search(place: &str, detail: &Value, found: &mut Found) {
+    let document: maximum::Document = match serde_json::from_value(detail.clone()) {
+        Ok(document) => document,
+        Err(why) => return found.unless(false, || place.to_owned(), || why.to_string(), "a search can be read"),
+    };
+    let at = || place.to_owned();
+    let Some(answer) = document.maximum else { return };
+    let level = answer.level;
+    let no_answer = matches!(document.ended, Ended::PassesAll | Ended::FailsAll);
+    found.unless(
+        !no_answer || document.trials.len() > 1,
+        at,
+        || format!("{level} although {:?}", document.ended),
+        "a level that was not bracketed is no answer",
+    );
+    if let (Some(low), Some(high)) = (answer.low, answer.high) {
+        let what = || format!("{level} in {low} to {high}");
+        found.unless(low <= level && level <= high, at, what, "an interval contains its estimate");
+    }
+    let highest = document.knee.iter().map(|row| row.level).fold(0.0, f64::max);
+    let lowest_failed = document.knee.iter().rev().take_while(|row| row.verdict == FAILED).last();
+    let most = lowest_failed.map_or(highest, |row: &KneeRow| row.level) * (1.0 + document.plan.finest);
+    let what = || format!("{level} where {most} failed or was not measured");
+    found.unless(document.knee.is_empty() || level <= most, at, what, "no level beyond the bracket is the answer");
+}
+
+/// The verdict of a level at which a limit was exceeded.
+const FAILED: &str = "fail";
