@@ -504,7 +504,9 @@ mod tests {
     #[test]
     fn a_fio_job_replaces_the_parameters() {
         let typed = |text| [("job_text", text), ("depth", "64"), ("size", "16 MiB")];
-        let settings = Settings::of(&arm(&typed("[a]\nrw=randwrite\nbs=8k\nioengine=io_uring\niodepth=4\nthinktime=5\n"))).unwrap();
+        let settings =
+            Settings::of(&arm(&typed("[a]\nrw=randwrite\nbs=8k\nioengine=io_uring\niodepth=4\nthinktime=5\n")))
+                .unwrap();
         assert_eq!((settings.plan.depth, settings.size, settings.plan.mix.read_share), (4, 16 << 20, 0.0));
         assert_eq!((settings.ignored[0].key.as_str(), settings.job.as_deref()), ("thinktime", Some("job_text")));
         let why = refusal(&typed("[a]\nioengine=io_uring\niodepth=100000\n"));

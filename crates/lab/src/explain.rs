@@ -97,7 +97,7 @@ impl Study<'_> {
     fn costs(&self, pair: usize) -> Option<BTreeMap<u64, f64>> {
         let sign = self.sign(pair)?;
         let seen = tally::observations(self.plan, self.trials, pair);
-        Some(seen.iter().map(|seen| (seen.below.block, sign * seen.log_ratio)).collect())
+        Some(seen.iter().map(|seen| (seen.block(), sign * seen.log_ratio)).collect())
     }
 
     /// 1 where a larger metric is a larger cost, else -1.
