@@ -188,15 +188,17 @@ impl Meter {
     }
 }
 
-/// The share of the ranks' time in which they waited for their CPUs; `None` where that was not counted or there is no time.
+/// The share of the ranks' time in which they waited for their CPUs; `None` where that was not counted or there is no time. The delay is read
+/// on both sides of the region: what ranks waited beyond their time in it they waited outside.
 #[expect(clippy::cast_precision_loss, reason = "nanoseconds of a trial")]
 fn queued_share<'s>(phases: impl Iterator<Item = &'s Series>, rate: TickRate) -> Option<f64> {
-    let (mut queued, mut seconds) = (0, 0.0);
+    let (mut queued, mut seconds) = (0.0, 0.0);
     for run in phases.flat_map(|phase| &phase.runs) {
-        queued += run.audit.queued_ns?;
-        seconds += run.times.iter().map(|time| rate.own(time)).sum::<f64>();
+        let inside = run.times.iter().map(|time| rate.own(time)).sum::<f64>();
+        queued += (run.audit.queued_ns? as f64 / 1e9).min(inside);
+        seconds += inside;
     }
-    (seconds > 0.0).then(|| queued as f64 / 1e9 / seconds)
+    (seconds > 0.0).then(|| queued / seconds)
 }
 
 /// The quads that do not count: those in which ranks waited for their CPUs for more than [`TOO_LONG`] of their time, or others used more than
@@ -392,6 +394,15 @@ mod tests {
         let (few, most) = (quads(&[bad, [0; 4]]), quads(&[bad, bad, [0; 4]]));
         assert_eq!(discarded(&few, &unknown(&few), RATE).len(), 1);
         assert!(discarded(&most, &unknown(&most), RATE).is_empty());
+    }
+
+    /// 109.8 % of the time of a phase of 5 ms: ranks waited before it, too.
+    #[test]
+    fn no_more_is_waited_in_a_region_than_it_lasts() {
+        let phases = [phase(0, 0, 12_000), phase(1, 0, 0)];
+        assert_eq!(queued_share(phases[..1].iter(), RATE), Some(1.0));
+        assert_eq!(queued_share(phases.iter(), RATE), Some(0.5));
+        assert_eq!(queued_share([phase(0, 0, 1_000)].iter(), RATE), Some(0.1));
     }
 
     #[test]

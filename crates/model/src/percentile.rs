@@ -50,13 +50,13 @@ mod tests {
 
     #[test]
     fn a_key_says_of_which_distribution_it_is_which_percentile() {
-        let of = |key: &str| Percentile::of_key(key).map(|found| (found.of, (found.share * 1e5).round() as u32));
-        let is = |of: &str, share: u32| Some((of.to_owned(), share));
-        assert_eq!(of("latency_p50_us"), is("latency_us", 50_000));
-        assert_eq!(of("latency_p99_9_us"), is("latency_us", 99_900));
-        assert_eq!(of("p999_ns"), is("ns", 99_900));
-        assert_eq!(of("qemu_read_p95_us"), is("qemu_read_us", 95_000));
-        assert_eq!(of("latency_max_us"), is("latency_us", 100_000));
+        let of = |key: &str| Percentile::of_key(key).map(|found| (found.of, format!("{:.3}", found.share)));
+        let is = |of: &str, share: &str| Some((of.to_owned(), share.to_owned()));
+        assert_eq!(of("latency_p50_us"), is("latency_us", "0.500"));
+        assert_eq!(of("latency_p99_9_us"), is("latency_us", "0.999"));
+        assert_eq!(of("p999_ns"), is("ns", "0.999"));
+        assert_eq!(of("qemu_read_p95_us"), is("qemu_read_us", "0.950"));
+        assert_eq!(of("latency_max_us"), is("latency_us", "1.000"));
         assert_eq!(
             [of("latency_mean_us"), of("p99"), of("pages"), of("peak_memory_bytes"), of("requests_per_s")],
             [const { None }; 5]

@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn what_is_no_unit_is_named_with_what_to_write() {
         let of = |text: &str| Unit::of(text).map(|_| ());
-        assert_eq!(["%", "1", "", "CPUs", "1/s", "/s per rank", "kbit/s"].map(|text| of(text)), [const { Ok(()) }; 7]);
+        assert_eq!(["%", "1", "", "CPUs", "1/s", "/s per rank", "kbit/s"].map(of), [const { Ok(()) }; 7]);
         assert_eq!(of("sec"), Err("write s".to_owned()));
         assert_eq!(of("bytes/s"), Err("write B/s".to_owned()));
         assert!(of("!").is_err() && of("3").is_err());

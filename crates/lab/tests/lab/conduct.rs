@@ -475,7 +475,7 @@ fn a_bound_of_vm_exits_is_named_below_2_percent_and_where_there_are_exits() {
         let (plan, mut memory) = (with_control(&plan(place)), Memory::default());
         let mut rng = Rng::new(5);
         let mut played = || {
-            let mut rng = Rng::new(rng.below(1000) as u64);
+            let mut rng = Rng::new(rng.below(1000));
             Played::new(move |spec| {
                 let values = [1.0, 0.995].map(|value| value * (noise * rng.normal()).exp());
                 Answer::Values(values[..spec.arms.len()].to_vec())

@@ -425,6 +425,30 @@ fn skewed_intervals_and_smaller_numbers_of_trials_are_shown() {
     assert!(text.contains("0.010 (0.008 - 0.061)") && text.contains("0.01561 ± 0.00015, n = 3"), "{text}");
 }
 
+/// A matrix of 1,000 was compared with one of 40,000.
+#[test]
+fn a_study_of_another_size_than_the_published_one_is_not_compared_in_size() {
+    let mut document = documents::typical();
+    (document.run.workload, document.run.metric) = ("hpl".to_owned(), "gflops".to_owned());
+    document.run.published = Some("hpc-memory-2010/hpl".to_owned());
+    for row in &mut document.estimates {
+        (row.metric, row.unit) = ("gflops".to_owned(), "GFLOP/s".to_owned());
+    }
+    document.ratios.iter_mut().for_each(|row| row.metric = "gflops".to_owned());
+    for arm in document.trials.iter_mut().flat_map(|trial| &mut trial.arms) {
+        arm.mmu = Some("nested paging".to_owned());
+    }
+    let mut shown = |n: &str| {
+        document.run.parameters.insert("n".to_owned(), n.to_owned());
+        let text = terminal::render(&document, &Style { width: 200, ..STYLE });
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let small = shown("1000");
+    assert!(small.contains("size not compared: n = 1000, published 40000"), "{small}");
+    let published = shown("40000");
+    assert!(!published.contains("size not compared") && published.contains("size "), "{published}");
+}
+
 /// "2 blocks" stood above "3 of 6 blocks".
 #[test]
 fn blocks_of_which_a_cell_is_lacking_are_not_counted_without_a_word() {
