@@ -269,10 +269,16 @@ fn the_plot_of_injected_costs_has_what_the_run_found() {
         Some(format!("{} % injected: {found} % ({lo} to {hi})", percent(row.injected)))
     });
     let mut wanted: Vec<String> = rows.collect();
-    let mut found = drawn(&read("docs/samples/injected.svg"), "<g><title", "</title>");
+    let picture = read("docs/samples/injected.svg");
+    let mut found = drawn(&picture, "<g><title", "</title>");
     wanted.sort();
     found.sort();
     assert!(!found.is_empty() && found == wanted, "{found:#?} are drawn, {wanted:#?} were found");
+    // Arms without an interval are not left out in silence.
+    let lacking = document.rows.len() - wanted.len();
+    let said = format!("{lacking} of {} arms had too few blocks", document.rows.len());
+    assert!(lacking == 0 || picture.contains(&said), "not in the picture: {said}");
+    assert!(picture.contains(&document.run), "the picture does not name its run");
 }
 
 /// The targets of a document's links, without what is elsewhere.
