@@ -298,6 +298,11 @@ pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result
         resolver.absent.push(Absent { treatment, reason });
         (pairs, cells) = resolver.compare(&arms);
     }
+    while let Some(arm) = reference_of_none(&arms, &pairs) {
+        let treatment = arms.remove(arm).treatment;
+        resolver.absent.push(Absent { treatment, reason: REFERENCE_OF_NONE.to_owned() });
+        (pairs, cells) = resolver.compare(&arms);
+    }
     resolver.check_memory(&arms, &pairs, &cells);
     let environments = resolver.environments(&arms);
     if !resolver.problems.is_empty() {
@@ -946,6 +951,22 @@ fn frame_contrasts(arms: &[PlannedArm], asked: &[Pair]) -> Vec<Pair> {
         }
     }
     found
+}
+
+/// Why native memory whose frames lie otherwise is not measured where nothing is compared with it.
+const REFERENCE_OF_NONE: &str = "no virtual machine of this study can be measured here whose memory lies so";
+
+/// A native arm whose frames lie otherwise than the kernel gives them, in a study of environments where none is compared with it.
+fn reference_of_none(arms: &[PlannedArm], pairs: &[Pair]) -> Option<usize> {
+    if !pairs.iter().any(|pair| pair.asked && pair.contrast == Contrast::Environment) {
+        return None;
+    }
+    let compared =
+        |arm: usize| pairs.iter().any(|pair| pair.asked && [pair.numerator, pair.denominator].contains(&arm));
+    (0..arms.len()).find(|&arm| {
+        let level = arms[arm].treatment.get("page_frames");
+        level.is_some_and(|level| *level != Frames::AsGiven.to_string()) && !compared(arm)
+    })
 }
 
 fn environment_of(levels: &BTreeMap<String, Value>) -> &str {

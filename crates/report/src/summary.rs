@@ -29,6 +29,8 @@ const LINES: usize = 25;
 const MOST_ROWS: usize = 9;
 /// Lines of the result, of the cause and of the advice.
 const MOST_LINES: usize = 3;
+/// Comparisons without enough data that are named one by one.
+const MOST_LACKING: usize = 2;
 /// Lines of what a model predicts in the place of measurements, and of how to measure.
 const MOST_LINES_OF_A_MODEL: usize = 5;
 /// Columns that an outcome needs in addition to its ratio.
@@ -403,7 +405,13 @@ fn result(document: &Document, parts: &[Part<'_>]) -> Option<String> {
         return missing(document);
     }
     let mut groups: Vec<(u8, String, Vec<&str>)> = Vec::new();
-    for (name, row) in all.iter().filter(|(_, row)| row.outcome != Outcome::NoLarger) {
+    let lacking = all.iter().filter(|(_, row)| row.outcome == Outcome::NotEnough).count();
+    let is_named = |row: &RatioRow| match row.outcome {
+        Outcome::NoLarger => false,
+        Outcome::NotEnough => lacking <= MOST_LACKING,
+        _ => true,
+    };
+    for (name, row) in all.iter().filter(|(_, row)| is_named(row)) {
         let rank = match row.outcome {
             Outcome::SlowerByMore | Outcome::Slower => 0,
             Outcome::FasterByMore | Outcome::Faster => 1,
@@ -422,6 +430,9 @@ fn result(document: &Document, parts: &[Part<'_>]) -> Option<String> {
         groups.iter().map(|(_, words, names)| format!("{}: {words}", names.join("; "))).collect();
     let before = groups.iter().filter(|(rank, ..)| *rank < 3).count();
     sentences.splice(before..before, inconclusive(document, &all));
+    if lacking > MOST_LACKING {
+        sentences.push(format!("{lacking} of {} comparisons have not enough data", all.len()));
+    }
     Some(format!("{}.", sentences.join(". ")))
 }
 

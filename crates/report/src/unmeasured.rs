@@ -23,8 +23,17 @@ pub(crate) fn said(document: &Document) -> Option<[(&'static str, String); 2]> {
         return None;
     }
     let place = place.map_or_else(|| "a virtual machine".to_owned(), |label| clean(label));
+    // What is predicted alike is said once.
+    let mut alike: Vec<(String, Vec<String>)> = Vec::new();
+    for row in &rows {
+        let (label, ratio) = (label(document, row), predicted_ratio(row));
+        match alike.iter_mut().find(|(known, _)| *known == ratio) {
+            Some((_, labels)) => labels.push(label),
+            None => alike.push((ratio, vec![label])),
+        }
+    }
     let values: Vec<String> =
-        rows.iter().map(|row| format!("{} {}", label(document, row), predicted_ratio(row))).collect();
+        alike.into_iter().map(|(ratio, labels)| format!("{} {ratio}", labels.join(", "))).collect();
     let kind = clean(first.scheme.split([' ', ',']).next().unwrap_or("nested"));
     let model = format!(
         "Predicted for {place} / native, not measured ({kind} paging, page walks alone; 95 % interval of the model): {}.",

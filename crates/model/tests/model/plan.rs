@@ -170,6 +170,13 @@ fn a_virtual_machine_is_compared_with_native_memory_that_lies_like_its_own() {
         |named: &str| plan.arms.iter().find(|arm| arm.treatment.get("page_frames").is_some_and(|level| level == named));
     assert_eq!(arm("contiguous").map(|arm| arm.arm.frames), Some(Frames::Contiguous));
 
+    let native = study(&with_frames("[\"default\", \"contiguous\"]").replace("microvm", "container"), TO_NATIVE)
+        .replace("host_backing = [\"4k\", \"2m\"]\n", "");
+    let native = planned(&native);
+    assert_eq!(native.arms.len(), 4, "beside containers alone nothing lies so");
+    let reason = native.absent.iter().map(|absent| absent.reason.as_str()).collect::<Vec<_>>();
+    assert_eq!(reason, ["no virtual machine of this study can be measured here whose memory lies so"]);
+
     let plain = planned(&study(&with_frames("\"default\""), TO_NATIVE));
     assert!(plain.pairs.iter().all(|pair| pair.contrast != Contrast::Frames));
     assert!(
