@@ -10,6 +10,7 @@ use crate::slope;
 use crate::tally::{self, Finished, Observation};
 use crate::time_use;
 use crate::values;
+pub use crate::values::RATE;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Descriptor, Value};
 use baremark_model::document::{
@@ -32,8 +33,6 @@ use baremark_stats::{Estimate, Interval, precision};
 use std::collections::BTreeMap;
 use std::thread;
 
-/// The false discovery rate of a study, and one minus the confidence of a single interval.
-pub const RATE: f64 = 0.05;
 /// A drift inside phases below this share is nobody's concern.
 const DRIFT_TOLERANCE: f64 = 0.01;
 /// Said of a ratio of which a side is emulated, in place of an outcome.

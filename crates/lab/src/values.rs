@@ -8,11 +8,13 @@
 //! have both, times the lower one's estimate over all: a ratio estimator (Cochran 1977, chapter 6). In a trial the higher one is the larger,
 //! so that it is in the estimate.
 
-use crate::analysis::RATE;
 use baremark_model::percentile::Percentile;
 use baremark_stats::location::centre;
 use baremark_stats::{Estimate, Interval};
 use std::collections::BTreeMap;
+
+/// The false discovery rate of a study, and one minus the confidence of a single interval.
+pub const RATE: f64 = 0.05;
 
 /// An estimate over trials.
 #[derive(Clone, Debug, PartialEq)]

@@ -497,7 +497,8 @@ mod tests {
         let packets = table("network-offloads/packets").table;
         let units: Vec<(&str, &str)> = units(packets, "stream-tcp");
         assert_eq!(units, [("packets_per_s", "packets/s"), ("packet_bytes", "KB")]);
-        assert_eq!(measured(1490.0, 10.0).times(comparable("B", units[1].1).expect("both are sizes")).value, 1.49);
+        let size = measured(1490.0, 10.0).times(comparable("B", units[1].1).expect("both are sizes"));
+        assert_eq!(format!("{:.4}", size.value), "1.4900");
         let here = Ourselves { value: measured(0.48, 0.01), ratio: Some(measured(1.25, 0.05)), otherwise: None };
         let gain = in_cells(&here, &table("network-offloads/efficiency"), 0, 0);
         assert_eq!((gain.value, gain.limits.map(|(lo, hi)| (lo.round(), hi.round()))), (25.0, Some((20.0, 30.0))));

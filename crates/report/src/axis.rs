@@ -94,7 +94,7 @@ mod tests {
             axis.ticks(4.0).into_iter().map(|(_, text)| text).collect()
         };
         assert_eq!(labels(&[1020.0], false), ["1000", "1100"]);
-        assert_eq!(labels(&[1020.0, 1020.000_1], false), ["1000", "1100"]);
+        assert_eq!(labels(&[1_020.0, 1_020.000_1], false), ["1000", "1100"]);
         assert_eq!(labels(&[1.0], true), ["1.0", "1.1"]);
         assert_eq!(labels(&[0.0], false), ["-1.0", "-0.5", "0.0", "0.5", "1.0"]);
         let spread = labels(&[1000.0, 1100.0], false);

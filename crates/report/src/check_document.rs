@@ -12,42 +12,12 @@ mod percentiles;
 mod ratios;
 mod units;
 mod verdicts;
+mod violation;
 
-use crate::text::clean;
-use crate::treatment::Factors;
+pub use violation::Violation;
+
 use baremark_model::document::Document;
-use baremark_model::plan::Treatment;
-use std::fmt;
-
-/// Something that cannot be.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Violation {
-    /// Where in the document.
-    pub place: String,
-    /// What is there.
-    pub what: String,
-    /// What must hold of it.
-    pub expected: String,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}; {}", clean(&self.place), clean(&self.what), clean(&self.expected))
-    }
-}
-
-/// Violations as rules find them.
-#[derive(Default)]
-struct Found(Vec<Violation>);
-
-impl Found {
-    /// A violation, unless something holds.
-    fn unless(&mut self, holds: bool, place: impl FnOnce() -> String, what: impl FnOnce() -> String, expected: &str) {
-        if !holds {
-            self.0.push(Violation { place: place(), what: what(), expected: expected.to_owned() });
-        }
-    }
-}
+use violation::Found;
 
 /// A rule: a function that reports what breaks it.
 type Rule = fn(&Document, &mut Found);
@@ -83,17 +53,4 @@ pub fn check_detail(place: &str, detail: &serde_json::Value) -> Vec<Violation> {
     let mut found = Found::default();
     details::of(place, detail, &mut found);
     found.0
-}
-
-/// "estimate of gups, native with 4k pages"
-fn place(document: &Document, kind: &str, what: &str, treatment: &Treatment) -> String {
-    format!("{kind} of {what}, {}", Factors::of(&document.run).name(treatment))
-}
-
-/// What is lost in the last digits of sums and quotients.
-const ROUNDING: f64 = 1e-9;
-
-/// Whether two values are one but for rounding.
-fn equal(one: f64, two: f64) -> bool {
-    (one - two).abs() <= ROUNDING * one.abs().max(two.abs())
 }

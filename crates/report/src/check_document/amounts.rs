@@ -1,6 +1,6 @@
 //! No time, rate or size is negative, and shares are within 0 to 100 %.
 
-use super::{Found, place};
+use super::violation::{Found, place};
 use baremark_model::document::Document;
 use baremark_model::unit::{Dimension, Unit};
 
@@ -46,7 +46,8 @@ fn amount(unit: &str, values: [Option<f64>; 3], beyond: f64, place: &dyn Fn() ->
 }
 
 fn share(values: [Option<f64>; 3], whole: f64, place: &dyn Fn() -> String, found: &mut Found) {
-    let outside = values.iter().flatten().find(|value| !(0.0..=whole * (1.0 + super::ROUNDING)).contains(*value));
+    let outside =
+        values.iter().flatten().find(|value| !(0.0..=whole * (1.0 + super::violation::ROUNDING)).contains(*value));
     if let Some(value) = outside {
         found.unless(false, place, || format!("{value}"), "a share is within 0 and the whole");
     }

@@ -1,6 +1,6 @@
 //! A cause is named only for an environment that can have it.
 
-use super::{Found, place};
+use super::violation::{Found, place};
 use crate::observed_at::is_a_vm;
 use baremark_model::document::Document;
 

@@ -1,7 +1,7 @@
 //! What one kind of workload reports, as far as it says what it is: searches, loads, percentiles and rates anywhere in it.
 
 use super::percentiles::ordered;
-use super::{Found, place};
+use super::violation::{Found, place};
 use baremark_model::document::Document;
 use baremark_model::maximum::{self, Ended, KneeRow};
 use serde_json::{Map, Value};

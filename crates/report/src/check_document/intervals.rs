@@ -1,6 +1,6 @@
 //! Every interval is finite, has both ends in order, and contains its estimate.
 
-use super::{Found, ROUNDING, place};
+use super::violation::{Found, ROUNDING, place};
 use baremark_model::document::Document;
 
 /// An estimate with its ends, and where it is.

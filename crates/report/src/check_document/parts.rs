@@ -1,6 +1,6 @@
 //! Parts add up to their whole, and a rate times its time is its count.
 
-use super::{Found, equal, place};
+use super::violation::{Found, equal, place};
 use baremark_model::document::{Document, TimeRow, TrialArm};
 use baremark_model::identity;
 use baremark_model::seam::Sample;

@@ -1,6 +1,6 @@
 //! Percentiles of one distribution are in order, in every row, trial and member.
 
-use super::{Found, ROUNDING, place};
+use super::violation::{Found, ROUNDING, place};
 use baremark_model::document::Document;
 use baremark_model::percentile::Percentile;
 use baremark_model::plan::Treatment;

@@ -6,7 +6,7 @@
 //! quotients. Two intervals of 95 % of one quantity that have nothing in common are as rare as one in 200 when they are independent, and
 //! here they share most trials.
 
-use super::{Found, place};
+use super::violation::{Found, place};
 use baremark_model::document::{Document, EstimateRow, RatioRow};
 use baremark_model::plan::{Contrast, Treatment};
 

@@ -1,6 +1,6 @@
 //! Units are known, one for each metric, those that a metric's key names, and convert to the published table's.
 
-use super::{Found, place};
+use super::violation::{Found, place};
 use crate::agreement;
 use crate::part::parts;
 use baremark_model::document::{Document, EstimateRow};

@@ -1,6 +1,6 @@
 //! A verdict is what its interval shows.
 
-use super::{Found, ROUNDING, place};
+use super::violation::{Found, ROUNDING, place};
 use baremark_model::descriptor::Better;
 use baremark_model::document::{Document, Outcome, RatioRow, Size};
 
