@@ -38,8 +38,12 @@ for r in (r for r in result["ratios"] if r["ratio"] is not None):
     below, above, m = r["relative_to"], r["treatment"], r["metric"]
     logs = [paired(t, have.index(below), have.index(above), m) for t, have in arms if below in have and above in have and below != above]
     logs = [x for x in logs if x is not None]
-    if not logs:  # the arms ran in trials of their own: one observation for each block that has both
-        of = lambda arm: {t["block"]: v for t, have in reversed(arms) if arm in have and (v := value(t, have.index(arm), m)) is not None}
+    if not logs:  # the arms ran in trials of their own: one observation for each block that has both, of the mean logarithm of all trials of each
+        def of(arm):
+            found = {}
+            for t, have in arms:
+                if arm in have and (v := value(t, have.index(arm), m)): found.setdefault(t["block"], []).append(math.log(v))
+            return {block: statistics.fmean(v) for block, v in found.items()}
         base, other = of(below), of(above)
-        logs = [math.log(other[b] / base[b]) for b in sorted(base.keys() & other.keys())]
+        logs = [other[b] - base[b] for b in sorted(base.keys() & other.keys())]
     if logs and below != above: check(f"{m} {above} / {below}", math.exp(centre(logs)), r["ratio"])

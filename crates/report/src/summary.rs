@@ -15,7 +15,7 @@ use crate::terminal::{INDENT, Page};
 use crate::text::{Paint, Style, clean, cut, left, right, width, wrap};
 use crate::treatment::{ENVIRONMENT, Factors, list};
 use crate::unmeasured;
-use crate::words::{Quantity, Tone, caution, limits_of, outcome, ratio_of, tone};
+use crate::words::{Quantity, Tone, caution, limits_of, outcome, ratio_of, short, tone};
 use baremark_model::command;
 use baremark_model::descriptor::Better;
 use baremark_model::document::{Document, ExplanationRow, FASTER_THAN_NATIVE, Grade, Outcome, RatioRow};
@@ -86,7 +86,7 @@ fn page(document: &Document, style: &Style, most: usize) -> String {
     for note in notes(document, &rows) {
         page.paragraph(Paint::Faint, 0, INDENT, &note);
     }
-    page.paragraph(Paint::Faint, 0, INDENT, "More: baremark report --details | --html FILE | --json");
+    page.paragraph(Paint::Faint, 0, INDENT, &more(document));
     page.text
 }
 
@@ -266,6 +266,8 @@ fn line(page: &mut Page, row: &Row<'_>, columns: &Columns) {
     let says = row.ratio.map(|ratio| match (ratio.contrast, limits_of(ratio)) {
         (Contrast::SelfCheck, Some((lo, hi))) if (lo..=hi).contains(&1.0) => "no difference found".to_owned(),
         (Contrast::SelfCheck, Some(_)) => "differs from itself".to_owned(),
+        // The interval stands beside it: the size in a few words is enough where all of them would take several lines.
+        (_, Some(_)) if (LEAST_ROOM..width(&outcome(row.of, ratio))).contains(&columns.room) => short(row.of, ratio),
         _ => outcome(row.of, ratio),
     });
     let paint = row.ratio.map_or(Paint::Plain, |ratio| match tone(ratio) {
@@ -354,8 +356,8 @@ pub(crate) fn said(document: &Document) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// What frames alone give natively, beside ratios whose reference has them: "random-access, 4k pages: 16 to 24 % faster over contiguous frames,
-/// natively".
+/// What frames alone give natively, beside ratios whose reference has them: "random-access, 4k pages: natively 1.16 - 1.24 times as fast over
+/// contiguous frames".
 fn frames(parts: &[Part<'_>]) -> Option<String> {
     let of_part = |part: &Part<'_>| {
         let metric = &part.document.run.metric;
@@ -369,10 +371,10 @@ fn frames(parts: &[Part<'_>]) -> Option<String> {
         let named = [part.name.map(clean), Some(work).filter(|work| !work.is_empty())];
         let named = named.into_iter().flatten().collect::<Vec<_>>().join(", ");
         let compared = headline_of(part).any(|ratio| ratio.relative_to == row.treatment);
-        let rest = if compared { "; the reference above has them" } else { "" };
+        let rest = if compared { "; the reference of its ratio above has them" } else { "" };
         let places = ratio_decimals(0.5 * (lo + hi), Some((lo, hi)), 1.0, Digits::Plain);
         Some(format!(
-            "{named}: natively {} - {} times as fast over {frames} frames as over such as the kernel gives{rest}.",
+            "{named}: natively {} - {} times as fast over {frames} frames{rest}.",
             fixed(lo, places),
             fixed(hi, places)
         ))
@@ -602,16 +604,22 @@ fn notes(document: &Document, rows: &[Row<'_>]) -> Vec<String> {
         notes.push("The microVM has no devices: a lower bound for a VM.".to_owned());
     }
     notes.extend(isolated(document));
+    notes
+}
+
+/// Where there is more, and what of it is only there.
+fn more(document: &Document) -> String {
     let invalid = document.trials.iter().filter(|trial| trial.status != baremark_model::event::TrialStatus::Ok).count();
     let flags = document.flags.len();
     let absent = document.absent.len();
-    let known = [(flags, "flag", ""), (invalid, "invalid trial", ""), (absent, "treatment", " not available")];
-    let known = known.into_iter().filter(|(n, ..)| *n > 0);
-    let known: Vec<String> = known.map(|(n, noun, rest)| format!("{}{rest}", count(n as u64, noun))).collect();
-    if !known.is_empty() {
-        notes.push(format!("{}: --details", known.join(", ")));
-    }
-    notes
+    let known = [
+        (flags, count(flags as u64, "flag")),
+        (invalid, count(invalid as u64, "invalid trial")),
+        (absent, format!("{absent} absent")),
+    ];
+    let known = known.into_iter().filter(|(n, _)| *n > 0).map(|(_, words)| words).collect::<Vec<_>>().join(", ");
+    let known = if known.is_empty() { String::new() } else { format!(" ({known})") };
+    format!("More{known}: baremark report --details | --html FILE | --json")
 }
 
 /// What isolates the environments that are made of layers, and what they lack here.
@@ -619,9 +627,26 @@ fn isolated(document: &Document) -> impl Iterator<Item = String> {
     let layered = document.run.environments.iter().filter(|of| of.settings.contains_key(LAYERS));
     layered.map(|of| {
         let name = clean(&of.name);
-        let lacks = of.settings.get(LACKS).map(|lacks| format!("; lacks {}", clean(lacks))).unwrap_or_default();
-        format!("{name}: namespaces and filters on this machine's kernel, not a VM{lacks}.")
+        // What the kernel said of each is in the details.
+        let named = |lacks: &str| without_parentheses(lacks);
+        let lacks = of.settings.get(LACKS).map(|lacks| format!("; lacks {}", clean(&named(lacks)))).unwrap_or_default();
+        format!("{name}: namespaces and filters on this kernel, not a VM{lacks}.")
     })
+}
+
+/// A text without what is in parentheses in it.
+fn without_parentheses(text: &str) -> String {
+    let mut depth = 0_u32;
+    let mut rest = String::new();
+    for c in text.chars() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ if depth == 0 => rest.push(c),
+            _ => {}
+        }
+    }
+    rest.split_whitespace().collect::<Vec<_>>().join(" ").replace(" ,", ",").replace(" ;", ";")
 }
 
 /// A label with what it says, in at most a few lines.

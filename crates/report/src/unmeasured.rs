@@ -23,20 +23,32 @@ pub(crate) fn said(document: &Document) -> Option<[(&'static str, String); 2]> {
         return None;
     }
     let place = place.map_or_else(|| "a virtual machine".to_owned(), |label| clean(label));
-    // What is predicted alike is said once.
-    let mut alike: Vec<(String, Vec<String>)> = Vec::new();
+    // What is predicted alike is said once, and a workload by its name where all of it is.
+    let mut alike: Vec<(String, Vec<&PredictionRow>)> = Vec::new();
     for row in &rows {
-        let (label, ratio) = (label(document, row), predicted_ratio(row));
+        let ratio = predicted_ratio(row);
         match alike.iter_mut().find(|(known, _)| *known == ratio) {
-            Some((_, labels)) => labels.push(label),
-            None => alike.push((ratio, vec![label])),
+            Some((_, same)) => same.push(row),
+            None => alike.push((ratio, vec![row])),
         }
     }
-    let values: Vec<String> =
-        alike.into_iter().map(|(ratio, labels)| format!("{} {ratio}", labels.join(", "))).collect();
+    let named = |same: &[&PredictionRow]| {
+        let of = |row: &PredictionRow| row.treatment.get(WORKLOAD).cloned();
+        let whole = |row: &PredictionRow| {
+            of(row).is_some() && rows.iter().filter(|other| of(other) == of(row)).all(|other| same.contains(other))
+        };
+        let name = |row: &&PredictionRow| match of(row).filter(|_| whole(row)) {
+            Some(workload) => clean(&workload),
+            None => label(document, row),
+        };
+        let mut names: Vec<String> = same.iter().map(name).collect();
+        names.dedup();
+        names.join(", ")
+    };
+    let values: Vec<String> = alike.iter().map(|(ratio, same)| format!("{} {ratio}", named(same))).collect();
     let kind = clean(first.scheme.split([' ', ',']).next().unwrap_or("nested"));
     let model = format!(
-        "Predicted for {place} / native, not measured ({kind} paging, page walks alone; 95 % interval of the model): {}.",
+        "Predicted for {place} / native, not measured ({kind} paging alone, 95 % interval of the model): {}.",
         values.join("; ")
     );
     let why = reason(first).unwrap_or_default();
