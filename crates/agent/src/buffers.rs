@@ -1,6 +1,6 @@
 //! The memory of a trial: a buffer for each member of each arm, touched first by the ranks that will use it, each its own part.
 //!
-//! No two arms share one, also where they ask for the same: an arm whose partner filled the caches with the same table would be faster than beside
+//! No two arms share one, also where they ask for the same: an arm whose partner filled the caches with the same table would be faster than next to
 //! another partner, and a reference must not depend on what it is compared with. The order in which buffers are allocated is drawn anew for
 //! every trial, so that over the trials no arm is favoured. Arms that one executor runs, because they differ in a blinded cost alone, are one arm
 //! as far as memory goes.

@@ -2,7 +2,7 @@
 //!
 //! Measured inside the phases and nowhere else. How long each rank was ready to run while somebody else had its CPU: from the kernel's
 //! account, read by the rank's own thread on both sides of the measured region, to the nanosecond. What others used of all
-//! CPUs: beside a kernel the machine's processor time less this process's own; beside a job, for which the kernel works too, that of all programs but
+//! CPUs: during a kernel the machine's processor time less this process's own; during a job, for which the kernel works too, that of all programs but
 //! this one and what it has started. The kernel counts it in ticks of 10 ms; it is read at the ends of phases that are long enough for that, else of
 //! several. The programs that used most are named, by readings at both ends of the phases.
 
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const QUAD: usize = 4;
 /// Phases from this length on are read one by one: ten ticks.
 const FINE: Duration = Duration::from_millis(100);
-/// Beside a job so much time passes between two readings, each of which looks at every process.
+/// During a job so much time passes between two readings, each of which looks at every process.
 const BETWEEN_READINGS: Duration = Duration::from_secs(1);
 /// Programs that are named, and the least share of all CPUs that each has.
 const NAMED: usize = 3;
@@ -32,7 +32,7 @@ const TOO_MUCH: f64 = 0.10;
 const TOLD_QUEUED: f64 = 0.01;
 const TOLD_OTHERS: f64 = 0.10;
 
-/// Beside what others' processor time is read.
+/// During what others' processor time is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beside {
     /// A kernel, which is this process.
@@ -68,7 +68,7 @@ impl Reading {
         counts.then(|| (after.cpus as f64 * elapsed.as_secs_f64()).max(1e-9))
     }
 
-    /// What others took from here to `end`. Beside a kernel: idle time is the kernel's own account and not sampled; the rest of the time less
+    /// What others took from here to `end`. During a kernel: idle time is the kernel's own account and not sampled; the rest of the time less
     /// this process's own and what was stolen is the others'.
     #[expect(clippy::cast_precision_loss, reason = "ticks and nanoseconds of a trial")]
     fn until(&self, end: &Reading, root: u32) -> PhaseDisturbance {

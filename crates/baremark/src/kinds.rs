@@ -70,7 +70,7 @@ mod tests {
         }
     }
 
-    /// A table of KB stood beside bytes.
+    /// A table of KB stood next to bytes.
     #[test]
     fn metrics_are_in_units_that_convert_to_those_of_published_tables() {
         let mut compared = 0;

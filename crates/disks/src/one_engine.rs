@@ -75,7 +75,8 @@ mod tests {
             ["io_uring", "io_uring"],
             "as the study says"
         );
-        let bare = format!("{}\n[environments.sandbox]\nlayers = \"user mount\"", between("\"native\", \"sandbox\""));
+        let bare =
+            format!("{}\n[environments.sandbox]\nlayers = [\"user\", \"mount\"]", between("\"native\", \"sandbox\""));
         assert_eq!(engines("", &bare), ["io_uring", "io_uring"], "a sandbox without the filter");
         assert_eq!(engines("", &between("\"native\", \"sandbox\"")), ["threads", "threads"]);
     }

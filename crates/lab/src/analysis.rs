@@ -611,7 +611,7 @@ fn contradicts(row: &RatioRow, interval: &Interval, delta: f64) -> bool {
     if above { interval.hi < least } else { interval.lo > -least }
 }
 
-/// Arms that take turns with several partners and are another beside one than beside the first, by more than matters, block by block: their value
+/// Arms that take turns with several partners and are another next to one than next to the first, by more than matters, block by block: their value
 /// is then not of the treatment alone.
 fn beside_another(run: &Run) -> Vec<FlagRow> {
     let mut rows = Vec::new();
@@ -629,7 +629,7 @@ fn beside_another(run: &Run) -> Vec<FlagRow> {
             let partner = run.plan.arms_of(run.plan.cells[*cell]).into_iter().find(|other| *other != arm);
             let partner = partner.map(|partner| levels_of(&run.plan.arms[partner].treatment)).unwrap_or_default();
             let ratio = found.centre.exp();
-            let text = format!("depends on what it takes turns with: {ratio:.3} times its value beside {partner}");
+            let text = format!("depends on what it takes turns with: {ratio:.3} times its value next to {partner}");
             rows.push(FlagRow { treatment: planned.treatment.clone(), text, trials: logs.len() });
         }
     }

@@ -409,7 +409,7 @@ struct JudgedRow {
     evidence: Option<Evidence>,
 }
 
-/// The gate of rows, which then have the limits of its one-sided tests and its answers in words: no other test's words beside them.
+/// The gate of rows, which then have the limits of its one-sided tests and its answers in words: no other test's words next to them.
 fn gated(judged: &mut [JudgedRow], margin: Share, delta: Share, seconds: Option<f64>) -> Gate {
     let evidence: Vec<Option<Evidence>> = judged.iter().map(|row| row.evidence).collect();
     let units: Vec<usize> = judged.iter().map(|row| row.row.base_units.min(row.row.other_units)).collect();

@@ -270,7 +270,7 @@ fn undecided(prediction: &Prediction) -> Option<String> {
         format!("{what} {} to {} %{native}", percent(found.low), percent(found.high))
     };
     let ranges: Vec<String> = all.iter().map(range).collect();
-    Some(format!("The model cannot tell: {}.", ranges.join(", ")))
+    Some(format!("The model leaves it open: {}.", ranges.join(", ")))
 }
 
 fn interval(value: &Interval, scale: f64) -> String {
@@ -308,7 +308,7 @@ mod tests {
             })
         };
         let open = of(range(1.635, 1.031, 2.573), range(1.4, 1.0, 2.53));
-        assert_eq!(open, ["The model cannot tell: 4k pages cost 3 to 157 % natively, nested paging 0 to 153 %."]);
+        assert_eq!(open, ["The model leaves it open: 4k pages cost 3 to 157 % natively, nested paging 0 to 153 %."]);
         let alike = of(range(1.0, 0.99, 1.01), range(1.0, 0.995, 1.01));
         assert_eq!(alike, ["Page sizes and MMU virtualization change this program by less than 2 %."]);
         let clear = of(range(1.6, 1.5, 1.7), range(1.0, 0.995, 1.01));

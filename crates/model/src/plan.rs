@@ -817,7 +817,7 @@ impl Resolver<'_> {
         pairs
     }
 
-    /// An arm that does not fit into memory beside the one that it takes turns with, and why, where the study varies the size.
+    /// An arm that does not fit into memory next to the one that it takes turns with, and why, where the study varies the size.
     fn too_large_together(&self, arms: &[PlannedArm], pairs: &[Pair], cells: &[Cell]) -> Option<(usize, String)> {
         let varied = |key: &str| self.study.factors.iter().any(|factor| factor.key == key);
         cells.iter().find_map(|&cell| {

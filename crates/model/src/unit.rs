@@ -79,7 +79,7 @@ impl Unit {
     /// The unit that `text` names.
     ///
     /// # Errors
-    /// For what is no unit, with what to write in its place.
+    /// For what is not a unit, with what to write in its place.
     pub fn of(text: &str) -> Result<Unit, String> {
         let unit = |dimension, factor| Ok(Unit { dimension, factor });
         if let Some(factor) = factor(&TIMES, text) {
@@ -96,7 +96,7 @@ impl Unit {
         }
         if let Some((noun, by)) = text.rsplit_once('/') {
             if let Some(seconds) = factor(&TIMES, by) {
-                return per(noun, 1.0 / seconds);
+                return per(noun, 1.0 / seconds).or_else(|_| Err(instead(text)));
             }
             let sound = counts(noun).or_else(|| Unit::of(noun).ok().map(|_| noun.to_owned()));
             return match sound.filter(|_| counts(by).is_some()) {
@@ -186,7 +186,7 @@ fn per(noun: &str, factor_of_time: f64) -> Result<Unit, String> {
     }
 }
 
-/// The noun that is counted; `None` for what is no word, or one for which there is a unit.
+/// The noun that is counted; `None` for what is not a word, or one for which there is a unit.
 fn counts(text: &str) -> Option<String> {
     let word = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_' | '.');
     let sound = text.starts_with(char::is_alphabetic) && text.chars().all(|c| word(c) || c == '/');

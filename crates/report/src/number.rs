@@ -28,7 +28,7 @@ pub(crate) fn decimals(half_width: f64, digits: Digits) -> Option<i32> {
 }
 
 /// Decimals for a ratio and its interval, all in `unit`s (100 for percent): by the half-width, at least whole percents, in which verdicts are
-/// (0.3 - 1.2 beside "25 % faster" would be two roundings of one number), and one or two more where rounding would put a limit on 1 that is
+/// (0.3 - 1.2 next to "25 % faster" would be two roundings of one number), and one or two more where rounding would put a limit on 1 that is
 /// not there, because then the interval would contradict its verdict.
 pub(crate) fn ratio_decimals(ratio: f64, interval: Option<(f64, f64)>, unit: f64, digits: Digits) -> i32 {
     let by_width = interval.and_then(|(lo, hi)| decimals((hi - lo) / 2.0 * unit, digits));

@@ -266,7 +266,7 @@ fn line(page: &mut Page, row: &Row<'_>, columns: &Columns) {
     let says = row.ratio.map(|ratio| match (ratio.contrast, limits_of(ratio)) {
         (Contrast::SelfCheck, Some((lo, hi))) if (lo..=hi).contains(&1.0) => "no difference found".to_owned(),
         (Contrast::SelfCheck, Some(_)) => "differs from itself".to_owned(),
-        // The interval stands beside it: the size in a few words is enough where all of them would take several lines.
+        // The interval is next to it: the size in a few words is enough where all of them would take several lines.
         (_, Some(_)) if (LEAST_ROOM..width(&outcome(row.of, ratio))).contains(&columns.room) => short(row.of, ratio),
         _ => outcome(row.of, ratio),
     });
@@ -356,7 +356,7 @@ pub(crate) fn said(document: &Document) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// What frames alone give natively, beside ratios whose reference has them: "random-access, 4k pages: natively 1.16 - 1.24 times as fast over
+/// What frames alone give natively, next to ratios whose reference has them: "random-access, 4k pages: natively 1.16 - 1.24 times as fast over
 /// contiguous frames".
 fn frames(parts: &[Part<'_>]) -> Option<String> {
     let of_part = |part: &Part<'_>| {

@@ -150,7 +150,7 @@ fn check(topology: &Topology) -> Result<(), Refusal> {
     })
 }
 
-/// Whether in a trial, be it void, every level that was verified exceeded a limit.
+/// Whether in a trial, be it invalid, every level that was verified exceeded a limit.
 fn refuted(run: &Run) -> bool {
     let series = run.trials.iter().filter_map(|trial| trial.result.as_ref()).flat_map(|result| &result.series);
     let details = series.filter_map(|phase| phase.detail.as_ref()).filter(|detail| detail.format == document::FORMAT);

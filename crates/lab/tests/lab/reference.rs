@@ -36,7 +36,7 @@ fn with_two_partners() -> Plan {
     plan
 }
 
-/// A run in which native has these values beside its first and its second partner, each machine has native's, and the fourth treatment 30.
+/// A run in which native has these values next to its first and its second partner, each machine has native's, and the fourth treatment 30.
 fn measured(beside: [f64; 2]) -> Document {
     let plan = with_two_partners();
     let mut rng = Rng::new(11);
@@ -75,7 +75,7 @@ fn a_reference_that_depends_on_its_partner_is_flagged() {
     assert_eq!(flags([10.0, 10.0]), Vec::<String>::new());
     assert_eq!(
         flags([10.0, 12.0]),
-        ["depends on what it takes turns with: 1.200 times its value beside environment microvm, memory interleave"]
+        ["depends on what it takes turns with: 1.200 times its value next to environment microvm, memory interleave"]
     );
     assert_eq!(flags([10.0, 10.05]), Vec::<String>::new(), "less than what matters");
 }

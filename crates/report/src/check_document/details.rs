@@ -32,7 +32,7 @@ pub(super) fn of(place: &str, detail: &Value, found: &mut Found) {
     }
 }
 
-/// The numbers of an object beside each other.
+/// The numbers of an object next to each other.
 fn numbers(place: &str, object: &Map<String, Value>, found: &mut Found) {
     let values: Vec<(&str, f64)> =
         object.iter().filter_map(|(key, value)| Some((key.as_str(), value.as_f64()?))).collect();

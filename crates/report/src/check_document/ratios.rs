@@ -1,7 +1,7 @@
 //! A ratio does not contradict the values in its two cells.
 //!
 //! The quotients of what the cells' intervals hold reach from `lo / hi` to `hi / lo`. A ratio is not a quotient of cells: it is of pairs of
-//! phases in the same blocks, where a cell is of every trial of its treatment, also beside other treatments and in blocks that have no
+//! phases in the same blocks, where a cell is of every trial of its treatment, also next to other treatments and in blocks that have no
 //! pair. Both estimate one quantity, so that each may miss the other by what its own interval allows: the ratio's interval must meet the
 //! quotients. Two intervals of 95 % of one quantity that have nothing in common are as rare as one in 200 when they are independent, and
 //! here they share most trials.

@@ -59,7 +59,7 @@ fn published(document: &Document, found: &mut Found) {
             for (metric, unit) in agreement::units(table, &document.run.workload) {
                 for row in document.estimates.iter().filter(|row| row.metric == metric) {
                     let at = || place(document, "estimate", &row.metric, &row.treatment);
-                    let what = || format!("{} beside {unit} in the published table '{}'", row.unit, table.title);
+                    let what = || format!("{} next to {unit} in the published table '{}'", row.unit, table.title);
                     let converts = comparable(&row.unit, unit).is_some();
                     found.unless(converts, at, what, "units are those of the published table");
                 }

@@ -158,7 +158,7 @@ fn units_are_known_and_those_of_the_key_and_of_the_published_table() {
         document.ratios.clear();
     });
     assert!(
-        published.contains("GB beside GUP/s in the published table 'StarRandomAccess, mean of the processes'"),
+        published.contains("GB next to GUP/s in the published table 'StarRandomAccess, mean of the processes'"),
         "{published}"
     );
 }

@@ -376,7 +376,7 @@ fn page_sizes_that_are_compared_with_each_other_name_page_walks() {
     assert!(unknown.contains("Cause   No cause found"), "the gain could be none: {unknown}");
 }
 
-/// The first screen said "use 2m pages: 6 to 182 % faster" beside contrasts of -18 and -36 %.
+/// The first screen said "use 2m pages: 6 to 182 % faster" next to contrasts of -18 and -36 %.
 #[test]
 fn advice_follows_from_all_contrasts_of_an_environment() {
     let gain = |backing: &str, lo: f64, hi: f64| {
