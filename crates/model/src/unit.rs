@@ -96,7 +96,8 @@ impl Unit {
         }
         if let Some((noun, by)) = text.rsplit_once('/') {
             if let Some(seconds) = factor(&TIMES, by) {
-                return per(noun, 1.0 / seconds).or_else(|_| Err(instead(text)));
+                let Ok(unit) = per(noun, 1.0 / seconds) else { return Err(instead(text)) };
+                return Ok(unit);
             }
             let sound = counts(noun).or_else(|| Unit::of(noun).ok().map(|_| noun.to_owned()));
             return match sound.filter(|_| counts(by).is_some()) {
