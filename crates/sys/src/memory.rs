@@ -486,7 +486,9 @@ mod tests {
             let word = map.take_words(CHUNK / 8).expect("the first span");
             let before = faults_of_this_thread().expect("rusage");
             word.fill(3);
-            assert_eq!(faults_of_this_thread().expect("rusage"), before, "{frames}: every page can be written");
+            let faults = faults_of_this_thread().expect("rusage") - before;
+            // The kernel may move pages, or sample who uses them.
+            assert!(faults < 64, "{frames}: {faults} faults on {} pages that were touched", CHUNK / SMALL);
         }
     }
 
