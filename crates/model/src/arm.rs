@@ -75,6 +75,7 @@ impl fmt::Display for ExecutorKind {
 pub enum Frames {
     /// As the kernel gives them.
     #[default]
+    #[serde(rename = "default")]
     AsGiven,
     /// One after the other within each 2 MiB: frames of large pages, which are mapped by small ones. So lies the memory of a guest that uses
     /// small pages and is backed by large ones.

@@ -24,6 +24,22 @@ fn with(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
     text.replacen(from, to, 1).into_bytes()
 }
 
+/// Words of a plan that are no names leave with it: how the frames of an arm lie was replaced, and no such run could be bundled.
+#[test]
+fn a_run_with_page_frames_is_bundled_and_verified() {
+    let bench = Bench::new();
+    bench.write(
+        "frames.toml",
+        "[study]\ntitle = \"frames\"\n[workload]\nkind = \"random-access\"\ntable = \"1 MiB\"\n[factors]\npage_frames = [\"contiguous\", \"scattered\"]\nranks = 1\n",
+    );
+    let output = bench.run(&["run", "frames.toml", "--quick"]);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
+    let output = bench.run(&["bundle", "-o", "frames.tar.gz"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = bench.run(&["verify", "frames.tar.gz"]);
+    assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
+}
+
 #[test]
 fn a_bundle_is_verified_and_names_nobody() {
     let bench = Bench::new();
