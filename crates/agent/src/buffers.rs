@@ -153,7 +153,7 @@ mod tests {
             Ok(()) => {
                 assert!(lying.0.contiguous_bytes.is_none_or(|bytes| bytes == lying.0.resident_bytes), "{lying:?}")
             }
-            Err(why) => assert!(why.contains("over contiguous frames"), "{why}"),
+            Err(why) => assert!(why.contains("over contiguous frames") && why.contains("in pages of 2m"), "{why}"),
         }
     }
 }

@@ -32,9 +32,9 @@ const TOO_MUCH: f64 = 0.10;
 const TOLD_QUEUED: f64 = 0.01;
 const TOLD_OTHERS: f64 = 0.10;
 
-/// During what others' processor time is read.
+/// The work that others disturb.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Beside {
+pub(crate) enum Work {
     /// A kernel, which is this process.
     Kernel,
     /// A job, which starts programs.
@@ -97,7 +97,7 @@ impl Reading {
 
 /// Reads the CPUs' time while phases run.
 pub(crate) struct Meter {
-    beside: Beside,
+    work: Work,
     /// The process whose descendants are not others.
     root: u32,
     fine: bool,
@@ -110,21 +110,21 @@ pub(crate) struct Meter {
 
 impl Meter {
     /// Before the first of phases that last about `phase`.
-    pub(crate) fn begin(beside: Beside, phase: Duration) -> Self {
+    pub(crate) fn begin(work: Work, phase: Duration) -> Self {
         let mut first = Reading::now(true);
         let users = first.users.clone();
-        if beside == Beside::Kernel {
+        if work == Work::Kernel {
             first.users = None;
         }
         let root = outermost_of_this_program();
-        Meter { beside, root, fine: phase >= FINE, last: first.clone(), first, users, phases: Vec::new() }
+        Meter { work, root, fine: phase >= FINE, last: first.clone(), first, users, phases: Vec::new() }
     }
 
     /// The phase at `position` of the schedule begins only now: what came before belongs to none.
     pub(crate) fn phase_begins(&mut self, position: usize) {
         // What several short phases have in common is read at the end of the last.
         if self.phases.len() == position && (position == 0 || self.last.at.elapsed() >= BETWEEN_READINGS) {
-            self.last = Reading::now(self.beside == Beside::Job);
+            self.last = Reading::now(self.work == Work::Job);
         }
         if position == 0 {
             self.first = self.last.clone();
@@ -133,9 +133,9 @@ impl Meter {
 
     /// The phase at `position` of the schedule is over.
     pub(crate) fn phase_done(&mut self, position: usize) {
-        let is_due = match self.beside {
-            Beside::Kernel => self.fine || (position + 1).is_multiple_of(QUAD),
-            Beside::Job => self.last.at.elapsed() >= BETWEEN_READINGS,
+        let is_due = match self.work {
+            Work::Kernel => self.fine || (position + 1).is_multiple_of(QUAD),
+            Work::Job => self.last.at.elapsed() >= BETWEEN_READINGS,
         };
         if is_due {
             self.lap(position + 1);
@@ -144,7 +144,7 @@ impl Meter {
 
     /// Phases up to `until` are over.
     fn lap(&mut self, until: usize) {
-        self.over_at(until, Reading::now(self.beside == Beside::Job));
+        self.over_at(until, Reading::now(self.work == Work::Job));
     }
 
     /// Phases up to `until` were over when `now` was read.
@@ -177,9 +177,9 @@ impl Meter {
 
     /// The other programs that used most of the CPUs, over the phases.
     fn programs(&self) -> Vec<ProgramShare> {
-        let now = match self.beside {
-            Beside::Job => self.last.users.clone(),
-            Beside::Kernel => CpuUsers::now().ok(),
+        let now = match self.work {
+            Work::Job => self.last.users.clone(),
+            Work::Kernel => CpuUsers::now().ok(),
         };
         let used = self.users.as_ref().zip(now).map(|(before, now)| now.others_since(before, self.root));
         let Some((used, all_s)) = used.zip(self.first.all_s(&self.last)) else { return Vec::new() };
@@ -348,7 +348,7 @@ mod tests {
             read(begun, 3000, [100, 500, 0], 0),
         ];
         let meter = |phase: Duration| {
-            let mut meter = Meter::begin(Beside::Kernel, phase);
+            let mut meter = Meter::begin(Work::Kernel, phase);
             (meter.first, meter.last) = (read(begun, 0, [0; 3], 0), read(begun, 0, [0; 3], 0));
             meter
         };
@@ -410,7 +410,7 @@ mod tests {
         let mut series = quads(&[[900, 0, 0, 0], [0; 4], [0; 4]]);
         series[0].runs[0].audit.queued_ns = None;
         assert!(discarded(&series, &unknown(&series), RATE).is_empty());
-        let found = Meter::begin(Beside::Kernel, Duration::from_millis(5)).end(&series, 2, RATE);
+        let found = Meter::begin(Work::Kernel, Duration::from_millis(5)).end(&series, 2, RATE);
         assert_eq!(found.queued, [None, Some(0.0)]);
         assert!(found.others.is_none_or(|share| (0.0..=1.0).contains(&share)), "{found:?}");
     }

@@ -2,7 +2,7 @@
 //!
 //! A run of a program has its own beginning and end, and measures itself.
 
-use crate::disturbance::{self, Beside, Meter};
+use crate::disturbance::{self, Meter, Work};
 use crate::placing;
 use crate::progress::Progress;
 use crate::trial::{CALIBRATION, TrialError, crowds, look_for_lost_time, nanos};
@@ -54,7 +54,7 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
     if job.measures_disks() {
         progress.disk_phases_begin();
     }
-    let mut meter = Meter::begin(Beside::Job, Duration::from_nanos(spec.phase_ns));
+    let mut meter = Meter::begin(Work::Job, Duration::from_nanos(spec.phase_ns));
     let first = clock::monotonic_ns();
     let mut series = Vec::with_capacity(spec.schedule.len());
     let mut checked = vec![String::new(); arms.len()];

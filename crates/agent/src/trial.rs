@@ -96,7 +96,7 @@ pub(crate) fn run(
     }
     let counters = stage.counters(&arms, &memory);
     spent.on("pacing");
-    let mut meter = disturbance::Meter::begin(disturbance::Beside::Kernel, Duration::from_nanos(spec.phase_ns));
+    let mut meter = disturbance::Meter::begin(disturbance::Work::Kernel, Duration::from_nanos(spec.phase_ns));
     let phases = stage.phases(reps, progress, &mut meter)?;
     let disturbance = meter.end(&phases, arms.len(), rate);
     let discarded = disturbance::discarded(&phases, &disturbance, rate);

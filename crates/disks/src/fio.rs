@@ -287,6 +287,15 @@ impl Reader {
         if let Some(each) = each {
             self.set("operations", each.saturating_mul(self.jobs).to_string());
         }
+        let mixed =
+            self.job.parameters.get("read_share").is_some_and(|share| !["0 %", "100 %"].contains(&share.as_str()));
+        if self.rate.is_some() && mixed {
+            self.ignore(
+                self.line,
+                "rate_iops",
+                "it is of reads and writes together here; fio limits each of them to it",
+            );
+        }
         if let Some(rate) = self.rate {
             self.set("rate", rate.saturating_mul(self.jobs).to_string());
         }
@@ -391,6 +400,8 @@ mod tests {
         assert_eq!([of(four, "size"), of(four, "rate"), of(four, "operations")], ["4194304 B", "400", "200"]);
         let one_file = format!("{four}filename=/srv/data\n");
         assert_eq!([of(&one_file, "size"), of(&one_file, "rate")], ["1048576 B", "400"], "all jobs use the one file");
+        let mixed = FioJob::read("[a]\nrw=randrw\nioengine=io_uring\nruntime=1\nrate_iops=100\n").unwrap();
+        assert_eq!(mixed.ignored.iter().map(|line| line.key.as_str()).collect::<Vec<_>>(), ["rate_iops"]);
         assert_eq!(of("numjobs=4\nruntime=10\nsize=1m\n", "operations"), "64", "16 I/Os of each job are its size");
         assert_eq!(of("numjobs=2\nruntime=10\nsize=1m\nnumber_ios=5\n", "operations"), "10", "whichever is first");
     }

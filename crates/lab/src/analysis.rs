@@ -629,7 +629,8 @@ fn beside_another(run: &Run) -> Vec<FlagRow> {
             let partner = run.plan.arms_of(run.plan.cells[*cell]).into_iter().find(|other| *other != arm);
             let partner = partner.map(|partner| levels_of(&run.plan.arms[partner].treatment)).unwrap_or_default();
             let ratio = found.centre.exp();
-            let text = format!("depends on what it takes turns with: {ratio:.3} times its value next to {partner}");
+            let text =
+                format!("its value depends on the arm that it is paired with: {ratio:.3} times as much with {partner}");
             rows.push(FlagRow { treatment: planned.treatment.clone(), text, trials: logs.len() });
         }
     }

@@ -253,6 +253,11 @@ impl Launcher {
         self.place.row().0
     }
 
+    /// Whether copies are processes that this program has started: those of a container are its engine's.
+    pub(crate) fn starts_own_processes(&self) -> bool {
+        !matches!(self.place, Place::Container | Place::Gvisor)
+    }
+
     /// What a reader of the figures has to know of the place.
     pub(crate) fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();

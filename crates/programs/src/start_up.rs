@@ -98,8 +98,7 @@ struct Start {
 
 impl ReadyJob for Ready {
     fn works_in_own_processes(&self) -> bool {
-        // A container is its engine's process.
-        false
+        self.launcher.starts_own_processes()
     }
 
     fn run(&mut self) -> Result<JobRun, JobError> {

@@ -628,8 +628,8 @@ fn isolated(document: &Document) -> impl Iterator<Item = String> {
     layered.map(|of| {
         let name = clean(&of.name);
         // What the kernel said of each is in the details.
-        let named = |lacks: &str| without_parentheses(lacks);
-        let lacks = of.settings.get(LACKS).map(|lacks| format!("; lacks {}", clean(&named(lacks)))).unwrap_or_default();
+        let lacks = of.settings.get(LACKS).map(|lacks| format!("; lacks {}", clean(&without_parentheses(lacks))));
+        let lacks = lacks.unwrap_or_default();
         format!("{name}: namespaces and filters on this kernel, not a VM{lacks}.")
     })
 }

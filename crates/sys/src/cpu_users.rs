@@ -4,7 +4,8 @@
 //! program: of a build that is `make` or `cargo`. What nobody waits for is lost. Kernel threads are no programs.
 
 use crate::cpu_time::TICK_S;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use crate::process_tree::{Entry, entries, members, parse};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 
@@ -13,17 +14,7 @@ const KTHREADD: u32 = 2;
 
 /// The processor time of every process up to one moment.
 #[derive(Clone, Debug, Default)]
-pub struct CpuUsers(HashMap<u32, Process>);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Process {
-    name: String,
-    parent: u32,
-    /// When it started, in ticks since the machine did: tells it from a later process of its number.
-    started: u64,
-    /// Its own ticks, and those of children that it has waited for.
-    ticks: u64,
-}
+pub struct CpuUsers(BTreeMap<u32, Entry>);
 
 impl CpuUsers {
     /// Up to now. Reads a file for each process: some 10 us each.
@@ -31,20 +22,17 @@ impl CpuUsers {
     /// # Errors
     /// What reading the folder `/proc` gives.
     pub fn now() -> io::Result<Self> {
-        let pids = fs::read_dir("/proc")?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        // A process may end while it is looked at.
-        let read = |pid: u32| Some((pid, process(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?));
-        Ok(CpuUsers(pids.filter_map(read).collect()))
+        entries().map(CpuUsers)
     }
 
     /// What programs used from `earlier` to this, in seconds of processor time by name, the most first: all but the process `root` and its
     /// descendants.
     #[must_use]
     pub fn others_since(&self, earlier: &Self, root: u32) -> Vec<(String, f64)> {
-        let own: HashSet<u32> = [self, earlier].into_iter().flat_map(|users| users.tree(root)).collect();
-        let same = |pid: &u32, process: &Process| earlier.0.get(pid).filter(|before| before.started == process.started);
+        let own: BTreeSet<u32> = [self, earlier].into_iter().flat_map(|users| members(&users.0, root)).collect();
+        let same = |pid: &u32, process: &Entry| earlier.0.get(pid).filter(|before| before.started == process.started);
         // What a child had used before `earlier` is no use of its parent's since.
-        let mut had: HashMap<u32, u64> = HashMap::new();
+        let mut had: BTreeMap<u32, u64> = BTreeMap::new();
         for (pid, before) in &earlier.0 {
             if self.0.get(pid).is_none_or(|now| now.started != before.started) {
                 *had.entry(before.parent).or_default() += before.ticks;
@@ -65,17 +53,6 @@ impl CpuUsers {
         all.sort_by(|one, two| two.1.total_cmp(&one.1));
         all
     }
-
-    /// The process `root` and its descendants.
-    fn tree(&self, root: u32) -> Vec<u32> {
-        let mut found = vec![root];
-        let mut at = 0;
-        while let Some(&parent) = found.get(at) {
-            found.extend(self.0.iter().filter(|(pid, of)| of.parent == parent && **pid != parent).map(|(pid, _)| *pid));
-            at += 1;
-        }
-        found
-    }
 }
 
 /// The outermost of this process's ancestors that run the same program as it, without a gap: the one whose descendants are all that this program
@@ -83,7 +60,7 @@ impl CpuUsers {
 #[must_use]
 pub fn outermost_of_this_program() -> u32 {
     let program = |pid: u32| fs::read_link(format!("/proc/{pid}/exe")).ok();
-    let parent = |pid: u32| Some(process(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?.parent);
+    let parent = |pid: u32| Some(parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?.parent);
     let own = std::process::id();
     let this = program(own);
     let mut root = own;
@@ -93,20 +70,6 @@ pub fn outermost_of_this_program() -> u32 {
     root
 }
 
-/// A process by its line of `stat`, whose second field, the name, may hold anything.
-fn process(stat: &str) -> Option<Process> {
-    let (head, rest) = stat.rsplit_once(')')?;
-    let fields: Vec<&str> = rest.split_whitespace().collect();
-    // The first of them is field 3.
-    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
-    Some(Process {
-        name: head.split_once('(')?.1.to_owned(),
-        parent: u32::try_from(number(4)?).ok()?,
-        started: number(22)?,
-        ticks: number(14)? + number(15)? + number(16)? + number(17)?,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,7 +77,8 @@ mod tests {
     /// Processes: number, name, parent, start and ticks.
     fn users(all: &[(u32, &str, u32, u64, u64)]) -> CpuUsers {
         let one = |&(pid, name, parent, started, ticks): &(u32, &str, u32, u64, u64)| {
-            (pid, Process { name: name.to_owned(), parent, started, ticks })
+            let fields = format!("{parent} 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 {started} 0 0");
+            (pid, parse(&format!("{pid} ({name}) S {fields}")).expect("a line of stat"))
         };
         CpuUsers(all.iter().map(one).collect())
     }
@@ -122,9 +86,9 @@ mod tests {
     #[test]
     fn a_line_of_stat_is_read_whatever_the_name() {
         let line = "77 (a) b (c)) S 5 77 77 0 -1 4194560 10 20 30 40 100 20 7 3 20 0 1 0 9000 1 1";
-        let found = process(line).expect("a process");
-        assert_eq!(found, Process { name: "a) b (c)".to_owned(), parent: 5, started: 9000, ticks: 130 });
-        assert_eq!(process("77 (a S 5"), None);
+        let found = parse(line).expect("a process");
+        assert_eq!((found.name.as_str(), found.parent, found.started, found.ticks), ("a) b (c)", 5, 9000, 130));
+        assert_eq!(parse("77 (a S 5"), None);
     }
 
     #[test]
@@ -165,7 +129,7 @@ mod tests {
         let mut child =
             std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().expect("cat starts");
         let users = CpuUsers::now().expect("/proc");
-        let tree = users.tree(outermost_of_this_program());
+        let tree = members(&users.0, outermost_of_this_program());
         assert!(tree.contains(&std::process::id()) && tree.contains(&child.id()), "{tree:?}");
         drop(child.stdin.take());
         assert!(child.wait().expect("ended").success());

@@ -474,14 +474,15 @@ mod tests {
             map.touch(&map.parts(&[Owner::Shared, Owner::Shared], 1, 2), 8);
             map.settle();
             let (verdict, contiguous) = (map.lies(), map.contiguous_bytes());
-            let words = format!("{frames} frames");
+            let words = "requested 10 MiB over contiguous frames: ";
             match verdict {
                 Ok(()) => {
                     assert_eq!(map.backing().expect("smaps").is(PageSize::Small), Ok(()));
                     let all = if frames == Frames::Contiguous { map.bytes() } else { 0 };
                     assert!(contiguous.is_none_or(|bytes| bytes == all), "{frames}: {contiguous:?}");
                 }
-                Err(why) => assert!(why.starts_with("requested 10 MiB over ") && why.contains(&words), "{why}"),
+                // Large pages to split are not to be had everywhere; nothing else may fail.
+                Err(why) => assert!(why.starts_with(words) && why.contains("in pages of 2m"), "{why}"),
             }
             let word = map.take_words(CHUNK / 8).expect("the first span");
             let before = faults_of_this_thread().expect("rusage");

@@ -104,12 +104,17 @@ pub fn own_cpu_ns() -> u64 {
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
+    pub(crate) name: String,
     pub(crate) parent: u32,
     pub(crate) group: u32,
     /// It has ended and was not waited for.
     pub(crate) ended: bool,
-    ticks: u64,
+    /// When it started, in ticks since the machine did: no later process of its number did then.
+    pub(crate) started: u64,
+    /// Its own ticks, and those of children that it has waited for.
+    pub(crate) ticks: u64,
     pages: u64,
 }
 
@@ -229,14 +234,16 @@ pub(crate) fn entries() -> io::Result<BTreeMap<u32, Entry>> {
     Ok(all)
 }
 
-/// The fields after the name, which may hold blanks and brackets itself.
-fn parse(stat: &str) -> Option<Entry> {
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+/// A process by its line of `stat`, whose second field, the name, may hold blanks and brackets itself.
+pub(crate) fn parse(stat: &str) -> Option<Entry> {
+    let (head, rest) = stat.rsplit_once(')')?;
+    let name = head.split_once('(')?.1.to_owned();
+    let fields: Vec<&str> = rest.split_whitespace().collect();
     let number = |at: usize| fields.get(at - 3).and_then(|text| text.parse::<u64>().ok());
     let ticks = number(14)? + number(15)? + number(16)? + number(17)?;
     let (parent, group) = (u32::try_from(number(4)?).ok()?, u32::try_from(number(5)?).ok()?);
     let ended = fields.first().is_some_and(|state| matches!(*state, "Z" | "X"));
-    Some(Entry { parent, group, ended, ticks, pages: number(24)? })
+    Some(Entry { name, parent, group, ended, started: number(22)?, ticks, pages: number(24)? })
 }
 
 fn tick_ns() -> u64 {

@@ -1,4 +1,4 @@
-//! A reference that takes turns with several partners: its value, ratios to it, and what a reader is told where it depends on them.
+//! A reference that takes turns with several partners: its value, ratios to it, and the flag where it depends on them.
 
 use crate::conduct::WORKLOAD;
 use crate::played::{Answer, Memory, Played, conduct, plan, run};
@@ -63,19 +63,21 @@ fn a_ratio_lies_within_the_quotients_of_the_values_that_are_shown() {
     let row = found.ratios.iter().find(|row| row.contrast == Contrast::Factor).unwrap();
     let (ratio, quotient) = (row.ratio.unwrap(), shown(&row.treatment) / shown(&row.relative_to));
     assert!((ratio - 30.0 / (10.0_f64 * 12.0).sqrt()).abs() < 0.01, "{ratio}");
-    assert!((ratio / quotient - 1.0).abs() < 0.01, "{ratio} stands beside values whose quotient is {quotient}");
+    assert!((ratio / quotient - 1.0).abs() < 0.01, "the ratio is {ratio}, the quotient of the values {quotient}");
 }
 
 #[test]
 fn a_reference_that_depends_on_its_partner_is_flagged() {
     let flags = |beside: [f64; 2]| -> Vec<String> {
         let texts = measured(beside).flags.into_iter().map(|flag| flag.text);
-        texts.filter(|text| text.contains("takes turns with")).collect()
+        texts.filter(|text| text.contains("paired with")).collect()
     };
     assert_eq!(flags([10.0, 10.0]), Vec::<String>::new());
     assert_eq!(
         flags([10.0, 12.0]),
-        ["depends on what it takes turns with: 1.200 times its value next to environment microvm, memory interleave"]
+        [
+            "its value depends on the arm that it is paired with: 1.200 times as much with environment microvm, memory interleave"
+        ]
     );
     assert_eq!(flags([10.0, 10.05]), Vec::<String>::new(), "less than what matters");
 }

@@ -80,7 +80,7 @@ fn search(place: &str, detail: &Value, found: &mut Found) {
         !no_answer || document.trials.len() > 1,
         at,
         || format!("{level} although {:?}", document.ended),
-        "a level that was not bracketed is no answer",
+        "a search without a bracket has no answer",
     );
     if let (Some(low), Some(high)) = (answer.low, answer.high) {
         let what = || format!("{level} in {low} to {high}");

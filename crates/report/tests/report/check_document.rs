@@ -225,7 +225,7 @@ fn no_level_beyond_a_search_s_bracket_is_its_answer() {
         check_detail("search", &search(level, ended, &knee)).into_iter().map(|of| of.expected).collect()
     };
     assert_eq!(of(253.0, "time-over"), ["no level beyond the bracket is the answer"]);
-    assert_eq!(of(140.0, "passes-all"), ["a level that was not bracketed is no answer"]);
+    assert_eq!(of(140.0, "passes-all"), ["a search without a bracket has no answer"]);
     let beyond = check_detail("search", &search(300.0, "found", &knee[..2]));
     assert_eq!(beyond.len(), 1, "it was never measured: {beyond:?}");
 }
