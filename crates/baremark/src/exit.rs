@@ -1,8 +1,9 @@
 //! The exit codes of every command, with their documentation.
 //!
-//! `--help`, `baremark list exit-codes` and the table of docs/exit-codes.md are made from [`Exit::DOCUMENTED`]; `tests/documents/pages.rs`
+//! `baremark help all`, `baremark list exit-codes` and the table of docs/exit-codes.md are made from [`Exit::DOCUMENTED`]; `tests/documents/pages.rs`
 //! compares them.
 
+use baremark_report::{Style, beside};
 use std::fmt::Write as _;
 use std::process::{ExitCode, Termination};
 
@@ -67,7 +68,7 @@ impl Exit {
         Documented {
             exit: Exit::Missing,
             meaning: "no part of it can run on this machine",
-            commands: &[("run", "also where a study that comes with the program does not fit this machine")],
+            commands: &[("run", "nothing of a shipped study can run on this machine")],
         },
         Documented {
             exit: Exit::Regression,
@@ -120,10 +121,10 @@ impl Exit {
     pub fn table() -> String {
         let mut text = "Exit codes:\n".to_owned();
         for row in Exit::DOCUMENTED {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "  {:<4} {}", row.exit.code(), row.meaning);
+            let style = Style::default();
+            text.push_str(&beside(&format!("  {:<4} ", row.exit.code()), row.meaning, &style));
             for (command, when) in row.commands {
-                let _ = writeln!(text, "         {command}: {when}");
+                text.push_str(&beside("         ", &format!("{command}: {when}"), &style));
             }
         }
         text.truncate(text.trim_end().len());

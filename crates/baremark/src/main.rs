@@ -13,12 +13,14 @@ mod commands;
 mod context;
 mod data;
 mod exit;
+mod help;
 mod imported;
 mod json;
 mod kept;
 mod kinds;
 mod lab_network;
 mod message;
+mod overrides;
 mod places;
 mod planning;
 mod predicted;
@@ -28,29 +30,31 @@ mod source;
 mod tracer;
 mod watch;
 
+use baremark_model::plan::Mode;
 use baremark_model::units::{Nanos, Share};
 use baremark_sys::secrets;
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use commands::{
     ab, agent, at, auction, auction_run, bundle, carry, check, compare, completions, desktop, doctor, echo, explain,
     guest, histograms, history, import, keep, list, load, man, net_stats, nodes, plan, predict, protect, report,
-    resume, run, sandbox, setup, shop_front, site, static_server, supervise, tend, top, verify, verify_host,
+    resume, run, sandbox, setup, shop_front, show, site, static_server, supervise, tend, top, verify, verify_host,
     verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
+use overrides::{Changes, Spending};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// How much of bare metal do I keep when my work runs in a VM, why, and what should I change?
+/// How much of bare metal do I keep when my work runs in a VM, a container or a cloud, why, and what should I change?
 ///
 /// Without a command, baremark runs the standard study on this machine.
 #[derive(Parser)]
-#[command(version = env!("BAREMARK_VERSION"), after_help = Exit::table())]
-struct Cli {
+#[command(version = env!("BAREMARK_VERSION"), after_help = Exit::table(), disable_help_subcommand = true)]
+pub(crate) struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
@@ -58,6 +62,7 @@ struct Cli {
 }
 
 #[derive(Args)]
+#[command(next_help_heading = "Common options")]
 struct Common {
     /// The store of all runs [default: baremark/baremark.db in $XDG_DATA_HOME or ~/.local/share]
     #[arg(long, global = true, value_name = "FILE")]
@@ -83,6 +88,12 @@ struct ModeArgs {
     aa: bool,
 }
 
+impl ModeArgs {
+    fn mode(self) -> Mode {
+        Mode { quick: self.quick, self_check: self.aa }
+    }
+}
+
 #[derive(Args)]
 struct RunArgs {
     /// The study file or the shipped study's name
@@ -96,11 +107,15 @@ struct RunArgs {
     /// Allow a study to set features of this host (factors `host.*`); they are undone at the end
     #[arg(long, conflicts_with = "program")]
     allow_host_changes: bool,
+    /// Instead of a study: a program and its arguments, after --
+    #[arg(last = true, value_name = "PROGRAM", conflicts_with_all = ["quick", "aa", "Changes"])]
+    program: Vec<String>,
+    #[command(flatten)]
+    changes: Changes,
+    #[command(flatten)]
+    spending: Spending,
     #[command(flatten)]
     options: ab::Options,
-    /// Instead of a study: a program and its arguments, after --
-    #[arg(last = true, value_name = "PROGRAM", conflicts_with_all = ["quick", "aa"])]
-    program: Vec<String>,
 }
 
 #[derive(Subcommand)]
@@ -111,9 +126,19 @@ enum Command {
     /// Compare commands by interleaved runs
     #[command(after_help = ab::EXAMPLES)]
     Ab(Box<ab::Arguments>),
+    /// Print a shipped study with its comments, to be read, changed and run
+    #[command(after_help = show::EXAMPLES)]
+    Show {
+        /// The shipped study's name, or that of a published table which a study measures
+        study: String,
+        #[command(flatten)]
+        changes: Changes,
+    },
     /// Print a complete study of two programs, to be changed and run
+    #[command(after_help = show::INIT_EXAMPLES)]
     Init,
     /// Continue a run that was interrupted or killed
+    #[command(after_help = resume::EXAMPLES)]
     Resume {
         /// Run ID or unique prefix [default: the latest unfinished one]
         run: Option<String>,
@@ -125,6 +150,7 @@ enum Command {
         allow_host_changes: bool,
     },
     /// Show what a study would do on this machine and how long each precision takes
+    #[command(after_help = plan::EXAMPLES)]
     Plan {
         /// The study file or the shipped study's name
         study: String,
@@ -136,15 +162,22 @@ enum Command {
         /// Plan for the recorded machine PATH (scripts/record-machine, or a folder with its proc and sys), with all programs installed
         #[arg(long, value_name = "PATH", conflicts_with = "pilot")]
         machine: Option<std::path::PathBuf>,
+        #[command(flatten)]
+        changes: Changes,
+        #[command(flatten)]
+        spending: Spending,
     },
     /// Predict what MMU virtualization and page sizes would cost, of a study or of any program
+    #[command(after_help = predict::EXAMPLES)]
     Predict(predict::Arguments),
     /// List workloads, environments, studies, keys and exit codes
+    #[command(after_help = list::EXAMPLES)]
     List {
         /// What to list [default: the names of everything]
         what: Option<list::What>,
     },
     /// Check whether this machine is fit to measure, and show what is noisy and what to change
+    #[command(after_help = doctor::EXAMPLES)]
     Doctor {
         /// Judge the recorded machine PATH (scripts/record-machine, or a folder with its proc and sys) by its files
         #[arg(long, value_name = "PATH")]
@@ -154,14 +187,17 @@ enum Command {
     ///
     /// Of each layer utilization, saturation and errors are shown. A layer is saturated where the lower end of the 95 % interval of the
     /// waiting for it is above the layer's limit; the first such layer, from the hypervisor to the application, is named.
+    #[command(after_help = explain::EXAMPLES)]
     Explain(explain::ExplainArgs),
     /// List the runs in the store
+    #[command(after_help = history::EXAMPLES)]
     History {
         /// Show from which run on a study's values and ratios are different (8 runs at least)
         #[arg(long)]
         changes: bool,
     },
     /// Show a stored run again
+    #[command(after_help = report::EXAMPLES)]
     Report {
         /// Run ID or unique prefix [default: the latest one]
         run: Option<String>,
@@ -179,19 +215,23 @@ enum Command {
     /// Write a run as one file for others: trials, machine, versions, study, result and a script that derives it again
     ///
     /// Names of hosts and users, addresses, paths and environment variables are removed unless --identify is given.
+    #[command(after_help = bundle::EXAMPLES)]
     Bundle(bundle::Arguments),
     /// Compute the numbers of a bundle again and compare: exit 4 where one does not follow from its trials
+    #[command(after_help = verify::EXAMPLES)]
     Verify {
         /// The bundle
         bundle: PathBuf,
     },
     /// Write static pages of the store's runs or of bundles, or serve them: an index that can be sorted and a report of each run
+    #[command(after_help = site::EXAMPLES)]
     Site(site::Arguments),
     /// Compare two sides: runs with runs, or two levels of one run
     ///
     /// A side is RUN[,RUN ...][:FACTOR=LEVEL[+FACTOR=LEVEL ...]]. Each RUN is a stored run, the name of imported runs, a file that
     /// --json wrote, or a folder of such files. Levels of one run are compared block by block; runs share no block, so that at least three a
     /// side are needed. Whatever else differs between the sides is named.
+    #[command(after_help = compare::EXAMPLES)]
     Compare {
         /// Baseline side
         base: String,
@@ -201,6 +241,7 @@ enum Command {
         args: compare::CompareArgs,
     },
     /// Exit non-zero on a performance regression: 4 slower than the baseline, 5 a loss could have been missed
+    #[command(after_help = check::EXAMPLES)]
     Check {
         /// The baseline, named as in `compare`
         #[arg(long, value_name = "BASELINE")]
@@ -219,11 +260,13 @@ enum Command {
     /// Try every part of baremark on this machine and show which work: microVM, containers, guests, networks, disks, databases
     ///
     /// Each part is measured briefly, within a time limit; features of the host are listed and not changed. Takes a minute or two.
+    #[command(after_help = verify_host::EXAMPLES)]
     VerifyHost(verify_host::Arguments),
     /// Inject known overheads into blinded arms and check that they are recovered
     ///
     /// Costs of 0, 1, 2 and 5 % run through the whole path, from the timed loop to the interval, on arms of which the
     /// analysis knows only a random label. Takes about one minute with --quick, else about five.
+    #[command(after_help = verify_scale::EXAMPLES)]
     VerifyScale {
         /// The study whose workload and first native treatment carries the costs [default: fma on one rank]
         study: Option<String>,
@@ -241,18 +284,22 @@ enum Command {
     #[command(after_help = import::EXAMPLES)]
     Import(Box<import::ImportArgs>),
     /// Show what happens on this machine now, by the observers that runs use; --cost says what they cost
+    #[command(after_help = top::EXAMPLES)]
     Top(top::TopArgs),
     /// Trace each I/O of block devices, or packet of interfaces: sizes, seeks, latency in queue and device, as histograms
+    #[command(after_help = histograms::EXAMPLES)]
     Histograms(histograms::HistogramsArgs),
     /// Fetch what environments need: the kernel of guests
-    #[command(subcommand)]
+    #[command(subcommand, after_help = setup::EXAMPLES)]
     Setup(setup::Setup),
     /// Print the completions of a shell
+    #[command(after_help = completions::EXAMPLES)]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
     /// Print the manual page
+    #[command(after_help = man::EXAMPLES)]
     Man {
         /// Write the pages of all commands into this folder instead
         #[arg(long, value_name = "FOLDER")]
@@ -261,7 +308,8 @@ enum Command {
     /// Run a program over several network namespaces, with a delay between them
     ///
     /// The namespaces are the nodes of a cluster on one machine: on a bridge of their own, each with an address. The program runs on the first;
-    /// it starts others by '{launch} ADDRESS COMMAND', as by ssh.
+    /// it starts others by '{launch} ADDRESS COMMAND', as by ssh. Placeholders in its arguments: {hosts} for the addresses of all nodes with commas
+    /// between, {host1}, {host2} and so on for one, {subnet} for their subnet, {launch} for the command that runs another on a node.
     #[command(after_help = nodes::EXAMPLES)]
     Nodes(nodes::NodesArgs),
     /// Run a command on a node, as ssh does (programs of `nodes` start this)
@@ -270,6 +318,7 @@ enum Command {
     /// Generate HTTP load, measure latency and check limits
     Load(Box<load::LoadArgs>),
     /// Be the other end of the workload ping-pong, at another site
+    #[command(after_help = echo::EXAMPLES)]
     Echo(echo::EchoArgs),
     /// Be one web server of the workload web-farm
     #[command(hide = true)]
@@ -278,6 +327,7 @@ enum Command {
     #[command(hide = true)]
     ShopFront,
     /// The auction application: an auction site to be put under load
+    #[command(after_help = auction::EXAMPLES)]
     Auction {
         #[command(subcommand)]
         action: auction::Action,
@@ -314,6 +364,12 @@ enum Command {
     Carry {
         /// The file that says which
         file: PathBuf,
+    },
+    /// Describe a command, or with `all` every one and the exit codes
+    #[command(after_help = help::EXAMPLES)]
+    Help {
+        /// The command and, if it has any, its own command
+        command: Vec<String>,
     },
     /// As `auction run`
     #[command(hide = true)]
@@ -364,7 +420,8 @@ enum Command {
 }
 
 fn main() -> Exit {
-    let cli = Cli::parse();
+    let read = Cli::from_arg_matches(&help::arranged(Cli::command()).get_matches());
+    let cli = read.unwrap_or_else(|why| why.exit());
     let json = cli.common.json;
     match dispatch(cli) {
         Ok((text, exit)) => match print(&text, json) {
@@ -436,9 +493,24 @@ fn part_of_a_run(command: &Command) -> Option<Result<(String, Exit), Refusal>> {
 /// report what they undo themselves.
 fn recovers(command: &Command) -> bool {
     let own = matches!(command, Command::Doctor { .. });
-    let built_in = matches!(command, Command::Init | Command::Completions { .. } | Command::Man { .. });
+    let built_in = matches!(
+        command,
+        Command::Init | Command::Show { .. } | Command::Help { .. } | Command::Completions { .. } | Command::Man { .. }
+    );
     let of_a_run = matches!(command, Command::Tend { .. } | Command::At { .. } | Command::Carry { .. });
     !(own || built_in || of_a_run)
+}
+
+/// `baremark run`: a study, or a program in several environments.
+fn run_study(context: &mut Context, mut args: RunArgs) -> Result<(String, Exit), Refusal> {
+    let Some(study) = &args.study else {
+        args.options.spending = args.spending;
+        return ab::places(context, &args.options, &args.program);
+    };
+    context.allow_destructive.clone_from(&args.allow_destructive);
+    context.allow_host_changes = args.allow_host_changes;
+    let study = overrides::applied(source::find(study)?, &args.changes, &args.spending)?;
+    if args.spending.print_study { show::print(context, &study) } else { run::run(context, &study, args.mode.mode()) }
 }
 
 fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
@@ -469,33 +541,34 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         allow_destructive: Vec::new(),
         allow_host_changes: false,
     };
-    let mode = |args: ModeArgs| baremark_model::plan::Mode { quick: args.quick, self_check: args.aa };
     match command {
-        None => run::run(&context, &source::shipped(&source::SHIPPED[0]), mode(ModeArgs { quick: false, aa: false })),
-        Some(Command::Run(args)) => match &args.study {
-            Some(study) => {
-                context.allow_destructive.clone_from(&args.allow_destructive);
-                context.allow_host_changes = args.allow_host_changes;
-                run::run(&context, &source::find(study)?, mode(args.mode))
-            }
-            None => ab::places(&context, &args.options, &args.program),
-        },
-        Some(Command::Ab(arguments)) => ab::run(&context, &arguments),
+        None => run::run(&context, &source::shipped(&source::SHIPPED[0]), Mode::default()),
+        Some(Command::Run(args)) => run_study(&mut context, *args),
+        Some(Command::Ab(arguments)) => ab::run(&context, *arguments),
         Some(Command::Init) => Ok((source::EXAMPLE.to_owned(), Exit::Success)),
         Some(Command::Resume { run, allow_destructive, allow_host_changes }) => {
             context.allow_destructive = allow_destructive;
             context.allow_host_changes = allow_host_changes;
             resume::run(&context, run.as_deref())
         }
-        Some(Command::Plan { study, mode: args, pilot, machine }) => {
+        Some(Command::Plan { study, mode: args, pilot, machine, changes, spending }) => {
             let _machine = machine.as_deref().map(source::machine).transpose()?;
-            plan::run(&context, &source::find(&study)?, mode(args), pilot)
+            let study = overrides::applied(source::find(&study)?, &changes, &spending)?;
+            if spending.print_study {
+                show::print(&context, &study)
+            } else {
+                plan::run(&context, &study, args.mode(), pilot)
+            }
         }
+        Some(Command::Show { study, changes }) => {
+            let study = overrides::applied(source::shipped_by_name(&study)?, &changes, &Spending::default())?;
+            show::print(&context, &study)
+        }
+        Some(Command::Help { command }) => help::run(Cli::command(), &command),
         Some(Command::Predict(arguments)) => predict::run(&context, &arguments),
         Some(Command::Load(args)) => load::run(&context, *args),
         Some(Command::List { what }) => list::run(&context, what),
-        Some(Command::Doctor { machine: None }) => doctor::run(context.json),
-        Some(Command::Doctor { machine: Some(machine) }) => doctor::of_recorded(&machine, context.json),
+        Some(Command::Doctor { machine }) => doctor::run(machine.as_deref(), context.json),
         Some(Command::Explain(args)) => explain::run(&context, &args),
         Some(Command::History { changes: false }) => history::run(&context),
         Some(Command::History { changes: true }) => history::changes(&context),

@@ -20,11 +20,12 @@ use baremark_model::descriptor::{self, Value};
 use baremark_model::image;
 use baremark_model::instead;
 use baremark_model::peer;
-use baremark_model::plan::{Limits, Plan, parameter_at, program_at};
+use baremark_model::plan::{Limits, Plan, PlannedArm, parameter_at, program_at};
 use baremark_model::scale;
 use baremark_model::site::Environment;
 use baremark_model::study::Study;
 use baremark_model::tables;
+use baremark_programs::command as programs;
 use baremark_programs::{executable, workshop};
 use baremark_services::service::{Service, program_below};
 use baremark_sys::sandbox as layers;
@@ -173,25 +174,38 @@ pub fn limit(study: &Study, limits: &mut Limits, interrupt: &AtomicBool) -> Resu
     Ok(())
 }
 
-/// What planning must know of programs that are to run in the microVM: which of them it cannot run, by what their files say.
-/// Whether there is any.
+/// What planning must know of programs that are to run with this machine's files: which of them are not here, and which the microVM cannot run,
+/// by what their files say. Whether there is any.
 pub fn limit_programs(plan: &Plan, limits: &mut Limits) -> bool {
     let mut limited = false;
-    for arm in plan.arms.iter().filter(|arm| arm.arm.executor == ExecutorKind::Microvm) {
+    let sees_files = |arm: &&PlannedArm| tables::place(arm.place()).is_some_and(|place| place.host_files);
+    for arm in plan.arms.iter().filter(sees_files) {
         let Some(program) = command::of_arm(&arm.arm) else { continue };
-        // A name that holds a placeholder is known at the site alone.
-        let Some(name) = program.argv.first().and_then(|name| command::fill(name, |_| None).ok()) else { continue };
-        let directory = command::fill(&program.directory, |_| None).unwrap_or_default();
-        let path = program.environment.get("PATH").cloned().unwrap_or_else(workshop::search_path);
-        let Ok(file) = executable::located(&name, Path::new(&directory), &path) else { continue };
-        let inherited = || std::env::var("ASAN_OPTIONS").ok();
-        let options = program.environment.get("ASAN_OPTIONS").cloned().or_else(inherited).unwrap_or_default();
-        if let Some(why) = executable::unfit_for_microvm(&file, &options) {
+        if let Err(why) = can_start(program, arm.arm.executor) {
             limits.absent.insert(program_at(&arm.environment, program), why);
             limited = true;
         }
     }
     limited
+}
+
+/// Whether a program is here, and the executor can run it, as far as that can be said before its preparation has run.
+fn can_start(program: &command::Program, executor: ExecutorKind) -> Result<(), String> {
+    programs::needs(program).map_err(|why| why.to_string())?;
+    // A name that holds a placeholder is known at the site alone.
+    let Some(name) = program.argv.first().and_then(|name| command::fill(name, |_| None).ok()) else { return Ok(()) };
+    let directory = command::fill(&program.directory, |_| None).unwrap_or_default();
+    let path = program.environment.get("PATH").cloned().unwrap_or_else(workshop::search_path);
+    let file = match executable::located(&name, Path::new(&directory), &path) {
+        Ok(file) => file,
+        // It may be one of those that are brought, written or made first, or be next to this program.
+        Err(_) if name.contains('/') || programs::missing(&name, "", &path).is_ok() => return Ok(()),
+        Err(why) => return Err(why),
+    };
+    let inherited = || std::env::var("ASAN_OPTIONS").ok();
+    let options = program.environment.get("ASAN_OPTIONS").cloned().or_else(inherited).unwrap_or_default();
+    let unfit = if executor == ExecutorKind::Microvm { executable::unfit_for_microvm(&file, &options) } else { None };
+    unfit.map_or(Ok(()), Err)
 }
 
 /// What planning must know of database servers that are to be started: in which places their programs are not installed. Whether there is any

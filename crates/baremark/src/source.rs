@@ -124,16 +124,17 @@ pub fn find(named: &str) -> Result<Source, Refusal> {
         }
         return Ok(Source { name: named.to_owned(), bytes });
     }
+    shipped_by_name(named)
+}
+
+/// The study of that name that ships with the program, or that measures the published table of that name, sized for this machine.
+pub fn shipped_by_name(named: &str) -> Result<Source, Refusal> {
     let of_that_name = |name: &str| SHIPPED.iter().find(|study| study.name == name);
-    let found = of_that_name(named).or_else(|| of_that_name(published::study_of(named)?));
-    match found {
-        Some(study) => {
-            let (text, scaled) = sized(study.text, &Here::now()?);
-            scaled.iter().for_each(|what| say(format_args!("{}: {what}", study.name)));
-            Ok(Source { name: study.name.to_owned(), bytes: text.into_bytes() })
-        }
-        None => Err(no_study(named)),
-    }
+    let study =
+        of_that_name(named).or_else(|| of_that_name(published::study_of(named)?)).ok_or_else(|| no_study(named))?;
+    let (text, scaled) = sized(study.text, &Here::now()?);
+    scaled.iter().for_each(|what| say(format_args!("{}: {what}", study.name)));
+    Ok(Source { name: study.name.to_owned(), bytes: text.into_bytes() })
 }
 
 /// Has the recorded machine at `path` planned for in place of this one, as long as the result lives.

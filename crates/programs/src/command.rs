@@ -69,8 +69,11 @@ impl Job for Command {
     }
 }
 
-/// Refuses a site that lacks what the program needs.
-fn needs(program: &Program) -> Result<(), JobError> {
+/// Refuses a site, which is the one that asks, that lacks what the program needs.
+///
+/// # Errors
+/// Which program or instruction set it lacks, and how to get it.
+pub fn needs(program: &Program) -> Result<(), JobError> {
     let path = program.environment.get("PATH").cloned().unwrap_or_else(workshop::search_path);
     for (needed, package) in &program.needs {
         missing(needed, package, &path)?;

@@ -34,7 +34,8 @@ impl Manner {
     pub fn of(tier: Tier) -> Self {
         let cpus = thread::available_parallelism().map_or(1, usize::from);
         match tier {
-            Tier::Code => Manner { apart: false, in_turn: false, jobs: cpus, limit_s: 600 },
+            // Most of them wait: for budgets, deadlines and processes of theirs. None depends on how many run.
+            Tier::Code => Manner { apart: false, in_turn: false, jobs: 2 * cpus, limit_s: 600 },
             Tier::Systems => Manner { apart: true, in_turn: true, jobs: cpus, limit_s: 1200 },
             Tier::Measured => Manner { apart: true, in_turn: true, jobs: 1, limit_s: 3600 },
         }

@@ -8,6 +8,8 @@ mod words;
 
 pub use arguments::{Arguments, Options};
 pub use words::quote;
+#[cfg(test)]
+pub use words::split;
 
 use crate::commands::{check, run};
 use crate::context::Context;
@@ -16,9 +18,10 @@ use crate::record::{self, Record};
 use crate::source::Source;
 use crate::{context, planning, predicted};
 use baremark_lab::{analysis, gates};
+use baremark_model::command;
 use baremark_model::comparison::{Answer, Gate};
 use baremark_model::document::Document;
-use baremark_model::plan::Mode;
+use baremark_model::plan::{Mode, Plan, Treatment};
 use baremark_model::units::Share;
 use baremark_report::commands as report;
 
@@ -34,12 +37,14 @@ Examples:
 pub const RUN_EXAMPLES: &str = "\
 Examples:
   baremark run standard --quick
+  baremark run standard --budget 5min --set fma.ranks=1
   baremark run --in native,microvm -- gzip -9 -c data
   baremark run --in native,container,qemu,ssh:host -- ./prog --size 10 data
-  baremark run --in native,microvm --print-study -- ./prog   # the study, to be changed and run";
+  baremark run --in native,microvm --print-study -- ./prog   # to be changed";
 
 /// Runs the comparison, or prints its study.
-pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), Refusal> {
+pub fn run(context: &Context, arguments: Arguments) -> Result<(String, Exit), Refusal> {
+    let arguments = &arguments.joined();
     compared(context, study::of_commands(arguments)?, &arguments.options)
 }
 
@@ -49,11 +54,12 @@ pub fn places(context: &Context, options: &Options, program: &[String]) -> Resul
 }
 
 fn compared(context: &Context, study: study::Study, options: &Options) -> Result<(String, Exit), Refusal> {
-    if options.print_study {
+    if options.spending.print_study {
         return Ok((study.text, Exit::Success));
     }
     let source = Source { name: study.name.to_owned(), bytes: study.text.into_bytes() };
     let plan = planning::of(&source, Mode::default(), &context.interrupt)?;
+    each_can_start(&plan, &study.commands)?;
     let store = context.open_store()?;
     let command_line = Source { name: study.command_line, bytes: source.bytes };
     let turn = record::turn(context, &store)?;
@@ -83,6 +89,18 @@ fn compared(context: &Context, study: study::Study, options: &Options) -> Result
         _ => report::render(&document, &study.commands, &crate::watch::style()) + &gate,
     };
     Ok((text, if exit == Exit::Success { answer } else { exit }))
+}
+
+/// Refuses a comparison of commands of which one cannot start anywhere: what was asked could not be answered.
+fn each_can_start(plan: &Plan, commands: &[(String, String)]) -> Result<(), Refusal> {
+    let is_of = |treatment: &Treatment, name: &String| treatment.get(command::KIND).is_some_and(|level| level == name);
+    for (name, text) in commands.iter().filter(|_| commands.len() > 1) {
+        let absent = plan.absent.iter().find(|absent| is_of(&absent.treatment, name));
+        if let Some(absent) = absent.filter(|_| !plan.arms.iter().any(|arm| is_of(&arm.treatment, name))) {
+            return Err(Refusal::missing(format!("command {name} ({text}): {}", absent.reason)));
+        }
+    }
+    Ok(())
 }
 
 /// The gate of the headline's ratios; `None` where nothing was measured.

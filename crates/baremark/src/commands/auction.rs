@@ -5,6 +5,12 @@ use clap::Subcommand;
 use std::ffi::OsString;
 use std::io;
 
+/// Shown by `--help`.
+pub const EXAMPLES: &str = "\
+Examples:
+  baremark auction run --quick
+  baremark auction serve --help";
+
 /// What to do with the application; each has its own `--help`.
 #[derive(Subcommand)]
 pub enum Action {

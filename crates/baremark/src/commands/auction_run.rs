@@ -25,10 +25,10 @@ const NAME: &str = "baremark auction run";
 
 const EXAMPLES: &str = "\
 Examples:
-  baremark auction run --quick                                most users within the limits, in under two minutes
+  baremark auction run --quick          # most users within the limits
   baremark auction run --set load.users=200 --set database.service=postgres
-  baremark auction run --set app.on=container --print-study   the same as a study, for `baremark run`
-  baremark run auction                                        native against container, with an interval";
+  baremark auction run --set app.on=container --print-study   # as a study
+  baremark run auction                  # native against container";
 
 /// A run of the application.
 #[derive(clap::Args)]

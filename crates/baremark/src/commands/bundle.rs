@@ -22,6 +22,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::PathBuf;
 
+/// Shown by `--help`.
+pub const EXAMPLES: &str = "\
+Examples:
+  baremark bundle 7f3a -o run.tar.gz
+  baremark bundle 7f3a --identify       # names of hosts and paths stay";
+
 /// How the report is printed in a bundle.
 pub(super) const PLAIN: Style = Style { width: 100, color: Color::Never, unicode: true };
 

@@ -12,6 +12,12 @@ use baremark_report::comparison as report;
 use baremark_store::{RunState, RunSummary};
 use std::path::Path;
 
+/// Shown by `--help`.
+pub const EXAMPLES: &str = "\
+Examples:
+  baremark check --against 7f3a,91c0,aa01
+  baremark check --against old new --margin '3 %' --summary summary.md";
+
 /// The newest runs among which those to be checked are looked for.
 const NEWEST: usize = 50;
 

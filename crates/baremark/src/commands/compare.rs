@@ -9,6 +9,13 @@ use baremark_model::comparison::Comparison;
 use baremark_model::units::Share;
 use baremark_report::comparison::{Names, render};
 
+/// Shown by `--help`.
+pub const EXAMPLES: &str = "\
+Examples:
+  baremark compare old new              # names given by `import --as`
+  baremark compare 7f3a:environment=native 7f3a:environment=microvm
+  baremark compare 7f3a,91c0,aa01 b2e4,c3d9,d017";
+
 /// Options of both `compare` and `check`.
 #[derive(clap::Args)]
 pub struct CompareArgs {

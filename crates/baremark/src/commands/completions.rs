@@ -6,8 +6,13 @@ use clap::Command;
 use clap::builder::PossibleValuesParser;
 use clap_complete::Shell;
 
+/// Shown by `--help`.
+pub const EXAMPLES: &str = "\
+Examples:
+  baremark completions bash > /usr/share/bash-completion/completions/baremark";
+
 /// Commands whose argument `study` may name a shipped study.
-const TAKE_A_STUDY: &[&str] = &["run", "plan", "verify-scale"];
+const TAKE_A_STUDY: &[&str] = &["run", "plan", "show", "verify-scale"];
 
 /// The script for `shell`, to be sourced or put where the shell looks for completions. It offers shipped studies by name; files
 /// are what a shell completes where nothing else fits.

@@ -13,11 +13,20 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
 
+/// Shown by `--help`.
+pub const EXAMPLES: &str = "\
+Examples:
+  baremark doctor
+  baremark doctor --machine FOLDER      # a recorded machine";
+
 /// For how long stalls are measured.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// The examination as text or JSON.
-pub fn run(json: bool) -> Result<(String, Exit), Refusal> {
+/// The examination of this machine, or of a recorded one, as text or JSON.
+pub fn run(recorded: Option<&Path>, json: bool) -> Result<(String, Exit), Refusal> {
+    if let Some(path) = recorded {
+        return of_recorded(path, json);
+    }
     let recovered = crate::changes::describe(&crate::changes::recover()?);
     let facts = machine::this();
     let lost = facts.clock.map(|clock| gaps::measure(LOOK, gaps::THRESHOLD, TickRate(clock.tsc_hz)));
@@ -34,7 +43,7 @@ pub fn run(json: bool) -> Result<(String, Exit), Refusal> {
 }
 
 /// The examination of a recorded machine, by its files alone.
-pub fn of_recorded(path: &Path, json: bool) -> Result<(String, Exit), Refusal> {
+fn of_recorded(path: &Path, json: bool) -> Result<(String, Exit), Refusal> {
     let _machine = source::machine(path)?;
     let facts = machine::this();
     let missing = crate::context::limits(Vec::new())?.absent.get("microvm").cloned();

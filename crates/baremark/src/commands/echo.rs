@@ -11,6 +11,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::thread;
 
+/// Shown by `--help`.
+pub const EXAMPLES: &str = "\
+Examples:
+  baremark echo --listen 192.0.2.7:7000";
+
 /// What it takes.
 #[derive(clap::Args)]
 pub struct EchoArgs {

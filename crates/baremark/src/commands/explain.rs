@@ -14,6 +14,12 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Shown by `--help`.
+pub const EXAMPLES: &str = "\
+Examples:
+  baremark explain                      # the latest run
+  baremark explain --now                # this machine";
+
 /// Windows over which an interval is made, and readings of each: two, or as many as keep them this close together.
 const WINDOWS: u32 = 10;
 const READINGS: u32 = 2;

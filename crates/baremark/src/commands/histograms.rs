@@ -21,6 +21,13 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Shown by `--help`.
+pub const EXAMPLES: &str = "\
+Examples:
+  baremark histograms --disk --duration 30s
+  baremark histograms --disk --device vda --html latency.html
+  baremark histograms --net";
+
 const FORMAT: &str = "baremark-histograms/1";
 const GLANCE: Duration = Duration::from_millis(20);
 /// Processes of a device that the text shows.

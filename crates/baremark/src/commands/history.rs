@@ -10,6 +10,12 @@ use baremark_report::history::{self, ChangeRow, HistoryRow, SeriesRow};
 use baremark_store::{LoadSummary, RunState, RunSummary};
 use serde_json::json;
 
+/// Shown by `--help`.
+pub const EXAMPLES: &str = "\
+Examples:
+  baremark history
+  baremark history --changes            # from which run on values differ";
+
 /// The runs as a table or as JSON. A store that does not exist yet has no runs. Runs that are damaged are named on standard
 /// error, and the exit code says that the list is not complete.
 pub fn run(context: &Context) -> Result<(String, Exit), Refusal> {

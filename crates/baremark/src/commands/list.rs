@@ -8,17 +8,27 @@ use crate::source::SHIPPED;
 use crate::watch::style;
 use baremark_import::FORMATS;
 use baremark_model::command;
-use baremark_model::descriptor::{Better, Default, Descriptor, Knob};
+use baremark_model::descriptor::{Better, Default, Descriptor, Knob, Value};
 use baremark_model::plan::Mode;
 use baremark_model::published;
 use baremark_model::study::{self, Study};
 use baremark_model::tables::{self, Place};
 use baremark_model::units::Nanos;
+use baremark_programs::command::missing;
+use baremark_programs::workshop;
 use baremark_report::beside;
 use baremark_store::RunState;
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+
+/// Shown by `--help`.
+pub const EXAMPLES: &str = "\
+Examples:
+  baremark list                         # studies, workloads, environments
+  baremark list studies                 # what each answers, needs and takes
+  baremark list workloads               # parameters and metrics of each
+  baremark list keys                    # every key of a study file";
 
 /// What to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -150,21 +160,28 @@ fn workloads_json() -> serde_json::Value {
         .collect()
 }
 
-fn environments(json: bool) -> Result<String, Refusal> {
+/// An environment, and why it cannot be used here if so.
+type Available = (&'static Place, Option<String>);
+
+fn availability() -> Result<Vec<Available>, Refusal> {
     let limits = crate::context::limits(crate::data::usual())?;
-    let mut rows = Vec::new();
-    for place in tables::PLACES {
+    let of = |place: &'static Place| {
         let missing = match places::probe(place.name)? {
             Some(probed) => probed.err(),
             None => limits.absent.get(place.name).cloned(),
         };
-        rows.push((place, missing));
-    }
+        Ok((place, missing))
+    };
+    tables::PLACES.iter().map(of).collect()
+}
+
+fn environments(json: bool) -> Result<String, Refusal> {
+    let rows = availability()?;
     if json {
-        let row = |(place, missing): &(&Place, Option<String>)| json!({ "name": place.name, "missing": missing });
+        let row = |(place, missing): &Available| json!({ "name": place.name, "missing": missing });
         return Ok(pretty(&json!({ "environments": rows.iter().map(row).collect::<Vec<_>>() })));
     }
-    let line = |(place, missing): &(&Place, Option<String>)| {
+    let line = |(place, missing): &Available| {
         let missing = missing.as_ref().map(|why| format!("not here: {why}"));
         beside(&format!("{:<10} ", place.name), missing.as_deref().unwrap_or(place.help), &style())
     };
@@ -175,29 +192,67 @@ fn environments(json: bool) -> Result<String, Refusal> {
 const WIDEST: usize = 20;
 
 fn studies(context: &Context) -> Result<String, Refusal> {
-    let took = lasts(context)?;
+    let (took, here) = (lasts(context)?, availability()?);
     let mut rows = Vec::new();
     for shipped in SHIPPED {
         let study = study::parse(shipped.name, shipped.text.as_bytes(), &descriptors()).map_err(Refusal::failure)?;
         // One that took much longer was interrupted for a while.
         let plausible = |took: &Nanos| took.0 <= 2 * study.design.budget.0;
         let took = took.get(&(shipped.name.to_owned(), study.title.clone())).copied().filter(plausible);
-        rows.push((shipped.name, study, took));
+        rows.push((shipped.name, needs(&study, &here), study, took));
     }
     if context.json {
-        let row = |(name, study, took): &(&str, Study, Option<Nanos>)| {
+        let row = |(name, needs, study, took): &(&str, Vec<Need>, Study, Option<Nanos>)| {
             let [budget, took] = [Some(study.design.budget), *took].map(|time| time.map(|time| time.0));
-            json!({ "name": name, "title": study.title, "budget_ns": budget, "took_ns": took })
+            let needs: Vec<_> = needs.iter().map(|need| json!({ "what": need.what, "here": need.is_here })).collect();
+            json!({ "name": name, "title": study.title, "needs": needs, "budget_ns": budget, "took_ns": took })
         };
         return Ok(pretty(&json!({ "studies": rows.iter().map(row).collect::<Vec<_>>() })));
     }
-    let line = |(name, study, took): &(&str, Study, Option<Nanos>)| {
+    let line = |(name, needs, study, took): &(&str, Vec<Need>, Study, Option<Nanos>)| {
         let seconds = |time: Nanos| Nanos(time.0.div_ceil(1_000_000_000) * 1_000_000_000);
         let took = took.map(|time| format!(", took {} here", seconds(time))).unwrap_or_default();
-        let says = format!("{} (at most {}{took})", study.title, study.design.budget);
+        let needs: Vec<String> = needs
+            .iter()
+            .map(|need| format!("{}{}", need.what, if need.is_here { "" } else { " (not here)" }))
+            .collect();
+        let needs = if needs.is_empty() { String::new() } else { format!("; uses {}", needs.join(", ")) };
+        let says = format!("{} (at most {}{took}{needs})", study.title, study.design.budget);
         beside(&format!("  {name:<WIDEST$}  "), &says, &style())
     };
     Ok(rows.iter().map(line).collect())
+}
+
+/// What a study uses beyond this program and this machine as it is: an environment, a program, a permission.
+struct Need {
+    what: String,
+    is_here: bool,
+}
+
+/// What parts of a study use; a part whose environment is not here is left out of its run.
+fn needs(study: &Study, here: &[Available]) -> Vec<Need> {
+    let levels = || study.factors.iter().flat_map(|factor| factor.levels.iter().map(move |level| (&factor.key, level)));
+    let mut needs = Vec::new();
+    let named: BTreeSet<String> =
+        levels().map(|(_, level)| tables::kind_of(&level.to_string(), &study.environments).to_owned()).collect();
+    for (place, missing) in here.iter().filter(|(place, _)| named.contains(place.name) && place.name != "native") {
+        needs.push(Need { what: place.name.to_owned(), is_here: missing.is_none() });
+    }
+    let fixed = study.workloads.iter().flat_map(|chosen| chosen.parameters.values());
+    let mut programs = BTreeMap::new();
+    for value in fixed.chain(levels().map(|(_, level)| level)) {
+        let Value::Program(program) = value else { continue };
+        let path = program.environment.get("PATH").cloned().unwrap_or_else(workshop::search_path);
+        for (name, package) in &program.needs {
+            let is_here = missing(name, package, &path).is_ok();
+            programs.insert(name.clone(), is_here);
+        }
+    }
+    needs.extend(programs.into_iter().map(|(what, is_here)| Need { what, is_here }));
+    if levels().any(|(key, _)| key.starts_with(tables::HOST)) {
+        needs.push(Need { what: "--allow-host-changes".to_owned(), is_here: true });
+    }
+    needs
 }
 
 /// How long the last finished run of each study took on this machine, by the study's name and title; `--quick` and `--aa` do not count.

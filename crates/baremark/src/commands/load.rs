@@ -32,10 +32,10 @@ use view::View;
 
 const EXAMPLES: &str = "\
 Examples:
-  baremark load http://127.0.0.1:8080/                  64 connections for 10 s
+  baremark load http://127.0.0.1:8080/  # 64 connections for 10 s
   baremark load URL --rate 2000 --duration 30s --limit 'p99<50ms'
-  baremark load URL --scenario shop.toml --users 'ramp from=0 to=500 over=60s' --duration 5min
-  baremark load URL --find-max --limit 'p99<50ms'       highest rate that meets the limit";
+  baremark load URL --scenario shop.toml --users 'ramp from=0 to=500 over=60s'
+  baremark load URL --find-max --limit 'p99<50ms'   # the highest rate";
 
 /// What the command line asks for.
 #[derive(Args)]

@@ -5,6 +5,12 @@ use clap::Command;
 use clap_mangen::Man;
 use std::path::Path;
 
+/// Shown by `--help`.
+pub const EXAMPLES: &str = "\
+Examples:
+  baremark man                          # the page of all
+  baremark man --to /usr/share/man/man1";
+
 /// The page of the whole program as roff; with `folder`, one page there for each command as well, and their names.
 pub fn run(mut command: Command, folder: Option<&Path>) -> Result<(String, Exit), Refusal> {
     command.build();

@@ -35,6 +35,7 @@ pub mod run;
 pub mod sandbox;
 pub mod setup;
 pub mod shop_front;
+pub mod show;
 pub mod site;
 pub mod static_server;
 pub mod supervise;

@@ -24,13 +24,9 @@ use std::thread;
 use std::time::Duration;
 
 pub const EXAMPLES: &str = "\
-Placeholders in the program's arguments: {hosts} for the addresses of all nodes with commas between, {host1}, {host2} and so on for one, {subnet}
-for their subnet, {launch} for the command that runs another on a node.
-
 Examples:
-  baremark nodes -- sh -c '{launch} {host2} iperf3 -s -1 & sleep 1; iperf3 -c {host2}'
-  baremark nodes --round-trip 500us -- mpirun --mca plm_rsh_agent '{launch}' --host {hosts} \\
-      --mca oob_tcp_if_include {subnet} --mca btl tcp,self --mca btl_tcp_if_include {subnet} lmp -in melt.in";
+  baremark nodes -- iperf3 -c {host2}
+  baremark nodes --count 4 --round-trip 500us -- mpirun --host {hosts} ./prog";
 
 /// The nodes in the environment of their programs: addresses and files of namespaces.
 const NODES: &str = "BAREMARK_NODES";

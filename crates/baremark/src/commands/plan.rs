@@ -19,6 +19,13 @@ use baremark_model::units::{Nanos, Share};
 use baremark_sys::machine;
 use std::fmt::Write;
 
+/// Shown by `--help`.
+pub const EXAMPLES: &str = "\
+Examples:
+  baremark plan order-entry             # what would run, what is missing here
+  baremark plan study.toml --pilot      # how long each precision takes
+  baremark plan standard --budget 5min";
+
 /// How many of the latest runs are looked at for the noise of this machine, and how many of a kind are read.
 const MOST_PRIORS: usize = 100;
 const PRIORS_OF_A_KIND: usize = 4;

@@ -31,6 +31,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// Shown by `--help`.
+pub const EXAMPLES: &str = "\
+Examples:
+  baremark predict standard             # a study, on this machine
+  baremark predict -- ./prog --size 10  # any program, under valgrind
+  baremark predict --calibrate          # measure this machine for it";
+
 /// The command's arguments.
 #[derive(clap::Args)]
 pub struct Arguments {

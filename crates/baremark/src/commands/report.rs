@@ -18,6 +18,15 @@ use baremark_store::{LoadSummary, RunId, Store};
 use serde_json::json;
 use std::mem::ManuallyDrop;
 
+/// Shown by `--help`.
+pub const EXAMPLES: &str = "\
+Examples:
+  baremark report                       # the latest run
+  baremark report 7f3a --details
+  baremark report 7f3a --html report.html
+  baremark report 7f3a --csv=trials
+  baremark report --join 7f3a 91c0      # two releases, two boots";
+
 /// Shows the named run, or the latest. A page is written to its file, and its name is printed; with --json the document is,
 /// from which the page is made.
 pub fn run(context: &Context, named: Option<&str>, form: &Form, damage: &Damage) -> Result<(String, Exit), Refusal> {

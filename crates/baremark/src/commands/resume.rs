@@ -5,6 +5,12 @@ use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::record::{self, Record};
 
+/// Shown by `--help`.
+pub const EXAMPLES: &str = "\
+Examples:
+  baremark resume                       # the latest unfinished run
+  baremark resume 20261120-0801-7f3a";
+
 /// Continues the named run, or the latest unfinished one.
 pub fn run(context: &Context, named: Option<&str>) -> Result<(String, Exit), Refusal> {
     // What is not there has nothing to resume, and nothing is made there.

@@ -7,6 +7,11 @@ use baremark_sys::user_folder;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// Shown by `--help`.
+pub const EXAMPLES: &str = "\
+Examples:
+  baremark setup guest-kernel";
+
 /// Downloads and unpacks a Debian package; takes the folder to fill.
 const FETCH_KERNEL: &str = include_str!("../../../../scripts/fetch-kernel");
 
@@ -16,6 +21,7 @@ pub enum Setup {
     /// Download Debian's kernel for virtual machines, which guests of the environment qemu boot; nothing is installed
     ///
     /// Runs apt-get download and dpkg-deb. A folder that has a kernel already stays as it is.
+    #[command(after_help = EXAMPLES)]
     GuestKernel {
         /// Folder to fill [default: baremark/kernel in $XDG_DATA_HOME or ~/.local/share]
         #[arg(long, value_name = "FOLDER")]

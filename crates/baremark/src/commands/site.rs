@@ -20,6 +20,12 @@ use baremark_report::site::{Entry, render};
 use baremark_store::RunState;
 use std::path::{Path, PathBuf};
 
+/// Shown by `--help`.
+pub const EXAMPLES: &str = "\
+Examples:
+  baremark site --serve                 # in a browser, on 127.0.0.1
+  baremark site public";
+
 /// Where to and what of.
 #[derive(clap::Args)]
 pub struct Arguments {

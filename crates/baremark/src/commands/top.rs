@@ -19,6 +19,14 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Shown by `--help`.
+pub const EXAMPLES: &str = "\
+Examples:
+  baremark top
+  baremark top --rows --sort latency    # guests, containers, processes
+  baremark top --rows --batch csv --count 10
+  baremark top --cost                   # what observing takes";
+
 /// The most of one CPU that observing once a second may take.
 const LIMIT: f64 = 0.005;
 /// Lines of a screen that is drawn to see what it costs.

@@ -22,6 +22,11 @@ use std::io::{self, BufReader, Write};
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 
+/// Shown by `--help`.
+pub const EXAMPLES: &str = "\
+Examples:
+  baremark verify run.tar.gz";
+
 /// What the values of the run, of its trials and of its result may take in memory.
 const RUN_MEMORY: u64 = 32 << 20;
 const TRIALS_MEMORY: u64 = 128 << 20;

@@ -26,6 +26,12 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Shown by `--help`.
+pub const EXAMPLES: &str = "\
+Examples:
+  baremark verify-host
+  baremark verify-host --only disks";
+
 /// How often is looked whether a part has ended.
 const GLANCE: Duration = Duration::from_millis(20);
 /// How long a part that was asked to end has for removing what it made.

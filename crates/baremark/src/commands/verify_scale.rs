@@ -17,6 +17,12 @@ use baremark_store::{RunId, Store};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
+/// Shown by `--help`.
+pub const EXAMPLES: &str = "\
+Examples:
+  baremark verify-scale --quick
+  baremark verify-scale stream";
+
 /// What carries the costs when no study is named: work in registers alone, so that it is the scale that is tested and not
 /// the memory.
 const STUDY: &str = r#"[study]

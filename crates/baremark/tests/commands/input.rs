@@ -217,7 +217,7 @@ fn the_shell_completes_shipped_studies() {
         let ran = std::process::Command::new("bash").args(["-c", &typed]).output().unwrap();
         text(&ran.stdout).split_whitespace().map(str::to_owned).collect::<Vec<_>>()
     };
-    for command in ["run", "plan"] {
+    for command in ["run", "plan", "show"] {
         let found = completed(command, "st");
         let shipped = [
             "standard",

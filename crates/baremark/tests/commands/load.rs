@@ -40,7 +40,9 @@ fn only_regular_files_are_read() {
 
 #[test]
 fn the_help_uses_the_terms_of_the_field() {
+    // Lines are wrapped.
     let help = text(&Bench::new().run(&["load", "--help"]).stdout);
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in [
         "Request timeout",
         "Random seed",

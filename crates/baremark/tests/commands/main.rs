@@ -34,6 +34,7 @@ mod schemas;
 mod setup;
 mod shipped;
 mod stores;
+mod studies;
 mod tiles;
 mod verify_host;
 mod workloads;

@@ -13,6 +13,7 @@ fn documents_of_lists_and_plans_fit_their_schemas() {
     fits(&bench, &["doctor", "--json"], "baremark-doctor/1");
     fits(&bench, &["history", "--json"], "baremark-history/1");
     let study = bench.write("small.toml", SMALL);
+    fits(&bench, &["show", "standard", "--json"], "baremark-study/1");
     fits(&bench, &["plan", study.to_str().unwrap(), "--json"], "baremark-plan/1");
     fits(
         &bench,

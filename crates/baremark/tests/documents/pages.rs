@@ -90,7 +90,7 @@ fn the_page_and_help_show_the_same_exit_codes() {
 
     // One source: each code with its meaning is in the help and in the manual page, too.
     let rows: serde_json::Value = serde_json::from_str(&printed(&["list", "exit-codes", "--json"])).unwrap();
-    let (help, rows) = (printed(&["--help"]), rows["exit_codes"].as_array().unwrap());
+    let (help, rows) = (printed(&["help", "all"]), rows["exit_codes"].as_array().unwrap());
     assert_eq!(rows.iter().filter_map(|row| row["code"].as_u64()).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 130]);
     for row in rows {
         let line = format!("  {:<4} {}\n", row["code"].as_u64().unwrap(), row["meaning"].as_str().unwrap());

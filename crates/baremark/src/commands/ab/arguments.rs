@@ -1,7 +1,11 @@
 //! The arguments of `baremark ab` and `baremark run --in`.
 
+use crate::overrides::{Spending, percent};
 use baremark_model::units::{Nanos, Share};
 use std::path::PathBuf;
+
+const PLACES: &str = "Environments";
+const OUTPUT: &str = "Output";
 
 /// The command's arguments.
 #[derive(clap::Args)]
@@ -12,11 +16,21 @@ pub struct Arguments {
     /// Take commands as NAME=COMMAND
     #[arg(short = 'n', long = "name", action = clap::ArgAction::Count)]
     pub(super) named: u8,
-    #[command(flatten)]
-    pub(super) options: Options,
     /// Arguments that are appended to every command
     #[arg(last = true, value_name = "ARGUMENTS")]
     pub(super) arguments: Vec<String>,
+    #[command(flatten)]
+    pub(super) spending: Spending,
+    #[command(flatten)]
+    pub(super) options: Options,
+}
+
+impl Arguments {
+    /// With all that is given for the commands in their options.
+    pub(super) fn joined(mut self) -> Self {
+        self.options.spending = self.spending.clone();
+        self
+    }
 }
 
 /// What can be said of commands, wherever they run.
@@ -24,15 +38,15 @@ pub struct Arguments {
 #[command(next_help_heading = "Commands and programs")]
 pub struct Options {
     /// Environments to run in: native, microvm, sandbox, container[:IMAGE], qemu[:KERNEL], ssh:HOST[:PORT], kubernetes[:CONTEXT/NAMESPACE]
-    #[arg(long = "in", value_name = "ENVIRONMENTS", value_delimiter = ',')]
+    #[arg(long = "in", value_name = "ENVIRONMENTS", value_delimiter = ',', help_heading = PLACES)]
     pub(super) places: Vec<String>,
     /// Image of the pods of kubernetes, which must have a shell [default: docker.io/library/busybox:stable]
-    #[arg(long, value_name = "IMAGE")]
+    #[arg(long, value_name = "IMAGE", help_heading = PLACES)]
     pub(super) image: Option<String>,
     /// File or folder that the program needs elsewhere, in addition to its libraries and the files that its arguments name
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = PLACES)]
     pub(super) with: Vec<PathBuf>,
-    /// Values of a placeholder {NAME} in the commands: a list A,B,C or a range FIRST..LAST
+    /// Values of a placeholder {NAME} in the commands: a list A,B,C or a range FIRST..LAST[..STEP]
     #[arg(short = 'L', long, value_name = "NAME=VALUES")]
     pub(super) parameter: Vec<String>,
     /// Run once before the first run; given several times, once for each command
@@ -62,15 +76,6 @@ pub struct Options {
     /// Take a metric from the output: the number in the pattern's parentheses
     #[arg(short, long, value_name = "NAME=PATTERN")]
     pub(super) metric: Vec<String>,
-    /// Metric to compare by, with the direction that is better: wall_s, cpu_s, NAME, NAME:higher
-    #[arg(long, value_name = "METRIC", default_value = "wall_s")]
-    pub(super) by: String,
-    /// Stop when the 95 % interval is this narrow [default: 1 %, or half of --fail-above]
-    #[arg(long, value_name = "PERCENT", value_parser = percent)]
-    pub(super) precision: Option<Share>,
-    /// Stop after TIME at the latest
-    #[arg(long, value_name = "TIME", default_value = "60s")]
-    pub(super) budget: Nanos,
     /// Time after which one run is ended and has failed
     #[arg(long, value_name = "TIME", default_value = "10min")]
     pub(super) timeout: Nanos,
@@ -78,19 +83,12 @@ pub struct Options {
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub(super) fail_above: Option<Share>,
     /// Print comma-separated values instead of text
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with = "json", help_heading = OUTPUT)]
     pub(super) csv: bool,
     /// Write a table in Markdown to FILE
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(super) export_markdown: Option<PathBuf>,
-    /// Print the study that would be run, for `baremark run`, and run nothing
-    #[arg(long)]
-    pub(super) print_study: bool,
-}
-
-/// A percentage with or without its sign.
-fn percent(text: &str) -> Result<Share, String> {
-    let typed = if text.trim_end().ends_with('%') { text.to_owned() } else { format!("{text} %") };
-    let share: Share = typed.parse().map_err(|why| format!("{why}"))?;
-    if (0.0002..=0.5).contains(&share.0) { Ok(share) } else { Err("write a percentage from 0.02 to 50".to_owned()) }
+    /// Given next to these; arguments of their own, since a group of arguments has no other in it.
+    #[arg(skip)]
+    pub spending: Spending,
 }

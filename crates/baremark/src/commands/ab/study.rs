@@ -4,10 +4,11 @@ use super::arguments::{Arguments, Options};
 use super::elsewhere::{self, Place};
 use super::words::{quote, split};
 use crate::exit::Refusal;
+use crate::overrides;
 use baremark_model::command::{self, Finder};
 use baremark_model::literal::quoted;
 use baremark_model::tables;
-use baremark_model::units::Share;
+use baremark_model::units::{Nanos, Share};
 use baremark_sys::sandbox;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,6 +16,10 @@ use std::path::Path;
 
 /// Names of commands that have none.
 const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+/// By what programs are compared where nothing else is requested.
+const METRIC: &str = "wall_s";
+/// For how long programs are compared at most where nothing else is requested.
+const BUDGET: Nanos = Nanos(60_000_000_000);
 /// Metrics that get a ratio in addition to the headline's.
 const ALSO: [&str; 6] = ["wall_s", "cpu_s", "user_s", "system_s", "context_switches", "page_faults"];
 
@@ -227,13 +232,9 @@ fn parameters(typed: &[String]) -> Result<BTreeMap<String, Vec<String>>, String>
     for typed in typed {
         let wrong = || format!("--parameter {typed}: not NAME=A,B,C or NAME=FIRST..LAST; write such as threads=1..8");
         let (name, values) = typed.split_once('=').filter(|(_, values)| !values.is_empty()).ok_or_else(wrong)?;
-        let values: Vec<String> = match values.split_once("..") {
-            Some((first, last)) => {
-                let ends = first.parse::<u64>().ok().zip(last.parse::<u64>().ok());
-                let (first, last) =
-                    ends.filter(|(first, last)| first <= last && last - first < 256).ok_or_else(wrong)?;
-                (first..=last).map(|value| value.to_string()).collect()
-            }
+        let numbers = overrides::range(values).map_err(|why| format!("--parameter {typed}: {why}"))?;
+        let values: Vec<String> = match numbers {
+            Some(numbers) => numbers.iter().map(u64::to_string).collect(),
             None => values.split(',').map(str::to_owned).collect(),
         };
         parameters.insert(name.to_owned(), values);
@@ -258,7 +259,7 @@ fn sections(text: &mut String, arguments: &Options, parameters: &BTreeMap<String
     for typed in &arguments.metric {
         let wrong = || format!("--metric {typed}: not NAME=PATTERN; write such as 'rate=rate: ([0-9.]+)'");
         let (name, pattern) = typed.split_once('=').ok_or_else(wrong)?;
-        let higher = arguments.by == format!("{name}:higher");
+        let higher = arguments.spending.by.as_ref().is_some_and(|by| *by == format!("{name}:higher"));
         let Finder::Regex(pattern) = Finder::with_group(pattern).ok_or_else(|| {
             format!("--metric {typed}: the pattern marks no number; put it in parentheses, such as ([0-9.]+)")
         })?
@@ -300,12 +301,12 @@ fn factors(text: &mut String, commands: &[Command], parameters: &BTreeMap<String
 
 fn design(text: &mut String, arguments: &Options) {
     let half = arguments.fail_above.map_or(0.01, |margin| margin.0 / 2.0);
-    let precision = arguments.precision.unwrap_or(Share(half.min(0.01)));
+    let precision = arguments.spending.precision.unwrap_or(Share(half.min(0.01)));
     let delta = Share(arguments.fail_above.map_or(0.0, |margin| margin.0).max(2.0 * precision.0));
     text.push_str("\n[design]\n");
     line(text, "precision", &quoted(&precision.to_string()));
     line(text, "delta", &quoted(&delta.to_string()));
-    line(text, "budget", &quoted(&arguments.budget.to_string()));
+    line(text, "budget", &quoted(&arguments.spending.budget.unwrap_or(BUDGET).to_string()));
     text.push_str("phase = \"100 ms\"\nquads = 1\nmost_blocks = 10000\n");
 }
 
@@ -317,7 +318,7 @@ fn report(
     parameters: &BTreeMap<String, Vec<String>>,
     places: &[Place],
 ) {
-    let metric = options.by.split(':').next().unwrap_or_default();
+    let metric = options.spending.by.as_deref().unwrap_or(METRIC).split(':').next().unwrap_or_default();
     let also: Vec<&str> = ALSO.into_iter().filter(|key| *key != metric).collect();
     text.push_str("\n[report]\n");
     line(text, "metric", &quoted(metric));
@@ -347,6 +348,7 @@ fn list(words: &[String]) -> String {
 mod tests {
     use super::*;
     use crate::context::descriptors;
+    use crate::overrides::Spending;
     use baremark_model::descriptor::Value;
     use baremark_model::study::{self, Study as Parsed};
     use clap::Parser;
@@ -361,8 +363,8 @@ mod tests {
 
     fn study_of(words: &[&str]) -> Result<Study, String> {
         let cli = Cli::try_parse_from(std::iter::once("ab").chain(words.iter().copied()));
-        let cli = cli.map_err(|why| why.to_string())?;
-        commands_in(&cli.arguments, "/srv/{data}", words.iter().map(|&word| word.to_owned()).collect())
+        let arguments = cli.map_err(|why| why.to_string())?.arguments.joined();
+        commands_in(&arguments, "/srv/{data}", words.iter().map(|&word| word.to_owned()).collect())
     }
 
     fn parsed(words: &[&str]) -> Parsed {
@@ -444,6 +446,8 @@ mod tests {
     #[derive(Parser)]
     struct RunCli {
         #[command(flatten)]
+        spending: Spending,
+        #[command(flatten)]
         options: Options,
         #[arg(long)]
         json: bool,
@@ -453,7 +457,8 @@ mod tests {
 
     fn run_of(words: &[&str]) -> Result<String, String> {
         let cli = RunCli::try_parse_from(std::iter::once("run").chain(words.iter().copied()));
-        let cli = cli.map_err(|why| why.to_string())?;
+        let mut cli = cli.map_err(|why| why.to_string())?;
+        cli.options.spending = cli.spending;
         program_in(&cli.options, &cli.program, "/", Vec::new()).map(|study| study.text)
     }
 
@@ -531,7 +536,7 @@ mod tests {
             (&["-n", "x=a", "x=b"], "two commands have the name x"),
             (&["a", "b", "c", "-p", "x", "-p", "y"], "--prepare is given 2 times for 3 commands"),
             (&["a", "b", "-m", "rate=[0-9]+"], "put it in parentheses"),
-            (&["a", "b", "-L", "n=9..1"], "write such as threads=1..8"),
+            (&["a", "b", "-L", "n=9..1"], "from 1 to 256 numbers, the first the smallest"),
             (&["a", "b", "-i=300"], "write codes from 0 to 255"),
             (&["a", "b", "--fail-above", "0"], "write a percentage from 0.02 to 50"),
         ];

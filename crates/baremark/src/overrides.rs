@@ -1,0 +1,432 @@
+//! Changes to a study that are given on the command line: `--set`, `--vary`, `--budget`, `--precision` and `--by`, written into its text, so
+//! that what is stored and printed is the study that ran.
+
+use crate::commands::ab::quote;
+use crate::context::descriptors;
+use crate::exit::Refusal;
+use crate::source::Source;
+use baremark_model::descriptor::Knob;
+use baremark_model::literal::quoted;
+use baremark_model::problem::nearest;
+use baremark_model::study::{self, Study};
+use baremark_model::tables;
+use baremark_model::units::{Nanos, Share};
+use std::collections::BTreeSet;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Levels of one factor that a range may give.
+const MOST_LEVELS: u64 = 256;
+
+/// Keys of a study and their values.
+#[derive(clap::Args, Default)]
+#[command(next_help_heading = "Changes to a study")]
+pub struct Changes {
+    /// Set a key of the study, such as table='256 MiB' or design.quads=8 (repeat for several)
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Vary a key as a factor: a list A,B,C or a range FIRST..LAST[..STEP]
+    #[arg(long, value_name = "KEY=VALUES")]
+    pub vary: Vec<String>,
+}
+
+/// What is given for studies and for programs alike.
+#[derive(clap::Args, Clone, Default)]
+#[command(next_help_heading = "Measurement")]
+pub struct Spending {
+    /// Metric to compare by; of programs wall_s, cpu_s, NAME or NAME:higher [default: wall_s, or the study's]
+    #[arg(long, value_name = "METRIC")]
+    pub by: Option<String>,
+    /// Stop when the 95 % interval is this narrow [default: 1 %, half of --fail-above, or the study's]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub precision: Option<Share>,
+    /// Stop after TIME at the latest [default: 60s, or the study's]
+    #[arg(long, value_name = "TIME")]
+    pub budget: Option<Nanos>,
+    /// Print the study that would be run, for `baremark run`, and run nothing
+    #[arg(long)]
+    pub print_study: bool,
+}
+
+/// A percentage with or without its sign.
+pub fn percent(text: &str) -> Result<Share, String> {
+    let typed = if text.trim_end().ends_with('%') { text.to_owned() } else { format!("{text} %") };
+    let share: Share = typed.parse().map_err(|why| format!("{why}"))?;
+    if (0.0002..=0.5).contains(&share.0) { Ok(share) } else { Err("write a percentage from 0.02 to 50".to_owned()) }
+}
+
+/// The study with these changes; as it is without any. Its name says what was changed.
+pub fn applied(source: Source, changes: &Changes, spending: &Spending) -> Result<Source, Refusal> {
+    let (set, vary) = (pairs("--set", &changes.set)?, pairs("--vary", &changes.vary)?);
+    let typed = [
+        ("--precision", "precision", spending.precision.map(|share| share.to_string())),
+        ("--budget", "budget", spending.budget.map(|time| time.to_string())),
+    ];
+    if set.is_empty() && vary.is_empty() && spending.by.is_none() && typed.iter().all(|(.., value)| value.is_none()) {
+        return Ok(source);
+    }
+    let before = study::parse(&source.name, &source.bytes, &descriptors()).map_err(Refusal::bad_input)?;
+    let mut text = String::from_utf8_lossy(&source.bytes).into_owned();
+    let mut name = source.name;
+    for (key, value) in set {
+        let place = place_of("--set", &text, &before, &key)?;
+        text = put(&text, &place, &literal(&value));
+        name.push_str(&format!(" --set {key}={}", quote(&value)));
+    }
+    for (key, values) in vary {
+        text = varied(text, &before, &key, &values)?;
+        name.push_str(&format!(" --vary {key}={}", quote(&values)));
+    }
+    for (option, key, value) in typed {
+        let Some(value) = value else { continue };
+        text = put(&text, &["design".to_owned(), key.to_owned()], &quoted(&value));
+        name.push_str(&format!(" {option} {}", value.replace(' ', "")));
+    }
+    if let Some(metric) = &spending.by {
+        text = compared_by(&text, &before, metric)?;
+        name.push_str(&format!(" --by {metric}"));
+    }
+    Ok(Source { name, bytes: text.into_bytes() })
+}
+
+/// Each as key and value.
+fn pairs(option: &str, typed: &[String]) -> Result<Vec<(String, String)>, Refusal> {
+    let pair = |typed: &String| match typed.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() && !value.trim().is_empty() => {
+            Ok((key.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err(Refusal::bad_input(format!(
+            "{option} {typed}: expected KEY=VALUE; write such as {option} size='1 GiB'"
+        ))),
+    };
+    typed.iter().map(pair).collect()
+}
+
+/// A value as TOML: as it is typed where TOML reads it so, else a string.
+fn literal(typed: &str) -> String {
+    let text = format!("value = {typed}");
+    let is_value = !typed.contains('\n') && DeTable::parse(&text).is_ok_and(|table| table.get_ref().len() == 1);
+    if is_value { typed.to_owned() } else { quoted(typed) }
+}
+
+/// The section and key that are meant, from the outermost: as typed where it begins with a section, or else the one place that ends so.
+fn place_of(option: &str, text: &str, study: &Study, key: &str) -> Result<Vec<String>, Refusal> {
+    let sections =
+        ["study", "workload", "factors", "environments", "observe", "design", "report", "command", "commands"];
+    if let Some((section, _)) = key.split_once('.').filter(|(section, _)| sections.contains(section)) {
+        let known = taking(text, study, &key[section.len() + 1..]);
+        let whole = known.into_iter().find(|place| place.join(".") == key);
+        return Ok(whole.unwrap_or_else(|| key.split('.').map(str::to_owned).collect()));
+    }
+    let taking = taking(text, study, key);
+    let names: Vec<String> = taking.iter().map(|place| place.join(".")).collect();
+    match taking.as_slice() {
+        [one] => Ok(one.clone()),
+        [] => {
+            let known = known(study);
+            let known: Vec<&str> =
+                known.iter().map(|(_, knob)| knob.key).collect::<BTreeSet<_>>().into_iter().collect();
+            let hint = nearest(key, &known);
+            Err(Refusal::bad_input(format!("{option} {key}: this study takes no such key; {hint}")))
+        }
+        _ => Err(Refusal::bad_input(format!("{option} {key}: several sections take it; write {}", names.join(" or ")))),
+    }
+}
+
+/// Where the study has the key; if nowhere, which of its sections take it. The key may begin with a part of its section, such as `stream.page`.
+fn taking(text: &str, study: &Study, key: &str) -> Vec<Vec<String>> {
+    let mut all = Vec::new();
+    if let Ok(document) = DeTable::parse(text) {
+        typed(document.get_ref(), &mut Vec::new(), &mut all);
+    }
+    let end = format!(".{key}");
+    let ends_so = |place: &Vec<String>| place.join(".").ends_with(&end);
+    let mut found: Vec<Vec<String>> = all.into_iter().filter(ends_so).collect();
+    if found.is_empty() {
+        let place = |(section, knob): (Vec<String>, &Knob)| section.into_iter().chain([knob.key.to_owned()]).collect();
+        found = known(study).into_iter().map(place).filter(ends_so).collect();
+    }
+    found
+}
+
+/// Adds the places of all values in a table and those below it.
+fn typed(table: &DeTable<'_>, above: &mut Vec<String>, all: &mut Vec<Vec<String>>) {
+    for (name, value) in table {
+        above.push(name.get_ref().to_string());
+        match value.get_ref() {
+            DeValue::Table(table) => typed(table, above, all),
+            _ => all.push(above.clone()),
+        }
+        above.pop();
+    }
+}
+
+/// Every key that the sections of a study take, without those of environments.
+fn known(study: &Study) -> Vec<(Vec<String>, &'static Knob)> {
+    let fixed = [("study", tables::STUDY), ("design", tables::DESIGN), ("report", tables::REPORT)];
+    let of = |section: Vec<String>, knobs: &'static [Knob]| knobs.iter().map(move |knob| (section.clone(), knob));
+    let mut known: Vec<_> =
+        fixed.into_iter().flat_map(|(section, knobs)| of(vec![section.to_owned()], knobs)).collect();
+    for chosen in &study.workloads {
+        let mut section = vec!["workload".to_owned()];
+        section.extend((study.workloads.len() > 1).then(|| chosen.descriptor.kind.to_owned()));
+        known.extend(of(section, chosen.descriptor.parameters));
+    }
+    known.extend(of(vec!["factors".to_owned()], tables::FACTORS));
+    known
+}
+
+/// The text with a value for this key: in place of the one that it has, else as the first line of its section, else in a section at the end.
+fn put(text: &str, place: &[String], value: &str) -> String {
+    let Some((key, section)) = place.split_last() else { return text.to_owned() };
+    let line = format!("{} = {value}\n", name(key));
+    if let Some(span) = DeTable::parse(text).ok().and_then(|document| Some(find(document.get_ref(), place)?.span())) {
+        return format!("{}{value}{}", &text[..span.start], &text[span.end..]);
+    }
+    let header = format!("[{}]", section.iter().map(|part| name(part)).collect::<Vec<_>>().join("."));
+    match text.lines().position(|of| of.split('#').next().unwrap_or_default().replace(' ', "").trim() == header) {
+        Some(at) => {
+            let end: usize = text.split_inclusive('\n').take(at + 1).map(str::len).sum();
+            format!("{}{line}{}", &text[..end], &text[end..])
+        }
+        None => format!("{}\n\n{header}\n{line}", text.trim_end()),
+    }
+}
+
+/// The text without this key, and the lines on which it stands.
+fn without(text: &str, place: &[String]) -> String {
+    let Some(span) = DeTable::parse(text).ok().and_then(|document| Some(find(document.get_ref(), place)?.span()))
+    else {
+        return text.to_owned();
+    };
+    let begin = text[..span.start].rfind('\n').map_or(0, |at| at + 1);
+    let end = text[span.end..].find('\n').map_or(text.len(), |at| span.end + at + 1);
+    format!("{}{}", &text[..begin], &text[end..])
+}
+
+fn find<'t>(table: &'t DeTable<'t>, place: &[String]) -> Option<&'t Spanned<DeValue<'t>>> {
+    let (first, rest) = place.split_first()?;
+    let (_, value) = table.iter().find(|(name, _)| name.get_ref() == first.as_str())?;
+    match (rest, value.get_ref()) {
+        ([], _) => Some(value),
+        (_, DeValue::Table(table)) => find(table, rest),
+        _ => None,
+    }
+}
+
+/// A part of a key: as it is where it may be bare.
+fn name(part: &str) -> String {
+    let bare = part.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_') && !part.is_empty();
+    // A workload's own section may have keys with dots, such as "app.on".
+    if bare { part.to_owned() } else { quoted(part) }
+}
+
+/// The study with the key as a factor, which it then is nowhere else.
+fn varied(text: String, study: &Study, key: &str, values: &str) -> Result<String, Refusal> {
+    let places = taking(&text, study, key);
+    let own = match places.first() {
+        Some(place) => place.last().cloned().unwrap_or_default(),
+        // It says what is wrong, unless the key begins with a section.
+        None => place_of("--vary", &text, study, key)?.split_off(1).join("."),
+    };
+    let levels = levels(values).map_err(|why| Refusal::bad_input(format!("--vary {key}={values}: {why}")))?;
+    let of_workload = |place: &&Vec<String>| place.first().is_some_and(|section| section == "workload");
+    let text = places.iter().filter(of_workload).fold(text, |text, place| without(&text, place));
+    Ok(put(&text, &["factors".to_owned(), own], &format!("[{}]", levels.join(", "))))
+}
+
+/// Values as TOML: a list, or a range of whole numbers.
+fn levels(values: &str) -> Result<Vec<String>, String> {
+    if values.starts_with('[') {
+        return Ok(vec![values.trim_start_matches('[').trim_end_matches(']').to_owned()]);
+    }
+    match range(values)? {
+        Some(numbers) => Ok(numbers.iter().map(u64::to_string).collect()),
+        None => Ok(values.split(',').map(|value| literal(value.trim())).collect()),
+    }
+}
+
+/// The whole numbers of FIRST..LAST or FIRST..LAST..STEP; `None` for what has no `..`.
+///
+/// # Errors
+/// A range that is none, or has too many numbers.
+pub fn range(typed: &str) -> Result<Option<Vec<u64>>, String> {
+    if !typed.contains("..") {
+        return Ok(None);
+    }
+    let wrong = || "not a range of whole numbers; write FIRST..LAST or FIRST..LAST..STEP, such as 2..8..2".to_owned();
+    let numbers: Vec<u64> = typed.split("..").map(|part| part.parse().ok()).collect::<Option<_>>().ok_or_else(wrong)?;
+    let (first, last, step) = match numbers[..] {
+        [first, last] => (first, last, 1),
+        [first, last, step] if step > 0 => (first, last, step),
+        _ => return Err(wrong()),
+    };
+    if first > last || (last - first) / step >= MOST_LEVELS {
+        return Err(format!("from 1 to {MOST_LEVELS} numbers, the first the smallest; write such as 1..8"));
+    }
+    Ok(Some((first..=last).step_by(usize::try_from(step).unwrap_or(usize::MAX)).collect()))
+}
+
+/// The study compared by this metric of its workload.
+fn compared_by(text: &str, study: &Study, metric: &str) -> Result<String, Refusal> {
+    let [only] = study.workloads.as_slice() else {
+        let sections: Vec<String> =
+            study.workloads.iter().map(|chosen| format!("workload.{}.metric", chosen.descriptor.kind)).collect();
+        let remedy = format!("set {}", sections.join(" or "));
+        return Err(Refusal::bad_input(format!("--by {metric}: this study has several workloads; {remedy}")));
+    };
+    let metrics: Vec<&str> = only.descriptor.metrics.iter().map(|metric| metric.key).collect();
+    if !metrics.contains(&metric) {
+        let hint = nearest(metric, &metrics);
+        return Err(Refusal::bad_input(format!("--by {metric}: {} has no such metric; {hint}", only.descriptor.kind)));
+    }
+    let report = |key: &str| ["report".to_owned(), key.to_owned()];
+    let text = put(text, &report("metric"), &quoted(metric));
+    // Others that get a ratio are other ones.
+    let document = DeTable::parse(&text).ok();
+    let also = document.as_ref().and_then(|document| match find(document.get_ref(), &report("also"))?.get_ref() {
+        DeValue::String(also) => Some(also.to_string()),
+        _ => None,
+    });
+    let Some(also) = also.filter(|also| also.split(',').any(|of| of.trim() == metric)) else { return Ok(text) };
+    let others: Vec<&str> = also.split(',').map(str::trim).filter(|of| *of != metric).collect();
+    Ok(match others.as_slice() {
+        [] => without(&text, &report("also")),
+        others => put(&text, &report("also"), &quoted(&others.join(", "))),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Changes, Spending, applied, literal, put, range, without};
+    use crate::source::Source;
+    use baremark_model::units::Nanos;
+
+    const STUDY: &str = "\
+# Why.
+[study]
+title = \"a\" # the question
+
+[workload]
+kind = \"stream\"
+kernel = \"triad\"   # the one
+
+[factors]
+environment = [\"native\", \"microvm\"]
+";
+
+    fn changed(set: &[&str], vary: &[&str], spending: &Spending) -> Result<String, String> {
+        let of = |typed: &[&str]| typed.iter().map(|typed| (*typed).to_owned()).collect();
+        let source = Source { name: "file".to_owned(), bytes: STUDY.as_bytes().to_vec() };
+        let changes = Changes { set: of(set), vary: of(vary) };
+        let changed = applied(source, &changes, spending).map_err(|refusal| refusal.message.clone())?;
+        Ok(String::from_utf8(changed.bytes).unwrap_or_default())
+    }
+
+    #[test]
+    fn a_study_without_changes_keeps_its_bytes_and_its_name() {
+        let source = Source { name: "file".to_owned(), bytes: b"no study".to_vec() };
+        let same = applied(source, &Changes::default(), &Spending::default()).map(|source| (source.name, source.bytes));
+        assert_eq!(same.ok(), Some(("file".to_owned(), b"no study".to_vec())));
+    }
+
+    #[test]
+    fn a_value_is_replaced_where_it_stands_and_comments_stay() {
+        let text = changed(&["kernel=copy", "study.title=b c"], &[], &Spending::default()).unwrap_or_default();
+        assert!(text.contains("kernel = \"copy\"   # the one\n"), "{text}");
+        assert!(text.contains("title = \"b c\" # the question\n") && text.starts_with("# Why.\n"), "{text}");
+    }
+
+    #[test]
+    fn a_new_key_goes_into_its_section_or_into_a_new_one() {
+        let spending = Spending { budget: Some(Nanos(300_000_000_000)), ..Spending::default() };
+        let text = changed(&["page=2m"], &[], &spending).unwrap_or_default();
+        assert!(text.contains("[factors]\npage = \"2m\"\nenvironment = "), "{text}");
+        assert!(text.ends_with("\n\n[design]\nbudget = \"5 min\"\n"), "{text}");
+    }
+
+    #[test]
+    fn a_key_that_is_varied_is_no_parameter_any_more() {
+        let text = changed(&[], &["kernel=copy,triad", "ranks=1..3..2"], &Spending::default()).unwrap_or_default();
+        assert!(!text.contains("# the one"), "{text}");
+        assert!(text.contains("kernel = [\"copy\", \"triad\"]\n") && text.contains("ranks = [1, 3]\n"), "{text}");
+        let text = changed(&[], &["environment=native,sandbox"], &Spending::default()).unwrap_or_default();
+        assert!(text.contains("[factors]\nenvironment = [\"native\", \"sandbox\"]\n"), "{text}");
+    }
+
+    #[test]
+    fn a_key_of_several_sections_is_named_with_a_part_of_its_section() {
+        let text = "\
+[study]
+title = \"a\"
+[workload]
+kind = [\"stream\", \"random-access\"]
+[workload.stream]
+page = \"2m\"
+";
+        let changed = |set: &str| {
+            let source = Source { name: "file".to_owned(), bytes: text.as_bytes().to_vec() };
+            let changes = Changes { set: vec![set.to_owned()], vary: Vec::new() };
+            applied(source, &changes, &Spending::default()).map_err(|refusal| refusal.message)
+        };
+        let text = |set: &str| {
+            changed(set).map(|source| String::from_utf8_lossy(&source.bytes).into_owned()).unwrap_or_default()
+        };
+        assert!(text("random-access.table=8 MiB").contains("\n[workload.random-access]\ntable = \"8 MiB\"\n"));
+        assert!(text("stream.page=4k").contains("[workload.stream]\npage = \"4k\"\n"));
+        let why = changed("phase_limit=1").err().unwrap_or_default();
+        assert!(why.contains("takes no such key"), "{why}");
+        let why = changed("executor=native").err().unwrap_or_default();
+        assert!(why.contains("takes no such key") || why.contains("several sections take it"), "{why}");
+    }
+
+    #[test]
+    fn what_is_wrong_names_the_key_and_what_would_be_right() {
+        let wrong = |set: &str| changed(&[set], &[], &Spending::default()).err().unwrap_or_default();
+        assert!(
+            wrong("kernal=copy").starts_with("--set kernal: this study takes no such key; did you mean"),
+            "{}",
+            wrong("kernal=copy")
+        );
+        assert!(wrong("kernel").contains("expected KEY=VALUE"), "{}", wrong("kernel"));
+        let by = Spending { by: Some("speed".to_owned()), ..Spending::default() };
+        let why = changed(&[], &[], &by).err().unwrap_or_default();
+        assert!(why.starts_with("--by speed: stream has no such metric; "), "{why}");
+    }
+
+    #[test]
+    fn the_metric_of_the_comparison_is_not_among_the_others() {
+        let text = STUDY.to_owned() + "\n[report]\nalso = \"triad_mb_per_s, copy_mb_per_s\"\n";
+        let source = Source { name: "file".to_owned(), bytes: text.into_bytes() };
+        let by = Spending { by: Some("copy_mb_per_s".to_owned()), ..Spending::default() };
+        let changed = applied(source, &Changes::default(), &by).map(|source| (source.name, source.bytes)).ok();
+        let (name, text) = changed.unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        assert!(text.ends_with("[report]\nmetric = \"copy_mb_per_s\"\nalso = \"triad_mb_per_s\"\n"), "{text}");
+        assert_eq!(name, "file --by copy_mb_per_s");
+    }
+
+    #[test]
+    fn values_are_typed_as_toml_reads_them_else_they_are_text() {
+        let values =
+            [("3", "3"), ("true", "true"), ("[1, 2]", "[1, 2]"), ("1 GiB", "\"1 GiB\""), ("a\"b", "\"a\\\"b\"")];
+        values.iter().for_each(|(typed, value)| assert_eq!(literal(typed), *value, "{typed}"));
+        assert!(!literal("1\nb = 2").contains("\nb = 2\n"));
+    }
+
+    #[test]
+    fn ranges_have_a_step_and_an_end() {
+        assert_eq!(range("2..8..3"), Ok(Some(vec![2, 5, 8])));
+        assert_eq!(range("2..3"), Ok(Some(vec![2, 3])));
+        assert_eq!(range("a,b"), Ok(None));
+        for wrong in ["8..2", "1..2..0", "1..300", "a..b", "1..2..3..4", "1.."] {
+            assert!(range(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn text_that_is_no_study_is_left_alone() {
+        assert_eq!(without("not = [", &["not".to_owned()]), "not = [");
+        assert_eq!(put("a = 1", &[], "2"), "a = 1");
+    }
+}

@@ -1,0 +1,131 @@
+//! Shipped studies: printed, listed with what they use, and changed from the command line.
+
+use crate::common::bench::{Bench, text};
+
+#[test]
+fn a_printed_study_is_the_study_and_each_can_be_printed() {
+    let bench = Bench::new();
+    let listed = bench.json(&["list", "studies", "--json"]);
+    for row in listed["studies"].as_array().unwrap() {
+        let name = row["name"].as_str().unwrap();
+        let shown = bench.run(&["show", name]);
+        assert!(shown.status.success() && text(&shown.stdout).contains("[study]\n"), "{name}: {}", text(&shown.stderr));
+        let json = bench.json(&["show", name, "--json"]);
+        assert_eq!((json["name"].as_str(), json["text"].as_str()), (Some(name), Some(text(&shown.stdout).as_str())));
+    }
+    bench.write("mine.toml", bench.run(&["show", "standard"]).stdout);
+    let [shipped, mine] = ["standard", "mine.toml"].map(|study| bench.json(&["plan", study, "--json"]));
+    assert_eq!(shipped["cells"], mine["cells"]);
+    let unknown = bench.run(&["show", "standart"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("did you mean 'standard'"), "{}", text(&unknown.stderr));
+}
+
+#[test]
+fn a_shipped_study_and_a_file_are_changed_from_the_command_line() {
+    let bench = Bench::new();
+    bench.write("mine.toml", bench.run(&["show", "mitigations"]).stdout);
+    for study in ["mitigations", "mine.toml"] {
+        let changes = ["--budget", "5min", "--precision", "3", "--set", "quads=7", "--vary", "environment=native"];
+        let printed = bench.run(&[&["run", study, "--print-study"][..], &changes].concat());
+        let changed = text(&printed.stdout);
+        assert!(printed.status.success(), "{}", text(&printed.stderr));
+        for line in ["budget = \"5 min\"", "precision = \"3 %\"", "quads = 7", "environment = [\"native\"]"] {
+            assert!(changed.contains(&format!("{line}\n")), "{line}: {changed}");
+        }
+        let planned = bench.json(&[&["plan", study, "--json"][..], &changes].concat());
+        assert_eq!(planned["design"]["budget_ns"], 300_000_000_000_u64, "{planned:#}");
+        assert_eq!(planned["design"]["quads"], 7, "{planned:#}");
+        let same = bench.run(&[&["show", "mitigations"][..], &["--set", "quads=7"]].concat());
+        assert!(text(&same.stdout).contains("quads = 7\n"), "{}", text(&same.stderr));
+    }
+}
+
+#[test]
+fn a_change_that_is_wrong_is_refused_with_what_would_be_right() {
+    let bench = Bench::new();
+    let refused = |arguments: &[&str], expected: &str| {
+        let ran = bench.run(arguments);
+        assert_eq!(ran.status.code(), Some(2), "{arguments:?}: {}", text(&ran.stderr));
+        assert!(text(&ran.stderr).contains(expected), "{arguments:?}: {}", text(&ran.stderr));
+    };
+    refused(
+        &["run", "standard", "--set", "budgett=1s"],
+        "--set budgett: this study takes no such key; did you mean 'budget'?",
+    );
+    refused(&["run", "standard", "--set", "budget"], "--set budget: expected KEY=VALUE");
+    refused(
+        &["run", "standard", "--by", "triad_mb_per_s"],
+        "this study has several workloads; set workload.stream.metric or",
+    );
+    refused(&["run", "mitigations", "--vary", "quads=1..0"], "--vary quads=1..0: from 1 to 256 numbers");
+    refused(&["plan", "mitigations", "--set", "quads=many"], "mitigations --set quads=many");
+    refused(&["run", "--set", "quads=3", "--", "true"], "cannot be used with");
+    refused(&["run", "standard", "--in", "native"], "cannot be used with");
+}
+
+#[test]
+fn a_command_that_is_not_there_is_named_before_anything_runs() {
+    let bench = Bench::new();
+    let ran = bench.run(&["ab", "true", "no-such-program-here 1"]);
+    let expected = "error: command B (no-such-program-here 1): program no-such-program-here not found; install it, or name its path\n";
+    assert_eq!((ran.status.code(), text(&ran.stderr)), (Some(3), expected.to_owned()));
+    let ran = bench.run(&["run", "--in", "native,microvm", "--", "no-such-program-here"]);
+    assert_eq!(ran.status.code(), Some(3));
+    assert!(text(&ran.stderr).contains("program no-such-program-here not found"), "{}", text(&ran.stderr));
+    assert!(!bench.store().exists(), "nothing was recorded");
+}
+
+#[test]
+fn a_plan_names_the_programs_that_are_not_here() {
+    let bench = Bench::new();
+    let study = "\
+[study]
+title = \"two programs\"
+[workload]
+kind = \"command\"
+[commands.here]
+argv = [\"true\"]
+[commands.there]
+argv = [\"true\"]
+needs = { \"no-such-program-here\" = \"no-such-package\" }
+[factors]
+command = [\"here\", \"there\"]
+environment = \"native\"
+";
+    bench.write("two.toml", study);
+    let plan = bench.run(&["plan", "two.toml"]);
+    let said = text(&plan.stdout);
+    assert!(plan.status.success(), "{}", text(&plan.stderr));
+    assert!(said.contains("program no-such-program-here not found at site; Debian package no-such-package"), "{said}");
+}
+
+#[test]
+fn the_list_says_what_a_study_uses() {
+    let bench = Bench::new();
+    let listed = bench.json(&["list", "studies", "--json"]);
+    let uses = |name: &str| {
+        let row = listed["studies"].as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
+        let needs = row["needs"].as_array().unwrap().iter();
+        needs.map(|need| need["what"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(uses("standard"), ["microvm", "sandbox"]);
+    assert_eq!(uses("runtimes"), ["container"]);
+    assert_eq!(uses("hpcc"), ["hpcc", "mpirun"]);
+    assert_eq!(uses("mmu-modes"), ["microvm", "--allow-host-changes"]);
+    assert_eq!(uses("calibrate"), <[&str; 0]>::default());
+}
+
+#[test]
+fn help_of_a_command_and_of_all_is_printed() {
+    let bench = Bench::new();
+    let printed = |arguments: &[&str]| text(&bench.run(arguments).stdout);
+    assert_eq!(printed(&["--help"]), printed(&["help"]));
+    assert_eq!(printed(&["-h"]), printed(&["help"]));
+    assert_eq!(printed(&["ab", "-h"]), printed(&["ab", "--help"]));
+    assert!(printed(&["help", "load"]).contains("poisson:"), "{}", printed(&["help", "load"]));
+    assert!(printed(&["help", "auction", "run"]).contains("Usage: baremark auction run"));
+    assert!(printed(&["help", "all"]).contains("Exit codes:\n  0 "));
+    let unknown = bench.run(&["help", "loud"]);
+    assert_eq!((unknown.status.code(), text(&unknown.stderr).lines().count()), (Some(2), 1));
+}
