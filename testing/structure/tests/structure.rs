@@ -1,4 +1,5 @@
-//! The shape of the source itself: arrows between crates, cycles among modules, passages that stand twice, places that make folders.
+//! The shape of the source itself: arrows between crates, cycles among modules, passages that stand twice, places that make folders,
+//! knowledge that lies away from its owner, sizes.
 #![allow(clippy::unwrap_used, clippy::allow_attributes, missing_docs, reason = "a test crate")]
 
 #[path = "structure/arrows.rs"]
@@ -7,11 +8,17 @@ mod arrows;
 mod cycles;
 #[path = "structure/folders.rs"]
 mod folders;
+#[path = "structure/knowledge.rs"]
+mod knowledge;
 #[path = "structure/passages.rs"]
 mod passages;
 #[path = "structure/policies.rs"]
 mod policies;
+#[path = "structure/sizes.rs"]
+mod sizes;
 #[path = "structure/source.rs"]
 mod source;
+#[path = "structure/tokens.rs"]
+mod tokens;
 #[path = "structure/wall_time.rs"]
 mod wall_time;

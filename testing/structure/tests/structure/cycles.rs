@@ -5,11 +5,10 @@
 //! a module passes on names of its own children: a child may use its parent, or a parent its child, but not both.
 
 use crate::source;
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use crate::tokens::{close, of_product};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use std::str::FromStr;
 
 /// Cycles that still stand, as crate and modules. A new one is to be broken, not listed; one that is gone leaves this list.
 const STANDING: &[(&str, &[&str])] = &[
@@ -72,71 +71,6 @@ struct Module {
 }
 
 type Crate = BTreeMap<Name, Module>;
-
-/// Source as words: identifiers, `::`, and every other sign by itself. Comments and what is in quotation marks are gone.
-fn words(stream: TokenStream, into: &mut Vec<String>) {
-    for tree in stream {
-        match tree {
-            TokenTree::Ident(ident) => into.push(ident.to_string()),
-            TokenTree::Literal(_) => into.push("0".to_owned()),
-            TokenTree::Punct(punct) => match into.last_mut() {
-                // Of three colons in a row, as in `a: ::b`, none is written here.
-                Some(last) if punct.as_char() == ':' && last == ":" => last.push(':'),
-                _ => into.push(punct.as_char().to_string()),
-            },
-            TokenTree::Group(group) => {
-                let [open, close] = match group.delimiter() {
-                    Delimiter::Brace => ["{", "}"],
-                    Delimiter::Bracket => ["[", "]"],
-                    Delimiter::Parenthesis | Delimiter::None => ["(", ")"],
-                };
-                into.push(open.to_owned());
-                words(group.stream(), into);
-                into.push(close.to_owned());
-            }
-        }
-    }
-}
-
-/// Where what opens at `at` closes.
-fn close(words: &[String], at: usize) -> usize {
-    let mut depth = 0_usize;
-    for (index, word) in words.iter().enumerate().skip(at) {
-        match word.as_str() {
-            "(" | "[" | "{" => depth += 1,
-            ")" | "]" | "}" if depth == 1 => return index,
-            ")" | "]" | "}" => depth -= 1,
-            _ => {}
-        }
-    }
-    words.len()
-}
-
-/// Without attributes, and without items of tests.
-fn without_tests(words: &[String]) -> Vec<String> {
-    let mut kept = Vec::new();
-    let mut at = 0;
-    while at < words.len() {
-        if words[at] != "#" || words.get(at + 1).is_none_or(|next| next != "[") {
-            kept.push(words[at].clone());
-            at += 1;
-            continue;
-        }
-        let end = close(words, at + 1);
-        let attribute = words[at + 2..end].concat();
-        at = end + 1;
-        if attribute.starts_with("cfg(test") || attribute.starts_with("cfg(all(test") {
-            while words.get(at).is_some_and(|word| word == "#") {
-                at = close(words, at + 1) + 1;
-            }
-            while at < words.len() && words[at] != ";" && words[at] != "{" {
-                at = if matches!(words[at].as_str(), "(" | "[") { close(words, at) + 1 } else { at + 1 };
-            }
-            at = if words.get(at).is_some_and(|word| word == "{") { close(words, at) + 1 } else { at + 1 };
-        }
-    }
-    kept
-}
 
 fn is_name(word: &str) -> bool {
     word.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
@@ -205,11 +139,7 @@ fn module(words: &[String]) -> Module {
 
 /// Reads a module and those below it. `folder` is where its children lie.
 fn read(file: &Path, folder: &Path, name: &Name, into: &mut Crate) {
-    let text = fs::read_to_string(file).unwrap();
-    let stream = TokenStream::from_str(&text).unwrap_or_else(|why| panic!("{}: {why}", file.display()));
-    let mut all = Vec::new();
-    words(stream, &mut all);
-    let module = module(&without_tests(&all));
+    let module = module(&of_product(file));
     for child in &module.children {
         let below = folder.join(child);
         let files = [folder.join(format!("{child}.rs")), below.join("mod.rs")];

@@ -18,6 +18,11 @@ pub fn crates() -> Vec<(String, PathBuf)> {
     crates
 }
 
+/// The folders of the applications, by name.
+pub fn apps() -> Vec<(String, PathBuf)> {
+    ["auction", "gpu"].map(|name| (name.to_owned(), root().join("apps").join(name).join("src"))).to_vec()
+}
+
 /// All Rust files below a folder, sorted; those of tests alone are left out.
 pub fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
