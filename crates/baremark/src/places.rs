@@ -17,6 +17,7 @@ use baremark_environments::ssh::{Settings as SshSettings, Ssh};
 use baremark_model::arm::ExecutorKind;
 use baremark_model::command;
 use baremark_model::descriptor::{self, Value};
+use baremark_model::environments;
 use baremark_model::image;
 use baremark_model::instead;
 use baremark_model::peer;
@@ -24,7 +25,6 @@ use baremark_model::plan::{Limits, Plan, PlannedArm, parameter_at, program_at};
 use baremark_model::scale;
 use baremark_model::site::Environment;
 use baremark_model::study::Study;
-use baremark_model::tables;
 use baremark_programs::command as programs;
 use baremark_programs::{executable, workshop};
 use baremark_services::service::{Service, program_below};
@@ -48,7 +48,7 @@ type Make = fn(&str, &Settings, PathBuf) -> Result<Box<dyn Environment>, Refusal
 /// A row of the list of places: its name in studies, and how it is made.
 type Row = (&'static str, Make);
 
-/// Every place but those that `native` serves. A new one is a line here, and its row in `model::tables::PLACES`.
+/// Every place but those that `native` serves. A new one is a line here, and its row in `model::environments::ALL`.
 const PLACES: &[Row] = &[
     ("sandbox", |name, settings, program| Ok(Box::new(sandbox(name, settings, program)?))),
     ("container", |name, settings, program| Ok(Box::new(container(name, settings, program)?))),
@@ -77,7 +77,7 @@ fn place_of(
 
 /// Which place it is.
 fn kind<'s>(name: &'s str, settings: &'s Settings) -> &'s str {
-    tables::like(settings).unwrap_or(name)
+    environments::like(settings).unwrap_or(name)
 }
 
 /// All environments in which the cells of a plan run, by name. The agents of this machine get the injected costs of the run's
@@ -178,7 +178,7 @@ pub fn limit(study: &Study, limits: &mut Limits, interrupt: &AtomicBool) -> Resu
 /// by what their files say. Whether there is any.
 pub fn limit_programs(plan: &Plan, limits: &mut Limits) -> bool {
     let mut limited = false;
-    let sees_files = |arm: &&PlannedArm| tables::place(arm.place()).is_some_and(|place| place.host_files);
+    let sees_files = |arm: &&PlannedArm| environments::can(arm.place()).host_files;
     for arm in plan.arms.iter().filter(sees_files) {
         let Some(program) = command::of_arm(&arm.arm) else { continue };
         if let Err(why) = can_start(program, arm.arm.executor) {
@@ -228,7 +228,7 @@ pub fn limit_servers(plan: &Plan, limits: &mut Limits) -> bool {
 /// Why a server cannot be started in a place; `None` where it is installed, or where only an agent there can see that.
 fn lacks(server: &dyn Service, name: &str, settings: &Settings) -> Option<String> {
     let (rootfs, image) = (word(settings, "rootfs"), word(settings, "image"));
-    let sees_files = tables::place(kind(name, settings)).is_some_and(|place| place.host_files);
+    let sees_files = environments::can(kind(name, settings)).host_files;
     let root = match (kind(name, settings), rootfs) {
         _ if sees_files => Path::new("/"),
         ("qemu" | "container", Some(HOST)) => Path::new("/"),
@@ -269,8 +269,8 @@ pub fn probe(name: &str) -> Result<Option<Result<(), String>>, Refusal> {
 
 /// Whether a place cannot be made without a setting that is not given.
 fn needs_a_setting(place: &str, settings: &Settings) -> bool {
-    let knobs = tables::place(place).map_or(&[][..], |place| place.settings);
-    knobs.iter().any(|knob| knob.default == descriptor::Default::Required && !settings.contains_key(knob.key))
+    let settable = environments::find(place).map_or(&[][..], |kind| kind.settings);
+    settable.iter().any(|knob| knob.default == descriptor::Default::Required && !settings.contains_key(knob.key))
 }
 
 fn word<'s>(settings: &'s Settings, key: &str) -> Option<&'s str> {
@@ -627,9 +627,9 @@ mod tests {
     fn every_place_of_a_study_can_be_made() {
         let own = PLACES.iter().map(|(name, _)| *name);
         let made: BTreeSet<&str> = own.chain(["native", "microvm", "null"]).collect();
-        let known: BTreeSet<&str> = tables::ENVIRONMENTS.iter().copied().collect();
+        let known: BTreeSet<&str> = environments::NAMES.iter().copied().collect();
         assert_eq!(made, known);
-        let listed: BTreeSet<&str> = tables::PLACES.iter().map(|place| place.name).collect();
+        let listed: BTreeSet<&str> = environments::ALL.iter().map(|place| place.name).collect();
         assert!(listed.is_subset(&known), "{listed:?}");
     }
 }

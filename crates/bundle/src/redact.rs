@@ -2,6 +2,7 @@
 //!
 //! Texts leave by one list of keys ([`may_leave`]): those of words of baremark's own, and those of texts, from which names, addresses and
 //! paths are removed. A text under any other key is replaced, so that a key that nobody thought of gives nothing away. Numbers leave.
+//! Of a setting of an environment its row in the table of environments says whether it identifies somebody.
 //!
 //! The same text becomes the same word everywhere, and different ones become different words, so that two treatments that differ in a path
 //! still differ. Paths below /dev, /proc and /sys are the same on all machines and stay. Names that a user gave to treatments and
@@ -9,6 +10,7 @@
 
 use crate::keys::{DOCUMENT, ENVIRONMENTS, Leave, NAMES, TABLES, VARIABLES, may_leave};
 use crate::study;
+use baremark_model::environments;
 use regex_lite::{Captures, Regex};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -122,9 +124,13 @@ impl Redactor {
             Value::Array(values) => values.iter_mut().for_each(|value| self.part(value, place)),
             Value::Object(fields) => {
                 for (key, mut value) in std::mem::take(fields) {
+                    let below = match place.within {
+                        Within::Environments => place.settings(&key, &value),
+                        _ => place.below(&key),
+                    };
                     match &mut value {
                         Value::Object(variables) if key == VARIABLES => variables.clear(),
-                        other => self.part(other, place.below(&key)),
+                        other => self.part(other, below),
                     }
                     fields.insert(self.recognized(&key), value);
                 }
@@ -149,14 +155,18 @@ struct Place<'k> {
     /// The key of the value, or of the parameter whose value it is.
     key: &'k str,
     leave: Leave,
-    within: Within,
+    within: Within<'k>,
 }
 
 /// Whose the keys are.
 #[derive(Clone, Copy, PartialEq)]
-enum Within {
+enum Within<'k> {
     /// Baremark's.
     Record,
+    /// Names of environments, whose values are their settings.
+    Environments,
+    /// Settings of an environment of this kind.
+    Settings(&'k str),
     /// Names that a user or a kernel gave.
     Table,
     /// Those of a workload's detailed document.
@@ -168,16 +178,30 @@ impl<'k> Place<'k> {
     fn below(self, key: &'k str) -> Place<'k> {
         let of = |leave, within| Place { key, leave, within };
         match (self.within, key) {
+            (Within::Settings(kind), key) if environments::identifies(kind, key) => of(Leave::Never, Within::Record),
+            (Within::Settings(_), _) => of(Leave::Text, Within::Record),
             // How the value of a parameter is written: whether it leaves is said by the parameter's key, unless it is one of its words.
             (Within::Record, "text" | "words" | "literal") => self,
             (Within::Table, _) => of(Leave::Text, Within::Table),
             (_, DOCUMENT) => of(Leave::Text, Within::Document),
+            (Within::Record, ENVIRONMENTS) => of(Leave::Never, Within::Environments),
             (Within::Document, key) if NAMES.contains(&key) => of(Leave::Never, Within::Document),
             (Within::Document, _) => of(self.leave, Within::Document),
             (Within::Record, key) if TABLES.contains(&key) => of(Leave::Text, Within::Table),
-            (Within::Record, key) => of(may_leave(key), Within::Record),
+            (_, key) => of(may_leave(key), Within::Record),
         }
     }
+
+    /// The place of the settings of an environment.
+    fn settings(self, name: &'k str, settings: &Value) -> Place<'k> {
+        Place { key: name, leave: Leave::Never, within: Within::Settings(kind_of(name, settings)) }
+    }
+}
+
+/// Which environment `name` is, by its settings: itself, or the one that it is like. One that is not known has no name.
+fn kind_of(name: &str, settings: &Value) -> &'static str {
+    let like = settings.get(environments::LIKE.key).and_then(|like| like.get("choice")?.as_str());
+    environments::find(like.unwrap_or(name)).map_or("", |kind| kind.name)
 }
 
 /// Whether a text is a number with a unit, which a study writes in quotation marks.
@@ -189,7 +213,7 @@ fn is_quantity(text: &str) -> bool {
 }
 
 /// Names of accounts, namespaces and contexts that identify nobody, and are words of other texts as well.
-const EVERYBODYS: &[&str] = &["root", "default", "native", "localhost"];
+const EVERYBODYS: &[&str] = &["root", "default", environments::NATIVE, "localhost"];
 
 /// Whether a word can be removed without taking numbers and single letters of other texts with it.
 fn is_word(word: &str) -> bool {
@@ -237,25 +261,27 @@ fn literal(word: &str) -> String {
 #[must_use]
 pub fn secrets_in(value: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    look(value, false, &mut found);
+    look(value, None, &mut found);
     found.sort();
     found.dedup();
     found
 }
 
-fn look(value: &Value, settings: bool, found: &mut Vec<String>) {
+/// `of` is the environment whose settings these are.
+fn look(value: &Value, of: Option<&str>, found: &mut Vec<String>) {
     match value {
-        Value::Array(values) => values.iter().for_each(|value| look(value, settings, found)),
+        Value::Array(values) => values.iter().for_each(|value| look(value, of, found)),
         Value::Object(fields) => {
             for (key, value) in fields {
                 let names = ["host", "hostname"].contains(&key.as_str());
                 match value {
                     Value::Object(_) if key == VARIABLES => {}
-                    Value::Object(environments) if key == ENVIRONMENTS => {
-                        environments.values().for_each(|value| look(value, true, found));
+                    Value::Object(all) if key == ENVIRONMENTS => {
+                        all.iter().for_each(|(name, value)| look(value, Some(kind_of(name, value)), found));
                     }
-                    value if names || (settings && may_leave(key) == Leave::Never) => texts(value, found),
-                    other => look(other, settings, found),
+                    value if names || of.is_some_and(|kind| environments::identifies(kind, key)) => texts(value, found),
+                    other if of.is_none() => look(other, of, found),
+                    _ => {}
                 }
             }
         }
@@ -282,6 +308,7 @@ fn texts(value: &Value, found: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use baremark_model::descriptor::Kind;
 
     fn removed(text: &str) -> String {
         Redactor::new(&["lab7".to_owned(), "maria".to_owned(), "root".to_owned(), "4".to_owned()]).text(text)
@@ -326,12 +353,51 @@ mod tests {
         );
     }
 
+    /// Every setting of every environment with a value that no pattern recognizes: the one in its row that says so is replaced, also under a name of
+    /// the study's own and in the study's text, and no other is.
+    #[test]
+    fn what_identifies_in_an_environment_is_said_by_its_row() {
+        for kind in environments::ALL.iter().filter(|kind| !kind.settings.is_empty()) {
+            for name in [kind.name, "mine"] {
+                let texts = || kind.settings.iter().filter(|of| matches!(of.kind, Kind::Text | Kind::Words));
+                let secret = |key: &str| format!("quartz {key}");
+                let mut settings: serde_json::Map<_, _> =
+                    texts().map(|of| (of.key.to_owned(), serde_json::json!({ "text": secret(of.key) }))).collect();
+                settings.insert("like".to_owned(), serde_json::json!({ "choice": kind.name }));
+                settings.insert("a_new_key".to_owned(), serde_json::json!({ "words": ["quartz new"] }));
+                let mut value = serde_json::json!({ "environments": { name: settings } });
+                let secrets = secrets_in(&value);
+                let mut redactor = Redactor::new(&secrets);
+                redactor.value(&mut value);
+                let settings = &value["environments"][name];
+                for of in texts() {
+                    let leaves = settings[of.key]["text"] == secret(of.key);
+                    assert_eq!(leaves, !of.identifies, "{}: {}", kind.name, of.key);
+                    assert_eq!(secrets.contains(&secret(of.key)), of.identifies, "{}: {}", kind.name, of.key);
+                    let line = format!("{} = \"{}\"\n", of.key, secret(of.key));
+                    assert_eq!(redactor.study(&line) == line, !of.identifies, "{line}");
+                }
+                assert_eq!(settings["a_new_key"]["words"][0], "removed-a_new_key-1");
+                assert_eq!(settings["like"]["choice"], kind.name);
+            }
+        }
+    }
+
+    /// A study's text is redacted key by key, also of environments that its plan left out.
+    #[test]
+    fn no_key_that_identifies_leaves_a_study() {
+        let settings = environments::ALL.iter().flat_map(|kind| kind.settings);
+        for of in settings.filter(|of| of.identifies) {
+            assert_eq!(may_leave(of.key), Leave::Never, "{}", of.key);
+        }
+    }
+
     /// Before, settings of Kubernetes left, since nobody had put them on the list of what must not.
     #[test]
     fn a_new_key_gives_nothing_away() {
         let mut value = serde_json::json!({
             "environments": { "pods": {
-                "context": { "text": "prod-eu" }, "namespace": { "text": "payments" }, "node": { "text": "ip-7" },
+                "like": { "choice": "kubernetes" }, "context": { "text": "prod-eu" }, "namespace": { "text": "payments" }, "node": { "text": "ip-7" },
                 "image": { "text": "registry.example/secret" }, "a_new_key": { "text": "hidden" },
                 "labels": { "words": ["team=blue", "tier=gold"] }, "pull": { "choice": "always" }, "count": { "count": 3 },
             } },
@@ -374,7 +440,7 @@ mod tests {
     #[test]
     fn settings_that_name_machines_are_secrets() {
         let value = serde_json::json!({
-            "environments": { "far": { "host": { "text": "maria@lab7" }, "port": { "count": 22 }, "kind": { "choice": "ssh" } } },
+            "environments": { "far": { "host": { "text": "maria@lab7" }, "port": { "count": 22 }, "like": { "choice": "ssh" } } },
             "machine": { "hostname": "here" },
         });
         assert_eq!(secrets_in(&value), ["here", "lab7", "maria", "maria@lab7"]);

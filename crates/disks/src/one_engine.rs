@@ -2,8 +2,8 @@
 
 use crate::settings::ENGINE;
 use baremark_model::descriptor::Value;
+use baremark_model::environments;
 use baremark_model::plan::Plan;
-use baremark_model::tables;
 
 /// Settles the engine of all arms of the workload `kind` that leave it open, where these are in several environments: threads where one of them
 /// refuses io_uring by a filter of system calls, as containers' engines do by default, else io_uring. A site that cannot have what was settled fails
@@ -32,7 +32,7 @@ fn is_open(engine: &Value) -> bool {
 /// Whether the environment of an arm filters its system calls.
 fn filters_calls(plan: &Plan, arm: usize) -> bool {
     let planned = &plan.arms[arm];
-    tables::filters_calls(planned.place(), plan.environments.get(&planned.environment))
+    environments::filters_calls(planned.place(), plan.environments.get(&planned.environment))
 }
 
 #[cfg(test)]

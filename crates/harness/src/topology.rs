@@ -8,10 +8,10 @@ use crate::elastic::{Change, Elastic, Fault, Policy, Signal, Wrong};
 use crate::layers::{DEFAULTS_FILE, Layer, Reader, Section};
 use crate::users;
 use baremark_model::descriptor::Value;
+use baremark_model::environments::ALL;
 use baremark_model::image;
 use baremark_model::maximum::{Plan, Samples};
 use baremark_model::problem::{Problem, Problems, nearest};
-use baremark_model::tables::PLACES;
 use baremark_services::service::{Service, Tier};
 use baremark_services::settings::Settings;
 use baremark_sys::confine::Limits;
@@ -340,13 +340,13 @@ fn chosen_variant(reader: &mut Reader, root: &Section<'_>, head: &Section<'_>) {
 fn environments(reader: &mut Reader, root: &Section<'_>) -> Environments {
     let section = reader.section(root, "environments");
     reader.known(&section, ENVIRONMENTS);
-    let places = PLACES.iter().filter(|place| ENVIRONMENTS.contains(&place.name));
+    let places = ALL.iter().filter(|place| ENVIRONMENTS.contains(&place.name));
     places
         .map(|place| {
             let own = reader.section(&section, place.name);
             let container = place.name == "container";
             let knobs: Vec<_> =
-                place.settings.iter().copied().filter(|knob| !container || OF_CONTAINERS.contains(&knob.key)).collect();
+                place.knobs().into_iter().filter(|knob| !container || OF_CONTAINERS.contains(&knob.key)).collect();
             let values = reader.values(&knobs, &own);
             if container && values.get("network").is_some_and(|network| network.to_string() != "host") {
                 let what = format!(

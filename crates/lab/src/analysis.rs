@@ -17,11 +17,11 @@ use baremark_model::document::{
     DetailRow, Document, EstimateRow, FASTER_THAN_NATIVE, FORMAT, FairnessRow, FlagRow, LookRow, METHOD,
     MemberEstimate, Outcome, RatioRow, RunHead, SensitivityRow, Size, TrialArm, TrialRow, UsedEnvironment,
 };
+use baremark_model::environments;
 use baremark_model::imported::{self, Imported};
 use baremark_model::machine::MachineFacts;
 use baremark_model::plan::{Contrast, Pair, Plan, Treatment};
 use baremark_model::seam::Sample;
-use baremark_model::tables;
 use baremark_model::unit::Unit;
 use baremark_model::units::{Share, UnixTime};
 use baremark_stats::estimate::median;
@@ -192,10 +192,10 @@ fn native_means(run: &Run) -> String {
 /// The places of the plan with all that is set about them.
 fn environments(plan: &Plan) -> Vec<UsedEnvironment> {
     let used = |(name, settings): (&String, &BTreeMap<String, Value>)| {
-        let own = settings.iter().filter(|(key, _)| *key != tables::LIKE.key);
+        let own = settings.iter().filter(|(key, _)| *key != environments::LIKE.key);
         UsedEnvironment {
             name: name.clone(),
-            place: tables::kind_of(name, &plan.environments).to_owned(),
+            place: environments::kind_of(name, &plan.environments).to_owned(),
             settings: own.map(|(key, value)| (key.clone(), value.to_string())).collect(),
         }
     };

@@ -13,6 +13,7 @@ use crate::schedule;
 use crate::sites::{Sites, Wanted};
 use crate::tally::{self, Finished, PATIENCE};
 use baremark_model::document::LookRow;
+use baremark_model::environments;
 use baremark_model::event::{Event, TrialStatus};
 use baremark_model::observation::THIS_MACHINE;
 use baremark_model::plan::{Plan, Treatment, set_elsewhere};
@@ -241,7 +242,7 @@ impl<'c> Conductor<'c> {
         let planned = &self.plan.arms[arm];
         let feature = tables::host_levels(&planned.treatment).next();
         let settings = self.plan.environments.get(&planned.environment);
-        match feature.filter(|_| !tables::is_hosted_here(planned.place(), settings)) {
+        match feature.filter(|_| !environments::is_hosted_here(planned.place(), settings)) {
             Some((key, _)) => Err(set_elsewhere(key, &planned.environment)),
             None => (self.host)(&planned.treatment),
         }
@@ -265,8 +266,8 @@ impl<'c> Conductor<'c> {
         state: &mut State<'c>,
     ) -> Result<TrialResult, LinkError> {
         let name = wanted.environment;
-        let kind = tables::kind_of(name, &self.plan.environments);
-        let sees_files = tables::place(kind).is_some_and(|place| place.host_files);
+        let kind = environments::kind_of(name, &self.plan.environments);
+        let sees_files = environments::can(kind).host_files;
         let fit = |agent: &mut AgentLink<'c>| {
             let fitted = fitted(spec, agent, &mut state.peers, self.environments, self.interrupt)?;
             if sees_files { Ok(fitted) } else { carried(fitted, agent) }

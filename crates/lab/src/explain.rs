@@ -14,8 +14,8 @@ use baremark_model::arm::{ExecutorKind, PageSize};
 use baremark_model::command;
 use baremark_model::descriptor::{Better, Descriptor, Metric};
 use baremark_model::document::{ExplanationRow, RatioRow};
+use baremark_model::environments;
 use baremark_model::plan::{Contrast, Pair, Plan};
-use baremark_model::tables;
 use baremark_model::units::Share;
 use baremark_stats::{Estimate, Interval};
 use std::cmp::Ordering;
@@ -174,7 +174,7 @@ fn compared(study: &Study<'_>, arm: usize) -> Vec<ExplanationRow> {
 
 /// Whether an arm's environment has VM exits.
 fn has_exits(plan: &Plan, arm: usize) -> bool {
-    tables::place(plan.arms[arm].place()).is_some_and(|place| place.exits)
+    environments::can(plan.arms[arm].place()).virtual_machine
 }
 
 /// What follows from the overhead that the control leaves unexplained. Work that can run without an operating system does

@@ -6,8 +6,8 @@
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{self, TIMEOUT};
 use baremark_model::descriptor::Value;
+use baremark_model::environments;
 use baremark_model::plan::{Cell, Plan};
-use baremark_model::tables;
 use baremark_model::wire::{ArmSpec, Member, TrialSpec};
 use baremark_stats::Rng;
 
@@ -94,7 +94,7 @@ fn most_ns(plan: &Plan, cell: usize) -> Option<u64> {
     const LEAST: u64 = 1_000_000_000;
     let cell = plan.cells[cell];
     let arm = &plan.arms[plan.arms_of(cell)[0]];
-    let shares_kernel = tables::place(arm.place()).is_some_and(|place| place.host_kernel) && arm.arm.parts == 1;
+    let shares_kernel = environments::can(arm.place()).on_this_kernel() && arm.arm.parts == 1;
     let cut = plan.design.quads > 1 && (arm.on_this_machine() || shares_kernel);
     cut.then(|| plan.design.phase.0.saturating_mul(2 * plan.phases_of(cell)).max(LEAST))
 }

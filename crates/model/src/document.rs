@@ -4,6 +4,7 @@
 //! test, so that the two cannot part.
 
 use crate::descriptor::Better;
+use crate::environments;
 use crate::machine::MachineFacts;
 use crate::observation::Observed;
 use crate::placement::Placed;
@@ -203,10 +204,10 @@ impl RunHead {
     #[must_use]
     pub fn set_otherwise<'r>(&'r self, of: &'r UsedEnvironment) -> Vec<(&'r str, &'r str)> {
         let theirs = self.environments.iter().find(|other| other.name == of.place && of.name != of.place);
-        let knobs = crate::tables::place(&of.place).map_or(&[][..], |place| place.settings);
+        let knobs = environments::knobs_of(&of.place);
         let usual = |key: &str| match theirs {
             Some(theirs) => theirs.settings.get(key).cloned(),
-            None => crate::study::default_of(knobs, key).map(|value| value.to_string()),
+            None => crate::study::default_of(&knobs, key).map(|value| value.to_string()),
         };
         let other = of.settings.iter().filter(|(key, value)| usual(key).as_ref() != Some(value));
         other.map(|(key, value)| (key.as_str(), value.as_str())).collect()

@@ -4,20 +4,17 @@
 //! both, and `instead_of` in `[environments.NAME]` says of the second that the first replaces it.
 
 use crate::descriptor::Value;
+use crate::environments;
 use crate::problem::Problem;
 use crate::study::Study;
-use crate::tables;
 use std::collections::BTreeMap;
-
-/// The factor of environments.
-const ENVIRONMENT: &str = "environment";
 
 /// The study on a machine that lacks `absent`: without the environments in whose place another one runs.
 #[must_use]
 pub fn on_machine(study: &Study, absent: &BTreeMap<String, String>) -> Study {
     let mut study = study.clone();
     let taken = taken(&study, absent);
-    for factor in study.factors.iter_mut().filter(|factor| factor.key == ENVIRONMENT) {
+    for factor in study.factors.iter_mut().filter(|factor| factor.key == environments::FACTOR) {
         factor.levels.retain(|level| taken.contains(&level.to_string()));
     }
     study
@@ -37,7 +34,7 @@ pub fn taken(study: &Study, absent: &BTreeMap<String, String>) -> Vec<String> {
 /// The environment without which alone `name` is used; `None` where it is always used.
 #[must_use]
 pub fn replaces(study: &Study, name: &str) -> Option<String> {
-    match study.environments.get(name)?.get(tables::INSTEAD_OF.key)? {
+    match study.environments.get(name)?.get(environments::INSTEAD_OF.key)? {
         Value::Text(first) => Some(first.clone()),
         _ => None,
     }
@@ -57,6 +54,6 @@ pub fn problems(study: &Study) -> Vec<Problem> {
 }
 
 fn levels(study: &Study) -> Vec<String> {
-    let of = study.factors.iter().filter(|factor| factor.key == ENVIRONMENT).flat_map(|factor| &factor.levels);
+    let of = study.factors.iter().filter(|factor| factor.key == environments::FACTOR).flat_map(|factor| &factor.levels);
     of.map(ToString::to_string).collect()
 }

@@ -16,6 +16,7 @@ pub mod descriptor;
 pub mod disk_latency;
 pub mod document;
 pub mod ensemble;
+pub mod environments;
 pub mod event;
 pub mod fingerprint;
 pub mod histogram;

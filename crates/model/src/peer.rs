@@ -5,9 +5,9 @@
 
 use crate::arm::ResolvedArm;
 use crate::descriptor::Value;
+use crate::environments;
 use crate::knob::Misfit;
 use crate::problem::nearest;
-use crate::tables;
 use std::net::SocketAddr;
 
 /// The parameter.
@@ -44,7 +44,7 @@ pub fn settle(arm: &mut ResolvedArm, address: SocketAddr) {
 /// # Errors
 /// What would be right.
 pub fn check(arm: &ResolvedArm) -> Result<(), Misfit> {
-    let peers = tables::names(|place| place.peer);
+    let peers = environments::names(|can| can.network);
     match of_arm(arm).filter(|name| !peers.contains(name)) {
         None => Ok(()),
         Some(name) => {

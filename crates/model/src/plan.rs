@@ -7,6 +7,7 @@
 use crate::arm::{ExecutorKind, Frames, GuestTables, PageSize, ResolvedArm};
 use crate::command;
 use crate::descriptor::{Default, Descriptor, Knob, Value};
+use crate::environments;
 use crate::instead;
 use crate::observer::ObserveSpec;
 use crate::peer;
@@ -91,7 +92,7 @@ impl PlannedArm {
     /// Whether the arm runs in an agent on this machine itself.
     #[must_use]
     pub fn on_this_machine(&self) -> bool {
-        tables::place(self.place()).is_none_or(|place| place.on_this_machine)
+        environments::find(self.place()).is_none_or(|kind| kind.can.interleaves)
     }
 }
 
@@ -240,7 +241,7 @@ impl Plan {
             Cell::Pair(pair) => self.pairs[pair].denominator,
             Cell::Single(arm) => arm,
         };
-        if self.arms[arm].on_this_machine() { "native" } else { &self.arms[arm].environment }
+        if self.arms[arm].on_this_machine() { environments::NATIVE } else { &self.arms[arm].environment }
     }
 
     /// The arms of one cell, denominator first.
@@ -414,7 +415,7 @@ impl Resolver<'_> {
         let mut kept: Vec<BTreeMap<String, Value>> = Vec::new();
         for mut levels in all {
             let chosen = self.study.chosen(&levels);
-            let kind = tables::kind_of(environment_of(&levels), &self.study.environments).to_owned();
+            let kind = environments::kind_of(environment_of(&levels), &self.study.environments).to_owned();
             levels.retain(|key, _| applies(chosen, key) && tables::applies(key, &kind));
             for (key, held) in &chosen.held {
                 levels.entry(key.clone()).and_modify(|level| level.clone_from(held));
@@ -432,10 +433,12 @@ impl Resolver<'_> {
 
     fn arms(&mut self) -> Vec<PlannedArm> {
         let varies = |key: &str| self.study.factors.iter().find(|factor| factor.key == key);
-        let places: Vec<String> = varies("environment")
-            .map_or_else(|| vec!["native".to_owned()], |f| f.levels.iter().map(ToString::to_string).collect());
+        let places: Vec<String> = varies(environments::FACTOR).map_or_else(
+            || vec![environments::NATIVE.to_owned()],
+            |f| f.levels.iter().map(ToString::to_string).collect(),
+        );
         for factor in tables::MACHINE_FACTORS.iter().filter_map(|key| varies(key)) {
-            let kind = |name| tables::kind_of(name, &self.study.environments);
+            let kind = |name| environments::kind_of(name, &self.study.environments);
             let of_a_workload = self.study.workloads.iter().any(|chosen| applies(chosen, &factor.key));
             if !of_a_workload {
                 let what = format!("'{}' applies to no workload of this study", factor.key);
@@ -472,7 +475,7 @@ impl Resolver<'_> {
                     continue;
                 }
                 let emulated = needs.iter().chain([&environment]).any(|place| self.limits.emulated.contains(place));
-                let kind = tables::kind_of(&environment, &self.study.environments);
+                let kind = environments::kind_of(&environment, &self.study.environments);
                 let like = (kind != environment).then(|| kind.to_owned());
                 arms.push(PlannedArm { treatment, environment, like, arm, emulated });
             }
@@ -495,8 +498,8 @@ impl Resolver<'_> {
     fn needs(&self, levels: &BTreeMap<String, Value>, arm: &ResolvedArm, environment: &str) -> Vec<String> {
         let program = command::of_arm(arm).map(|program| program_at(environment, program));
         let peer = peer::of_arm(arm).map(str::to_owned);
-        let kind = tables::kind_of(environment, &self.study.environments);
-        let here = tables::place(kind).is_none_or(|place| place.on_this_machine);
+        let kind = environments::kind_of(environment, &self.study.environments);
+        let here = environments::find(kind).is_none_or(|kind| kind.can.interleaves);
         let workload = self.study.chosen(levels).descriptor;
         let own = workload.section.filter(|_| here).map_or_else(Vec::new, |section| (section.needs)(arm));
         let parameter =
@@ -509,8 +512,8 @@ impl Resolver<'_> {
         if let Some(reason) = self.limits.absent.get(environment) {
             return Some(reason.clone());
         }
-        let kind = tables::kind_of(environment, &self.study.environments);
-        let is_here = tables::is_hosted_here(kind, self.study.environments.get(environment));
+        let kind = environments::kind_of(environment, &self.study.environments);
+        let is_here = environments::is_hosted_here(kind, self.study.environments.get(environment));
         for (key, level) in levels.iter().filter(|(key, _)| key.starts_with(tables::HOST)) {
             if !is_here {
                 return Some(set_elsewhere(key, environment));
@@ -520,7 +523,7 @@ impl Resolver<'_> {
                 return Some(format!("{key} = {level}: {reason}"));
             }
         }
-        if environment == "native" {
+        if environment == environments::NATIVE {
             let kind = self.study.chosen(levels).descriptor.kind;
             let reason = |(key, level): (&String, &Value)| {
                 let reason = self.limits.absent.get(&level_of(kind, key, &level.to_string()))?;
@@ -536,7 +539,7 @@ impl Resolver<'_> {
             Some(Ok(ranks)) => ranks,
             None => self.ranks(levels),
         };
-        if tables::place(kind).is_none_or(|place| place.on_this_machine) {
+        if environments::find(kind).is_none_or(|kind| kind.can.interleaves) {
             let flat = Topology::flat(&self.limits.cpus);
             let here = self.limits.topology.as_ref().unwrap_or(&flat);
             let (placement, memory) = placed(levels);
@@ -547,15 +550,14 @@ impl Resolver<'_> {
         if !ranks.is_multiple_of(count) {
             return Some(format!("a team of {ranks} cannot be divided over {count} machines"));
         }
-        let place = tables::place(kind);
-        let is_apart = place.is_some_and(|place| place.host_kernel && !place.on_this_machine);
-        if is_apart && ranks / count > self.limits.cpus.len() {
+        let can = environments::can(kind);
+        if can.separates_programs() && ranks / count > self.limits.cpus.len() {
             let (each, cpus) = (ranks / count, self.limits.cpus.len());
             let verb = if each == 1 { "needs" } else { "need" };
             return Some(format!("{} of a {kind} {verb} a CPU each, and this process may use {cpus}", Ranks(each)));
         }
-        if count > 1 && !place.is_some_and(|place| place.divisible) {
-            let can = tables::names(|place| place.divisible).join(", ");
+        if count > 1 && !can.divisible {
+            let can = environments::names(|can| can.divisible).join(", ");
             return Some(format!(
                 "several machines of {environment} cannot run in one trial, only of {can}; count = 1 can"
             ));
@@ -567,13 +569,14 @@ impl Resolver<'_> {
     /// all is refused instead.
     fn lacks_executor(&self, levels: &BTreeMap<String, Value>, environment: &str) -> Option<String> {
         let workload = self.study.chosen(levels).descriptor;
-        let runs_in = |environment: &str| workload.executors.contains(&executor_of(environment));
-        let places = self.study.factors.iter().filter(|factor| factor.key == "environment").flat_map(|of| &of.levels);
+        let runs_in = |environment: &str| workload.executors.contains(&environments::executor_of(environment));
+        let places =
+            self.study.factors.iter().filter(|factor| factor.key == environments::FACTOR).flat_map(|of| &of.levels);
         let elsewhere = places.map(ToString::to_string).any(|place| runs_in(&place));
         if runs_in(environment) || !(self.study.workloads.len() > 1 || elsewhere) {
             return None;
         }
-        Some(match executor_of(environment) {
+        Some(match environments::executor_of(environment) {
             ExecutorKind::Null => {
                 format!("workload '{}' cannot be replaced by nothing, which null runs", workload.kind)
             }
@@ -586,7 +589,7 @@ impl Resolver<'_> {
     fn arm(&mut self, levels: &BTreeMap<String, Value>, environment: &str) -> Option<ResolvedArm> {
         let chosen = self.study.chosen(levels);
         let workload = chosen.descriptor;
-        let executor = executor_of(environment);
+        let executor = environments::executor_of(environment);
         if !workload.executors.contains(&executor) {
             let what = format!("workload '{}' cannot run in environment '{environment}'", workload.kind);
             let why = match executor {
@@ -696,7 +699,7 @@ impl Resolver<'_> {
         environment: &str,
     ) -> BTreeMap<String, Value> {
         let workload = chosen.descriptor;
-        let place = tables::kind_of(environment, &self.study.environments);
+        let place = environments::kind_of(environment, &self.study.environments);
         let mut values = BTreeMap::new();
         for knob in workload.parameters.iter().filter(|knob| tables::applies(knob.key, place)) {
             let said = chosen.parameters.get(knob.key).cloned().or_else(|| match knob.default {
@@ -726,12 +729,12 @@ impl Resolver<'_> {
         let peers = arms.iter().filter_map(|arm| peer::of_arm(&arm.arm));
         let used: BTreeSet<&str> = arms.iter().map(|arm| arm.environment.as_str()).chain(peers).collect();
         for name in used {
-            let place = tables::place(tables::kind_of(name, &self.study.environments));
-            let Some(place) = place.filter(|place| !place.settings.is_empty()) else { continue };
+            let kind = environments::find(environments::kind_of(name, &self.study.environments));
+            let Some(kind) = kind.filter(|kind| !kind.settings.is_empty()) else { continue };
             let mut settings = self.study.environments.get(name).cloned().unwrap_or_default();
             let found = self.limits.found.get(name).into_iter().flatten();
             settings.extend(found.map(|(key, words)| (key.clone(), Value::Words(words.clone()))));
-            for knob in place.settings.iter().filter(|knob| !settings.contains_key(knob.key)).collect::<Vec<_>>() {
+            for knob in kind.settings.iter().filter(|knob| !settings.contains_key(knob.key)).collect::<Vec<_>>() {
                 match knob.default {
                     Default::Typed(text) => {
                         drop(knob.read_text(text).map(|value| settings.insert(knob.key.to_owned(), value)))
@@ -901,14 +904,6 @@ pub fn level_of(workload: &str, parameter: &str, level: &str) -> String {
     format!("{workload}.{parameter}={level}")
 }
 
-fn executor_of(environment: &str) -> ExecutorKind {
-    match environment {
-        "microvm" => ExecutorKind::Microvm,
-        "null" => ExecutorKind::Null,
-        _ => ExecutorKind::Direct,
-    }
-}
-
 /// Every arm against itself; an arm that runs nothing has nothing to be compared.
 fn self_pairs(arms: &[PlannedArm]) -> Vec<Pair> {
     let runs = |arm: &usize| arms[*arm].arm.executor != ExecutorKind::Null;
@@ -945,7 +940,7 @@ fn frame_contrasts(arms: &[PlannedArm], asked: &[Pair]) -> Vec<Pair> {
         let denominator = arms.iter().position(|other| other.treatment == usual);
         let Some(denominator) = denominator.filter(|&base| varied.is_some() && base != numerator) else { continue };
         let is_asked = asked.iter().any(|pair| pair.numerator == numerator && pair.denominator == denominator);
-        if arm.environment == "native" && !is_asked {
+        if arm.environment == environments::NATIVE && !is_asked {
             let contrast = Contrast::Frames;
             found.push(Pair { numerator, denominator, contrast, interleaved: true, asked: false });
         }
@@ -970,9 +965,9 @@ fn reference_of_none(arms: &[PlannedArm], pairs: &[Pair]) -> Option<usize> {
 }
 
 fn environment_of(levels: &BTreeMap<String, Value>) -> &str {
-    match levels.get("environment") {
+    match levels.get(environments::FACTOR) {
         Some(Value::Choice(environment)) => environment,
-        _ => "native",
+        _ => environments::NATIVE,
     }
 }
 
@@ -992,7 +987,7 @@ fn page_of(levels: &BTreeMap<String, Value>) -> PageSize {
 /// The pages of a virtual machine's memory on this machine; `None` where there is none. A program in the microVM has memory of its own, whose
 /// backing is its own choice where the study makes none.
 fn host_backing(chosen: &Chosen, levels: &BTreeMap<String, Value>) -> Option<PageSize> {
-    let is_inside = executor_of(environment_of(levels)) == ExecutorKind::Microvm;
+    let is_inside = environments::executor_of(environment_of(levels)) == ExecutorKind::Microvm;
     match levels.get("host_backing") {
         Some(Value::Page(backing)) => is_inside.then_some(*backing),
         _ => (is_inside && chosen.descriptor.kind != command::KIND).then(|| page_of(levels)),
@@ -1043,7 +1038,7 @@ fn contrast(above: &PlannedArm, below: &PlannedArm) -> Contrast {
     let same_work = above
         .treatment
         .iter()
-        .all(|(key, label)| key == "environment" || below.treatment.get(key).is_none_or(|other| other == label));
+        .all(|(key, label)| key == environments::FACTOR || below.treatment.get(key).is_none_or(|other| other == label));
     if above.arm.page != below.arm.page {
         Contrast::PageSize
     } else if above.environment != below.environment && same_work {

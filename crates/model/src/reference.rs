@@ -5,6 +5,7 @@
 
 use crate::command;
 use crate::descriptor::{Better, Default, Descriptor, Kind, Knob};
+use crate::environments::{self, EnvironmentKind};
 use crate::tables;
 use std::fmt::{self, Write};
 
@@ -116,9 +117,9 @@ pub fn study_reference(workloads: &[&Descriptor]) -> String {
         let _ = section(&mut page, name, text, knobs);
     }
     let _ = command(&mut page);
-    let _ = section(&mut page, "[environments.NAME]", ENVIRONMENTS, &[tables::LIKE]);
-    for place in tables::PLACES {
-        let _ = one_place(&mut page, place);
+    let _ = section(&mut page, "[environments.NAME]", ENVIRONMENTS, &[environments::LIKE]);
+    for kind in environments::ALL {
+        let _ = one_environment(&mut page, kind);
     }
     page.push_str("\n## Workloads\n");
     for workload in workloads {
@@ -150,13 +151,13 @@ fn command(page: &mut String) -> fmt::Result {
     section(page, "[commands.NAME]", COMMANDS, &[])
 }
 
-fn one_place(page: &mut String, place: &tables::Place) -> fmt::Result {
-    write!(page, "\n### `{}`\n\n{}.", place.name, capital(place.help))?;
-    if place.settings.is_empty() {
+fn one_environment(page: &mut String, kind: &EnvironmentKind) -> fmt::Result {
+    write!(page, "\n### `{}`\n\n{}.", kind.name, capital(kind.help))?;
+    if kind.settings.is_empty() {
         return writeln!(page, " Nothing can be set about it.");
     }
     writeln!(page)?;
-    keys(page, place.settings)
+    keys(page, &kind.knobs())
 }
 
 fn one_workload(page: &mut String, workload: &Descriptor) -> fmt::Result {

@@ -6,6 +6,7 @@ mod observe;
 
 use crate::command;
 use crate::descriptor::{Descriptor, Kind, Knob, Value};
+use crate::environments;
 use crate::knob::Misfit;
 use crate::observer::ObserveSpec;
 use crate::problem::{Problem, Problems, nearest, with_article};
@@ -417,7 +418,7 @@ impl Reader {
     fn environments(&mut self, entries: &[Entry<'_>]) -> BTreeMap<String, BTreeMap<String, Value>> {
         let mut all: BTreeMap<String, BTreeMap<String, Value>> = BTreeMap::new();
         let (places, own): (Vec<Entry<'_>>, Vec<Entry<'_>>) =
-            entries.iter().partition(|(name, ..)| tables::place(name).is_some());
+            entries.iter().partition(|(name, ..)| environments::find(name).is_some());
         for (name, line, value) in places.into_iter().chain(own) {
             let Some(table) = value.get_ref().as_table() else {
                 let what = format!("'{name}' is {}, no section", with_article(value.get_ref().type_str()));
@@ -426,23 +427,22 @@ impl Reader {
             };
             let mut typed = self.entries(table);
             let section = format!("environments.{name}");
-            if let Some(place) = tables::place(name) {
-                if let Some(at) = typed.iter().position(|(key, ..)| *key == tables::LIKE.key) {
+            if let Some(kind) = environments::find(name) {
+                if let Some(at) = typed.iter().position(|(key, ..)| *key == environments::LIKE.key) {
                     let what = format!("'like' in [environments.{name}], which is a place itself");
                     self.report(typed.remove(at).1, what, "give the section a name of your own, or take 'like' out");
                 }
-                let settings = self.known(&section, place.settings, &typed);
+                let settings = self.known(&section, &kind.knobs(), &typed);
                 all.insert(name.to_owned(), settings);
                 continue;
             }
             // Whatever else is wrong with it, a factor that names it is right.
             self.named.push(name.to_owned());
             let Some(like) = self.like(name, line, &mut typed) else { continue };
-            let knobs = tables::place(&like).map_or(&[][..], |place| place.settings);
-            let own = self.known(&section, knobs, &typed);
+            let own = self.known(&section, &environments::knobs_of(&like), &typed);
             let mut settings = all.get(&like).cloned().unwrap_or_default();
             settings.extend(own);
-            settings.insert(tables::LIKE.key.to_owned(), Value::Choice(like));
+            settings.insert(environments::LIKE.key.to_owned(), Value::Choice(like));
             all.insert(name.to_owned(), settings);
         }
         all
@@ -460,9 +460,9 @@ impl Reader {
             self.report(line, what, remedy);
             return None;
         }
-        let Some(at) = typed.iter().position(|(key, ..)| *key == tables::LIKE.key) else {
+        let Some(at) = typed.iter().position(|(key, ..)| *key == environments::LIKE.key) else {
             let what = format!("unknown environment [environments.{name}]");
-            let near = nearest(name, tables::ENVIRONMENTS);
+            let near = nearest(name, environments::NAMES);
             self.report(
                 line,
                 what,
@@ -471,7 +471,7 @@ impl Reader {
             return None;
         };
         let (_, line, value) = typed.remove(at);
-        match tables::LIKE.read(value.get_ref()) {
+        match environments::LIKE.read(value.get_ref()) {
             Ok(like) => Some(like.to_string()),
             Err(misfit) => {
                 self.report(line, misfit.what, misfit.remedy);
@@ -485,11 +485,11 @@ impl Reader {
         if knob.key == command::KIND {
             return self.named_program(knob, typed);
         }
-        match typed.as_str().filter(|_| knob.key == "environment") {
+        match typed.as_str().filter(|_| knob.key == environments::FACTOR) {
             Some(name) if self.named.iter().any(|own| own == name) => Ok(Value::Choice(name.to_owned())),
             Some(name) => knob.read(typed).map_err(|misfit| {
                 let all: Vec<&str> =
-                    self.named.iter().map(String::as_str).chain(tables::ENVIRONMENTS.iter().copied()).collect();
+                    self.named.iter().map(String::as_str).chain(environments::NAMES.iter().copied()).collect();
                 Misfit { remedy: nearest(name, &all), ..misfit }
             }),
             None => knob.read(typed),
@@ -833,8 +833,8 @@ impl Reader {
             };
             match self.level(knob, value.get_ref()) {
                 Err(misfit) => self.report(line, misfit.what, misfit.remedy),
-                Ok(level) if key == "environment" && level == Value::Choice("null".to_owned()) => {
-                    let what = "ratio_to names the environment 'null', which runs nothing".to_owned();
+                Ok(level) if key == environments::FACTOR && !environments::can(&level.to_string()).runs_work() => {
+                    let what = format!("ratio_to names the environment '{level}', which runs nothing");
                     self.report(line, what, "name one that runs the work, such as \"native\"");
                 }
                 Ok(level) if factor.levels.contains(&level) => drop(wanted.insert(key.to_owned(), level)),
@@ -851,9 +851,9 @@ impl Reader {
 
 /// What several environments are compared with where the study does not say: native, if it is one of them.
 fn native_of(factors: &[Factor]) -> BTreeMap<String, Value> {
-    let environments = factors.iter().find(|factor| factor.key == "environment" && factor.levels.len() > 1);
-    let native = environments.and_then(|of| of.levels.iter().find(|level| level.to_string() == "native"));
-    native.map(|level| BTreeMap::from([("environment".to_owned(), level.clone())])).unwrap_or_default()
+    let varied = factors.iter().find(|factor| factor.key == environments::FACTOR && factor.levels.len() > 1);
+    let native = varied.and_then(|of| of.levels.iter().find(|level| level.to_string() == environments::NATIVE));
+    native.map(|level| BTreeMap::from([(environments::FACTOR.to_owned(), level.clone())])).unwrap_or_default()
 }
 
 /// Duration of a phase and quads of a trial where the study does not set them: many short phases, or few long ones.

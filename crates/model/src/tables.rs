@@ -3,19 +3,12 @@
 //! A workload's own parameters are in its [`Descriptor`](crate::descriptor::Descriptor); these are the keys that all
 //! workloads share. The reference page in docs/ is generated from the same rows.
 
-mod places;
-
-pub use places::{
-    ENVIRONMENTS, INSTEAD_OF, LIKE, PLACES, Place, filters_calls, is_hosted_here, kind_of, like, names, place,
-};
-
-use crate::arm::Frames;
+use crate::arm::{ExecutorKind, Frames};
 use crate::descriptor::{Default, Kind, Knob};
+use crate::environments;
 use crate::placement::{MemoryPolicy, Placement};
+use crate::units::{HOUR, SECOND};
 use std::collections::BTreeMap;
-
-pub(crate) const SECOND: u64 = 1_000_000_000;
-pub(crate) const HOUR: u64 = 3600 * SECOND;
 
 /// Keys of `[study]`.
 pub const STUDY: &[Knob] = &[
@@ -31,9 +24,9 @@ pub const STUDY: &[Knob] = &[
 /// Keys of `[factors]` in addition to the workload's own parameters.
 pub const FACTORS: &[Knob] = &[
     Knob {
-        key: "environment",
-        kind: Kind::Choice(ENVIRONMENTS),
-        default: Default::Typed("native"),
+        key: environments::FACTOR,
+        kind: Kind::Choice(environments::NAMES),
+        default: Default::Typed(environments::NATIVE),
         help: "where the workload runs; microvm is native with the executor microvm, null is a no-op that measures the harness overhead; \
                or a name of your own that [environments.NAME] says what it is like",
     },
@@ -252,15 +245,15 @@ pub const MACHINE_FACTORS: &[&str] =
 /// Whether `factor` says anything about an arm in `environment`.
 #[must_use]
 pub fn applies(factor: &str, environment: &str) -> bool {
+    let can = environments::can(environment);
     match factor {
-        "host_backing" | "guest_tables" | "guest_page" | "exitless" | "prefault" => environment == "microvm",
-        // The memory of a container is this kernel's, as that of any program.
-        "page_frames" => {
-            matches!(environment, "native" | "microvm" | "null")
-                || place(environment).is_some_and(|place| !place.host_kernel)
+        "host_backing" | "guest_tables" | "guest_page" | "exitless" | "prefault" => {
+            can.executor == ExecutorKind::Microvm
         }
-        "host.mmu" => matches!(environment, "microvm" | "qemu"),
-        "count" | "provisioned" => !matches!(environment, "native" | "null"),
+        // The memory of a container is this kernel's, as that of any program.
+        "page_frames" => !can.separates_programs(),
+        "host.mmu" => can.virtual_machine,
+        "count" | "provisioned" => can.is_bounded(),
         _ => true,
     }
 }

@@ -8,6 +8,11 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
+/// A second in nanoseconds.
+pub(crate) const SECOND: u64 = 1_000_000_000;
+/// An hour in nanoseconds.
+pub(crate) const HOUR: u64 = 3600 * SECOND;
+
 /// A size in bytes. Typed with `B`, decimal (`kB`, `MB`, `GB`) or binary (`KiB`, `MiB`, `GiB`) units; IEC 80000-13.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -2,9 +2,9 @@
 
 use crate::treatment::ENVIRONMENT;
 use baremark_model::document::Document;
+use baremark_model::environments;
 use baremark_model::observation::{ObservedRow, THIS_MACHINE};
 use baremark_model::plan::Treatment;
-use baremark_model::tables;
 
 /// The environment of a treatment, by its name in the study.
 pub(crate) fn environment(treatment: &Treatment) -> &str {
@@ -18,13 +18,13 @@ pub(crate) fn kind<'d>(document: &'d Document, treatment: &'d Treatment) -> &'d 
 
 /// Where the machine that carries the work was observed.
 pub(crate) fn host_of<'d>(document: &'d Document, treatment: &'d Treatment) -> &'d str {
-    let is_here = tables::place(kind(document, treatment)).is_some_and(|place| place.host_cpus);
+    let is_here = environments::can(kind(document, treatment)).on_these_processors();
     if is_here { THIS_MACHINE } else { environment(treatment) }
 }
 
 /// Whether a treatment's environment is a virtual machine.
 pub(crate) fn is_a_vm(document: &Document, treatment: &Treatment) -> bool {
-    tables::place(kind(document, treatment)).is_some_and(|place| place.exits)
+    environments::can(kind(document, treatment)).virtual_machine
 }
 
 /// Whether a row is of a place, or of one of several members' places there.

@@ -12,9 +12,9 @@ use crate::text::clean;
 use crate::treatment::Factors;
 use crate::words::Quantity;
 use baremark_model::document::{Document, TrialStatus};
+use baremark_model::environments;
 use baremark_model::observation::{ObservedAbsence, ObservedRow};
 use baremark_model::plan::Treatment;
-use baremark_model::tables;
 
 /// Rows of the host's table below the throughput.
 const HOST: &[(&str, &[&str])] = &[
@@ -44,7 +44,7 @@ const GUEST: &[(&str, &[&str])] = &[
 
 /// Whether a treatment's environment has an operating system of its own: what a container reads of its kernel is this machine's.
 fn has_guest(document: &Document, treatment: &Treatment) -> bool {
-    tables::place(kind(document, treatment)).is_none_or(|place| !place.host_kernel)
+    !environments::can(kind(document, treatment)).on_this_kernel()
 }
 
 /// Both tables of a run.
@@ -107,9 +107,7 @@ pub(crate) fn remarks(document: &Document) -> Vec<String> {
     if inside("microvm") {
         remarks.push("microvm: no guest OS, so that there is nothing to see in the guest.".to_owned());
     }
-    for place in
-        tables::names(|place| place.host_kernel && !place.on_this_machine).into_iter().filter(|place| inside(place))
-    {
+    for place in environments::names(|can| can.separates_programs()).into_iter().filter(|place| inside(place)) {
         remarks.push(format!("{place}: its kernel is this machine's, whose figures are in the machine's table."));
     }
     if document.ratios.iter().any(|row| row.emulated) {

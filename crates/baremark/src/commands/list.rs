@@ -9,10 +9,11 @@ use crate::watch::style;
 use baremark_import::FORMATS;
 use baremark_model::command;
 use baremark_model::descriptor::{Better, Default, Descriptor, Knob, Value};
+use baremark_model::environments::{self, EnvironmentKind};
 use baremark_model::plan::Mode;
 use baremark_model::published;
 use baremark_model::study::{self, Study};
-use baremark_model::tables::{self, Place};
+use baremark_model::tables;
 use baremark_model::units::Nanos;
 use baremark_programs::command::missing;
 use baremark_programs::workshop;
@@ -85,7 +86,7 @@ fn lists(context: &Context) -> Result<String, Refusal> {
         + "\nWorkloads: `kind` in a study file\n"
         + &descriptors().iter().map(workload).collect::<String>()
         + "\n"
-        + &beside("Environments: ", &tables::ENVIRONMENTS.join(", "), &style)
+        + &beside("Environments: ", &environments::NAMES.join(", "), &style)
         + "Any program can be compared: `baremark run --in native,microvm -- PROGRAM` (environments), `baremark ab A B` (commands)\n"
         + &format!("`baremark list WHAT` describes them; WHAT is one of {}\n", lists.join(", ")))
 }
@@ -161,18 +162,18 @@ fn workloads_json() -> serde_json::Value {
 }
 
 /// An environment, and why it cannot be used here if so.
-type Available = (&'static Place, Option<String>);
+type Available = (&'static EnvironmentKind, Option<String>);
 
 fn availability() -> Result<Vec<Available>, Refusal> {
     let limits = crate::context::limits(crate::data::usual())?;
-    let of = |place: &'static Place| {
+    let of = |place: &'static EnvironmentKind| {
         let missing = match places::probe(place.name)? {
             Some(probed) => probed.err(),
             None => limits.absent.get(place.name).cloned(),
         };
         Ok((place, missing))
     };
-    tables::PLACES.iter().map(of).collect()
+    environments::ALL.iter().copied().map(of).collect()
 }
 
 fn environments(json: bool) -> Result<String, Refusal> {
@@ -234,7 +235,7 @@ fn needs(study: &Study, here: &[Available]) -> Vec<Need> {
     let levels = || study.factors.iter().flat_map(|factor| factor.levels.iter().map(move |level| (&factor.key, level)));
     let mut needs = Vec::new();
     let named: BTreeSet<String> =
-        levels().map(|(_, level)| tables::kind_of(&level.to_string(), &study.environments).to_owned()).collect();
+        levels().map(|(_, level)| environments::kind_of(&level.to_string(), &study.environments).to_owned()).collect();
     for (place, missing) in here.iter().filter(|(place, _)| named.contains(place.name) && place.name != "native") {
         needs.push(Need { what: place.name.to_owned(), is_here: missing.is_none() });
     }
@@ -305,8 +306,7 @@ fn published(json: bool) -> String {
 }
 
 /// Every section of a study file but that of a workload, with its keys.
-fn sections() -> Vec<(String, &'static [Knob])> {
-    const LIKE: &[Knob] = &[tables::LIKE];
+fn sections() -> Vec<(String, Vec<Knob>)> {
     let fixed: [(&str, &'static [Knob]); 10] = [
         ("study", tables::STUDY),
         ("factors", tables::FACTORS),
@@ -319,14 +319,14 @@ fn sections() -> Vec<(String, &'static [Knob])> {
         ("design", tables::DESIGN),
         ("report", tables::REPORT),
     ];
-    let fixed = fixed.map(|(name, knobs)| (name.to_owned(), knobs));
-    let places = tables::PLACES.iter().filter(|place| !place.settings.is_empty());
-    let places = places.map(|place| (format!("environments.{}", place.name), place.settings));
-    fixed.into_iter().chain(places).chain([("environments.NAME".to_owned(), LIKE)]).collect()
+    let fixed = fixed.map(|(name, knobs)| (name.to_owned(), knobs.to_vec()));
+    let places = environments::ALL.iter().filter(|place| !place.settings.is_empty());
+    let places = places.map(|place| (format!("environments.{}", place.name), place.knobs()));
+    fixed.into_iter().chain(places).chain([("environments.NAME".to_owned(), vec![environments::LIKE])]).collect()
 }
 
 fn keys_json() -> serde_json::Value {
-    let of = |(section, knobs): &(String, &[Knob])| {
+    let of = |(section, knobs): &(String, Vec<Knob>)| {
         let keys = knobs.iter().map(knob_json).collect::<Vec<_>>();
         json!({ "section": section, "keys": keys })
     };

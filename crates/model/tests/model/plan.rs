@@ -3,9 +3,9 @@
 use crate::specimen::WORKLOADS;
 use baremark_model::arm::{ExecutorKind, Frames, GuestTables, PageSize};
 use baremark_model::descriptor::{Kind, Value};
+use baremark_model::environments::{ALL, LIKE, NAMES};
 use baremark_model::plan::{Cell, Contrast, Limits, Mode, Pair, Plan, QUICK_BLOCKS, level_of, resolve};
 use baremark_model::study::parse;
-use baremark_model::tables::{ENVIRONMENTS, LIKE, PLACES};
 use baremark_model::units::{Bytes, Nanos};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -643,10 +643,9 @@ fn a_place_that_needs_a_setting_says_so() {
 
 #[test]
 fn the_names_of_places_are_the_levels_of_the_factor() {
-    let names: Vec<&str> = PLACES.iter().map(|place| place.name).collect();
-    assert_eq!(names, ENVIRONMENTS);
-    let settable: Vec<&str> =
-        PLACES.iter().filter(|place| !place.settings.is_empty()).map(|place| place.name).collect();
+    let names: Vec<&str> = ALL.iter().map(|kind| kind.name).collect();
+    assert_eq!(names, NAMES);
+    let settable: Vec<&str> = ALL.iter().filter(|kind| !kind.settings.is_empty()).map(|kind| kind.name).collect();
     let Kind::Choice(words) = LIKE.kind else { panic!("{LIKE:?}") };
     assert_eq!(words, settable, "whatever can be set about can be had twice");
 }

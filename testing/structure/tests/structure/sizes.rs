@@ -54,7 +54,7 @@ const SHARED: &[(&str, usize)] = &[
     ("Outcome", 10),
     ("Page", 5),
     ("Part", 6),
-    ("Place", 13),
+    ("Place", 12),
     ("Plan", 5),
     ("Pool", 6),
     ("Program", 5),

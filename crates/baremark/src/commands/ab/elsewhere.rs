@@ -1,8 +1,8 @@
 //! Environments as they are typed for a program, and the files that it needs in those that are not this machine.
 
+use baremark_model::environments;
 use baremark_model::literal::quoted;
 use baremark_model::problem::nearest;
-use baremark_model::tables;
 use baremark_programs::executable;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -78,12 +78,12 @@ fn context_and_namespace(target: &str) -> Result<(&str, &str), String> {
 impl Place {
     /// Whether programs that run there see other files than this machine's.
     pub fn is_another_machine(&self) -> bool {
-        !tables::place(self.kind).is_some_and(|place| place.host_files)
+        !environments::can(self.kind).host_files
     }
 
     /// Whether it has this machine's files, and folders of its own in the place of some.
     pub fn hides_files(&self) -> bool {
-        tables::place(self.kind).is_some_and(|place| place.host_files && !place.on_this_machine)
+        environments::can(self.kind).host_files && environments::can(self.kind).separates_programs()
     }
 
     /// What `[environments.NAME]` says of it: keys and values as TOML.

@@ -6,8 +6,8 @@ use super::words::{quote, split};
 use crate::exit::Refusal;
 use crate::overrides;
 use baremark_model::command::{self, Finder};
+use baremark_model::environments;
 use baremark_model::literal::quoted;
-use baremark_model::tables;
 use baremark_model::units::{Nanos, Share};
 use baremark_sys::sandbox;
 use std::collections::BTreeMap;
@@ -155,7 +155,7 @@ fn written(request: Request<'_>, typed: Vec<String>) -> Result<Study, String> {
             settings.extend(seen(folder, &elsewhere::files(&words(&commands, options), &options.with, folder)?));
         }
         if usual && place.name == INSTEAD[0] {
-            settings.push((tables::INSTEAD_OF.key, quoted(INSTEAD[1])));
+            settings.push((environments::INSTEAD_OF.key, quoted(INSTEAD[1])));
         }
         if !settings.is_empty() {
             let _ = writeln!(text, "\n[environments.{}]", place.name);

@@ -1,0 +1,46 @@
+//! A process of Open MPI.
+
+use super::kind::{
+    Capabilities, EnvironmentKind, FRESH, Holder, INSTEAD_OF, START_HELP, START_LIMIT, Setting, identifying, setting,
+};
+use crate::arm::ExecutorKind;
+use crate::descriptor::{Default, Kind};
+
+/// Its row.
+pub(super) const KIND: EnvironmentKind = EnvironmentKind {
+    name: "mpi",
+    help: "a process that Open MPI has launched",
+    can: Capabilities {
+        executor: ExecutorKind::Direct,
+        interleaves: false,
+        kernel: Holder::Elsewhere,
+        processors: Holder::Elsewhere,
+        virtual_machine: false,
+        devices: true,
+        host_files: false,
+        divisible: false,
+        network: false,
+    },
+    settings: SETTINGS,
+    elsewhere_by: &["hostfile", "arguments"],
+    short: None,
+};
+
+const SETTINGS: &[Setting] = &[
+    setting(
+        "np",
+        Kind::Count { min: 1, max: 10_000_000 },
+        Default::Typed("1"),
+        "processes of the job; the agent is the first, and its processes may use the slots of the others",
+    ),
+    identifying(
+        "hostfile",
+        Kind::Text,
+        Default::Derived("this machine, or the batch system's"),
+        "the hosts and their slots, as mpirun takes them",
+    ),
+    setting("start_limit", START_LIMIT, Default::Typed("60 s"), START_HELP),
+    identifying("arguments", Kind::Words, Default::Derived("none"), "further arguments of mpirun, passed on unchanged"),
+    INSTEAD_OF,
+    FRESH,
+];

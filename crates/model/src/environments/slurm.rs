@@ -1,0 +1,84 @@
+//! A job of a Slurm cluster.
+
+use super::kind::{
+    Capabilities, EnvironmentKind, FRESH, Holder, INSTEAD_OF, START_HELP, START_LIMIT, Setting, identifying, setting,
+};
+use crate::arm::ExecutorKind;
+use crate::descriptor::{Default, Kind};
+use crate::units::{HOUR, SECOND};
+
+/// Its row.
+pub(super) const KIND: EnvironmentKind = EnvironmentKind {
+    name: "slurm",
+    help: "a job of a Slurm cluster, by srun or sbatch",
+    can: Capabilities {
+        executor: ExecutorKind::Direct,
+        interleaves: false,
+        kernel: Holder::Elsewhere,
+        processors: Holder::Elsewhere,
+        virtual_machine: false,
+        devices: true,
+        host_files: false,
+        divisible: false,
+        network: false,
+    },
+    settings: SETTINGS,
+    elsewhere_by: &[],
+    short: None,
+};
+
+const SETTINGS: &[Setting] = &[
+    setting(
+        "launcher",
+        Kind::Choice(&["srun", "sbatch"]),
+        Default::Typed("srun"),
+        "srun talks with the job directly, sbatch by files, for clusters that let in batch jobs alone",
+    ),
+    identifying("partition", Kind::Text, Default::Derived("the cluster's default"), "the partition of the job"),
+    setting(
+        "nodes",
+        Kind::Count { min: 1, max: 100_000 },
+        Default::Typed("1"),
+        "nodes of the job; the agent runs on the first, and its processes may use all",
+    ),
+    setting(
+        "ntasks",
+        Kind::Count { min: 1, max: 10_000_000 },
+        Default::Typed("1"),
+        "tasks of the job; the agent is the first, and its processes may use the slots of the others",
+    ),
+    setting(
+        "cpus",
+        Kind::Count { min: 1, max: 4096 },
+        Default::Derived("one for each CPU that the process may use"),
+        "CPUs of each task",
+    ),
+    setting(
+        "time",
+        Kind::Time { min: 60 * SECOND, max: 8784 * HOUR },
+        Default::Derived("the partition's limit"),
+        "the job's time limit, rounded up to minutes",
+    ),
+    setting(
+        "pending_limit",
+        Kind::Time { min: SECOND, max: 8784 * HOUR },
+        Default::Typed("10 min"),
+        "how long a job may wait in the queue before it is cancelled and its trial fails",
+    ),
+    setting("start_limit", START_LIMIT, Default::Typed("60 s"), START_HELP),
+    identifying(
+        "folder",
+        Kind::Text,
+        Default::Derived("the working directory"),
+        "where batch jobs keep their files: a folder that all nodes see",
+    ),
+    identifying("config", Kind::Text, Default::Derived("from Slurm's commands"), "the cluster's slurm.conf"),
+    identifying(
+        "arguments",
+        Kind::Words,
+        Default::Derived("none"),
+        "further arguments of srun or sbatch, passed on unchanged",
+    ),
+    INSTEAD_OF,
+    FRESH,
+];

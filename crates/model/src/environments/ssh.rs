@@ -1,0 +1,59 @@
+//! Another machine by ssh.
+
+use super::kind::{
+    Capabilities, EnvironmentKind, FRESH, Given, Holder, INSTEAD_OF, Setting, Short, identifying, setting,
+};
+use crate::arm::ExecutorKind;
+use crate::descriptor::{Default, Kind, Value};
+
+/// Its row.
+pub(super) const KIND: EnvironmentKind = EnvironmentKind {
+    name: "ssh",
+    help: "another machine, reached by ssh",
+    can: Capabilities {
+        executor: ExecutorKind::Direct,
+        interleaves: false,
+        kernel: Holder::Elsewhere,
+        processors: Holder::Elsewhere,
+        virtual_machine: false,
+        devices: true,
+        host_files: false,
+        divisible: false,
+        network: true,
+    },
+    settings: SETTINGS,
+    elsewhere_by: &[],
+    short: Some(Short {
+        form: ":HOST[:PORT]",
+        needs: "a host",
+        image: None,
+        settings: |target| Ok(host_and_port(target.unwrap_or_default())),
+    }),
+};
+
+const SETTINGS: &[Setting] = &[
+    identifying(
+        "host",
+        Kind::Text,
+        Default::Required,
+        "the machine as ssh knows it: a name of its configuration, or user@address",
+    ),
+    setting(
+        "port",
+        Kind::Count { min: 1, max: 65_535 },
+        Default::Derived("from ssh's configuration"),
+        "the port of its ssh server",
+    ),
+    identifying("config", Kind::Text, Default::Derived("the user's own"), "ssh's configuration file"),
+    identifying("identity", Kind::Text, Default::Derived("from ssh's configuration"), "the private key"),
+    INSTEAD_OF,
+    FRESH,
+];
+
+/// The settings of `HOST` or `HOST:PORT`.
+fn host_and_port(target: &str) -> Given {
+    let port = target.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
+    let host = port.map_or(target, |(host, _)| host);
+    let port = port.map(|(_, port)| ("port", Value::Count(u64::from(port))));
+    [("host", Value::Text(host.to_owned()))].into_iter().chain(port).collect()
+}
