@@ -17,7 +17,7 @@ use baremark_model::document::{
     DetailRow, Document, EstimateRow, FASTER_THAN_NATIVE, FORMAT, FairnessRow, FlagRow, LookRow, METHOD,
     MemberEstimate, Outcome, RatioRow, RunHead, SensitivityRow, Size, TrialArm, TrialRow, UsedEnvironment,
 };
-use baremark_model::environments;
+use baremark_model::environments::{self, Capabilities};
 use baremark_model::imported::{self, Imported};
 use baremark_model::machine::MachineFacts;
 use baremark_model::plan::{Contrast, Pair, Plan, Treatment};
@@ -163,6 +163,7 @@ fn head(run: &Run) -> RunHead {
         factors: run.plan.factors.clone(),
         parameters: parameters(&run.plan),
         environments: environments(&run.plan),
+        capabilities: capabilities(&run.plan),
         machine: run.machine.clone(),
         version: run.version.clone(),
         design: run.plan.design.clone(),
@@ -200,6 +201,14 @@ fn environments(plan: &Plan) -> Vec<UsedEnvironment> {
         }
     };
     plan.environments.iter().map(used).collect()
+}
+
+/// What the environments of the plan's treatments are and can do, by their names.
+fn capabilities(plan: &Plan) -> BTreeMap<String, Capabilities> {
+    let treatments =
+        plan.arms.iter().map(|arm| &arm.treatment).chain(plan.absent.iter().map(|absent| &absent.treatment));
+    let names = treatments.map(environments::of).chain(plan.arms.iter().map(|arm| arm.environment.as_str()));
+    names.map(|name| (name.to_owned(), environments::can(environments::kind_of(name, &plan.environments)))).collect()
 }
 
 /// What all arms have in common and is not a factor of the study; of several workloads, what all arms of each have, as

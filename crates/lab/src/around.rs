@@ -8,6 +8,7 @@ use crate::analysis::RATE;
 use crate::explain::row;
 use crate::tally::{self, Finished, Side, Sides};
 use baremark_model::document::ExplanationRow;
+use baremark_model::environments::{self, Capabilities};
 use baremark_model::observation::{Observation, THIS_MACHINE};
 use baremark_model::plan::{Contrast, Pair, Plan};
 use baremark_model::view;
@@ -45,12 +46,9 @@ pub(crate) const CAUSES: &[(&str, &str)] = &[
     ("kvm.exits", ""),
 ];
 
-/// Environments in which the lab's own kernel is the one under the work.
-const OWN_KERNEL: &[&str] = &["native", "microvm", "null"];
-
-/// The place at which an environment's work sees itself.
-pub(crate) fn own_place(environment: &str) -> &str {
-    if OWN_KERNEL.contains(&environment) { THIS_MACHINE } else { environment }
+/// The place at which an environment's work sees itself: that of an agent on this machine is this machine's.
+pub(crate) fn own_place(environment: &str, can: Capabilities) -> &str {
+    if can.interleaves { THIS_MACHINE } else { environment }
 }
 
 /// A place at which both arms of a pair were observed alike.
@@ -64,7 +62,8 @@ struct Ground<'p> {
 }
 
 fn grounds<'p>(plan: &'p Plan, pair: &Pair) -> Vec<Ground<'p>> {
-    let [above, below] = [pair.numerator, pair.denominator].map(|arm| own_place(&plan.arms[arm].environment));
+    let [above, below] = [pair.numerator, pair.denominator].map(|arm| &plan.arms[arm]);
+    let [above, below] = [above, below].map(|arm| own_place(&arm.environment, environments::can(arm.place())));
     let elsewhere = [above, below].iter().any(|place| *place != THIS_MACHINE);
     let words = if elsewhere { ", as seen inside," } else { "" };
     let mut all = vec![Ground { above, below, whole: false, words }];

@@ -13,7 +13,7 @@ use crate::schedule;
 use crate::sites::{Sites, Wanted};
 use crate::tally::{self, Finished, PATIENCE};
 use baremark_model::document::LookRow;
-use baremark_model::environments;
+use baremark_model::environments::{self, NATIVE};
 use baremark_model::event::{Event, TrialStatus};
 use baremark_model::observation::THIS_MACHINE;
 use baremark_model::plan::{Plan, Treatment, set_elsewhere};
@@ -30,9 +30,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// The environment that is the lab's own machine.
-const NATIVE: &str = "native";
 
 /// Where a run is written down while it continues.
 pub trait Journal {

@@ -52,7 +52,11 @@ pub fn trial(plan: &Plan, block: u64, cell: usize) -> TrialSpec {
         most_ns: most_ns(plan, cell),
         watchdog_ns: arms.iter().map(|&arm| watchdog_ns(plan.design.phase.0, &plan.arms[arm].arm)).max().unwrap_or(0),
         // Elsewhere the agent takes the CPUs that it finds.
-        cpus: if plan.environment_of(plan.cells[cell]) == "native" { plan.cpus.clone() } else { Vec::new() },
+        cpus: if plan.environment_of(plan.cells[cell]) == environments::NATIVE {
+            plan.cpus.clone()
+        } else {
+            Vec::new()
+        },
         seed: rng.next_u64(),
         observe: (!plan.observe.which.is_empty()).then(|| plan.observe.clone()),
         overwritable: Vec::new(),

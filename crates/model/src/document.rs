@@ -4,7 +4,7 @@
 //! test, so that the two cannot part.
 
 use crate::descriptor::Better;
-use crate::environments;
+use crate::environments::{self, Capabilities};
 use crate::machine::MachineFacts;
 use crate::observation::Observed;
 use crate::placement::Placed;
@@ -167,6 +167,9 @@ pub struct RunHead {
     /// What was set about the places where arms ran; those of which nothing can be set are left out.
     #[serde(default)]
     pub environments: Vec<UsedEnvironment>,
+    /// What the environments that treatments name are and can do, by their names; empty in documents of versions that did not say.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub capabilities: BTreeMap<String, Capabilities>,
     /// The machine.
     pub machine: MachineFacts,
     /// The version of baremark.
@@ -217,6 +220,18 @@ impl RunHead {
     #[must_use]
     pub fn place_of<'n>(&'n self, name: &'n str) -> &'n str {
         self.environments.iter().find(|own| own.name == name).map_or(name, |own| &own.place)
+    }
+
+    /// What the environment `name` is and can do: as the document says, else as this version knows it.
+    #[must_use]
+    pub fn can(&self, name: &str) -> Capabilities {
+        self.capabilities.get(name).copied().unwrap_or_else(|| environments::can(self.place_of(name)))
+    }
+
+    /// What the environment of `treatment` is and can do.
+    #[must_use]
+    pub fn can_of(&self, treatment: &Treatment) -> Capabilities {
+        self.can(environments::of(treatment))
     }
 
     /// The headline's metric of what `treatment` runs.

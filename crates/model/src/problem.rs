@@ -66,18 +66,23 @@ pub(crate) fn with_article(noun: &str) -> String {
     format!("{article} {noun}")
 }
 
-/// "did you mean 'x'?" when one of `valid` is near to `given`, else the list of what is valid.
+/// Which of `valid` is near to `given`, if any.
 #[must_use]
-pub fn nearest(given: &str, valid: &[&str]) -> String {
-    let near = |word: &str| {
+pub fn near<'v>(given: &str, valid: &[&'v str]) -> Option<&'v str> {
+    let distance = |word: &str| {
         let longer = given.len().max(word.len());
         let distance = if longer > LONGEST { longer } else { strsim::damerau_levenshtein(given, word) };
         // Of two letters one wrong is half: that is not a slip of the finger, it is another word.
         (distance <= 2.max(word.len() / 3) && 2 * distance < longer).then_some(distance)
     };
-    let best = valid.iter().filter_map(|word| Some((near(word)?, word))).min();
-    match best {
-        Some((_, word)) => format!("did you mean '{word}'?"),
+    valid.iter().filter_map(|word| Some((distance(word)?, *word))).min().map(|(_, word)| word)
+}
+
+/// "did you mean 'x'?" when one of `valid` is near to `given`, else the list of what is valid.
+#[must_use]
+pub fn nearest(given: &str, valid: &[&str]) -> String {
+    match near(given, valid) {
+        Some(word) => format!("did you mean '{word}'?"),
         None if valid.is_empty() => "nothing can stand here; take it out".to_owned(),
         None => format!("valid here: {}", valid.join(", ")),
     }

@@ -11,6 +11,7 @@ use crate::text::clean;
 use crate::treatment::ENVIRONMENT;
 use crate::words::{Tone, limits_of, ratio_of};
 use baremark_model::document::Document;
+use baremark_model::environments;
 use baremark_model::plan::Treatment;
 use baremark_model::published::{Bound, OurColumn, OurRow, Ours, Published, Table, Value};
 use baremark_model::unit::comparable;
@@ -220,7 +221,7 @@ fn has(document: &Document, treatment: &Treatment, key: &str, label: &str) -> bo
     let run = &document.run;
     let all = run.factors.iter().find(|(name, levels)| name == key && levels.len() == 1);
     let all = all.map(|(_, levels)| &levels[0]).or_else(|| run.parameters.get(key));
-    all.is_some_and(|all| all == label) || (key == ENVIRONMENT && label == "native" && all.is_none())
+    all.is_some_and(|all| all == label) || (key == ENVIRONMENT && label == environments::NATIVE && all.is_none())
 }
 
 /// `this run has no arm of environment qemu`.
@@ -250,7 +251,7 @@ fn observed<'d>(
     quantity: &str,
     inside: bool,
 ) -> Option<(Measured, &'d str)> {
-    let environment = treatment.get(ENVIRONMENT).map_or("native", String::as_str);
+    let environment = environments::of(treatment);
     let place = if inside { environment } else { host_of(document, treatment) };
     let of = |row: &&baremark_model::observation::ObservedRow| {
         row.treatment == *treatment && row.quantity == quantity && row.instance.is_empty() && is_at(row, place)

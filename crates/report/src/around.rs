@@ -5,8 +5,9 @@
 use crate::grid::{Cell, Grid, GridRow};
 use crate::number::{self, count, percent};
 use crate::text::clean;
-use crate::treatment::{ENVIRONMENT, Factors};
+use crate::treatment::Factors;
 use baremark_model::document::Document;
+use baremark_model::environments;
 use baremark_model::observation::{Observed, ObservedCost, ObservedRow, THIS_MACHINE};
 use baremark_model::observer::Absence;
 use baremark_model::plan::Treatment;
@@ -193,8 +194,8 @@ fn head(document: &Document, (treatment, place): Column<'_>, all: &[Column<'_>])
         true => "all arms".to_owned(),
         false => Factors::of(&document.run).name(treatment),
     };
-    let environment = treatment.get(ENVIRONMENT).map_or("native", String::as_str);
-    let here = place == THIS_MACHINE && ["native", "microvm", "null"].contains(&environment);
+    let environment = environments::of(treatment);
+    let here = place == THIS_MACHINE && document.run.can(environment).interleaves;
     let several = all.iter().any(|(_, other)| *other != place);
     match (several, place == environment) {
         (false, _) => name,

@@ -11,9 +11,10 @@ use crate::number::{fixed, percent, three_digits};
 use crate::part::{Part, parts};
 use crate::svg::{Anchor, Svg};
 use crate::text::{clean, cut};
-use crate::treatment::{ENVIRONMENT, Factors};
+use crate::treatment::Factors;
 use crate::words::{Quantity, Tone, limits_of, ratio_of, tone};
 use baremark_model::document::{Document, RatioRow, TrialRow};
+use baremark_model::environments;
 use baremark_model::event::TrialStatus;
 use baremark_model::plan::{Contrast, Treatment};
 
@@ -92,7 +93,7 @@ fn forest(parts: &[Part<'_>]) -> Option<Figure> {
 fn forest_caption(document: &Document, rows: &[Ratio<'_>], of: usize) -> String {
     let quantity = Quantity::of(document, &document.run.metric);
     let to_native = |Ratio { row, .. }: &Ratio<'_>| {
-        row.contrast == Contrast::Environment && row.relative_to.get(ENVIRONMENT).is_none_or(|label| label == "native")
+        row.contrast == Contrast::Environment && environments::of(&row.relative_to) == environments::NATIVE
     };
     let base = if rows.iter().all(to_native) { format!(" to {}", document.run.native_means) } else { String::new() };
     let more = if of > rows.len() { format!(" (the first {} of {of})", rows.len()) } else { String::new() };

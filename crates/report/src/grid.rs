@@ -9,6 +9,7 @@ use crate::text::clean;
 use crate::treatment::{ENVIRONMENT, Factors, list, phrase};
 use crate::words::{self, Quantity, Tone, limits_of, ratio_of};
 use baremark_model::document::{Document, EstimateRow, PredictionRow, RatioRow};
+use baremark_model::environments;
 use baremark_model::plan::{Contrast, Treatment};
 
 /// The only column where the columns' factor applies to nothing.
@@ -332,7 +333,7 @@ pub(crate) fn ratio_cell(document: &Document, row: &RatioRow) -> Option<RatioCel
 /// A treatment's level of the columns' factor, where that applies to it. Native is what runs where no environment varies.
 fn column_of<'t>(treatment: &'t Treatment, along: &str) -> Option<&'t str> {
     let level = treatment.get(along).map(String::as_str);
-    level.or_else(|| (along == ENVIRONMENT).then_some("native"))
+    level.or_else(|| (along == ENVIRONMENT).then_some(environments::NATIVE))
 }
 
 /// Whether `row` says nothing that `other` does not.

@@ -6,13 +6,13 @@
 
 use crate::grid::{Cell, Grid, GridRow, numbered};
 use crate::live::short;
-use crate::observed_at::{environment, host_of, is_at, kind};
+use crate::observed_at::{host_of, is_at};
 use crate::published::{Beside, beside};
 use crate::text::clean;
 use crate::treatment::Factors;
 use crate::words::Quantity;
 use baremark_model::document::{Document, TrialStatus};
-use baremark_model::environments;
+use baremark_model::environments::{self, Capabilities};
 use baremark_model::observation::{ObservedAbsence, ObservedRow};
 use baremark_model::plan::Treatment;
 
@@ -44,7 +44,7 @@ const GUEST: &[(&str, &[&str])] = &[
 
 /// Whether a treatment's environment has an operating system of its own: what a container reads of its kernel is this machine's.
 fn has_guest(document: &Document, treatment: &Treatment) -> bool {
-    !environments::can(kind(document, treatment)).on_this_kernel()
+    !document.run.can_of(treatment).on_this_kernel()
 }
 
 /// Both tables of a run.
@@ -77,7 +77,7 @@ pub(crate) fn tables(document: &Document) -> Vec<Grid> {
         return vec![first];
     }
     let mut reasons = Vec::new();
-    let rows = rows(document, &guests, (GUEST, ""), environment, &mut reasons);
+    let rows = rows(document, &guests, (GUEST, ""), |treatment| environments::of(treatment), &mut reasons);
     let columns = guests.iter().map(|treatment| factors.name(treatment)).collect();
     vec![first, Grid { caption: "System activity in the guest".to_owned(), columns, rows, reasons }]
 }
@@ -99,17 +99,27 @@ pub(crate) fn remarks(document: &Document) -> Vec<String> {
             "This run was not observed: only its throughput is known. Later versions observe by default.".to_owned(),
         );
     }
-    let several = |row: &ObservedRow| row.place.contains(", ") && is_at(row, environment(&row.treatment));
+    let several = |row: &ObservedRow| row.place.contains(", ") && is_at(row, environments::of(&row.treatment));
     if document.observed.iter().flat_map(|observed| &observed.rows).any(several) {
         remarks.push("Of several guests at once the guest's table shows the mean.".to_owned());
     }
-    let inside = |place: &str| treatments(document).iter().any(|treatment| kind(document, treatment) == place);
-    if inside("microvm") {
-        remarks.push("microvm: no guest OS, so that there is nothing to see in the guest.".to_owned());
+    let mut kinds: Vec<(&str, Capabilities)> = Vec::new();
+    for name in treatments(document).into_iter().map(environments::of) {
+        let kind = (document.run.place_of(name), document.run.can(name));
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
     }
-    for place in environments::names(|can| can.separates_programs()).into_iter().filter(|place| inside(place)) {
-        remarks.push(format!("{place}: its kernel is this machine's, whose figures are in the machine's table."));
-    }
+    let without_guest = kinds.iter().filter(|(_, can)| can.virtual_machine && can.on_this_kernel());
+    remarks.extend(
+        without_guest.map(|(kind, _)| format!("{kind}: no guest OS, so that there is nothing to see in the guest.")),
+    );
+    let separated = kinds.iter().filter(|(_, can)| can.separates_programs());
+    remarks.extend(
+        separated.map(|(kind, _)| {
+            format!("{kind}: its kernel is this machine's, whose figures are in the machine's table.")
+        }),
+    );
     if document.ratios.iter().any(|row| row.emulated) {
         let remark = "An emulated machine exercises the mechanics: its figures do not measure a virtual machine.";
         remarks.push(remark.to_owned());
@@ -158,7 +168,7 @@ fn treatments(document: &Document) -> Vec<&Treatment> {
             all.push(&row.treatment);
         }
     }
-    all.sort_by_key(|treatment| environment(treatment) != "native");
+    all.sort_by_key(|treatment| environments::of(treatment) != environments::NATIVE);
     all
 }
 
@@ -186,7 +196,7 @@ fn throughputs(document: &Document, treatments: &[&Treatment], reasons: &mut Vec
             };
             let ratio = document.ratios.iter().find(|row| row.metric == **metric && row.treatment == **treatment);
             let kept = ratio.filter(|row| !row.emulated).and_then(|row| row.ratio);
-            let kept = kept.filter(|_| environment(treatment) != "native");
+            let kept = kept.filter(|_| environments::of(treatment) != environments::NATIVE);
             let kept = kept.map_or_else(String::new, |ratio| format!(" ({:.0} %)", 100.0 * ratio));
             Cell::Measured { estimate: format!("{}{kept}", short(found)), ratio: None }
         };

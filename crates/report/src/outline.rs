@@ -11,9 +11,10 @@ use crate::words::{Headline, Quantity, Tone, headline, limits_of};
 use baremark_model::document::{
     Document, ExplanationRow, Grade, METHOD, PredictionRow, RatioRow, Reliability, RunHead, UsedEnvironment,
 };
+use baremark_model::environments;
 use baremark_model::event::TrialStatus;
 use baremark_model::plan::Treatment;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A report's parts, in the order in which they are to be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -208,16 +209,12 @@ pub(crate) fn missing(document: &Document) -> Option<String> {
 
 fn notes(document: &Document) -> Vec<String> {
     let mut notes = Vec::new();
-    let runs_in = |place: &str| {
-        let mut all = document.estimates.iter().map(|row| &row.treatment);
-        all.any(|treatment| treatment.get(ENVIRONMENT).is_some_and(|label| label == place))
-    };
-    if runs_in("microvm") {
-        notes.push("microvm: CPU and MMU part only: a lower bound on the cost of a VM.".to_owned());
-    }
-    if runs_in("null") {
-        notes.push("null: no-op; it measures the harness overhead.".to_owned());
-    }
+    let named: BTreeSet<&str> = document.estimates.iter().map(|row| environments::of(&row.treatment)).collect();
+    let named = || named.iter().map(|name| (clean(name), document.run.can(name)));
+    let bounds = named().filter(|(_, can)| can.virtual_machine && !can.devices);
+    notes.extend(bounds.map(|(name, _)| format!("{name}: CPU and MMU part only: a lower bound on the cost of a VM.")));
+    let idle = named().filter(|(_, can)| !can.runs_work());
+    notes.extend(idle.map(|(name, _)| format!("{name}: no-op; it measures the harness overhead.")));
     let own = document.run.environments.iter().filter(|own| own.name != own.place);
     notes.extend(own.map(|own| own_environment(&document.run, own)));
     notes.extend(intervals(document));

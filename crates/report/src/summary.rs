@@ -19,6 +19,7 @@ use crate::words::{Quantity, Tone, caution, limits_of, outcome, ratio_of, short,
 use baremark_model::command;
 use baremark_model::descriptor::Better;
 use baremark_model::document::{Document, ExplanationRow, FASTER_THAN_NATIVE, Grade, Outcome, RatioRow};
+use baremark_model::environments;
 use baremark_model::plan::Contrast;
 use baremark_model::tables::WORKLOAD;
 use baremark_model::units::Bytes;
@@ -208,7 +209,7 @@ fn one_place(parts: &[Part<'_>]) -> bool {
 }
 
 fn places(row: &RatioRow) -> (&str, &str) {
-    [&row.treatment, &row.relative_to].map(|of| of.get(ENVIRONMENT).map_or("native", String::as_str)).into()
+    [&row.treatment, &row.relative_to].map(environments::of).into()
 }
 
 /// "random-access, 4k pages"
@@ -558,11 +559,11 @@ fn advice(parts: &[Part<'_>]) -> Option<String> {
 }
 
 fn pages(part: &Part<'_>) -> Option<String> {
-    let environment = |row: &ExplanationRow| row.treatment.get(ENVIRONMENT).map_or("native", String::as_str).to_owned();
+    let environment = |row: &ExplanationRow| environments::of(&row.treatment).to_owned();
     let asked = headline(&part.document).any(|ratio| ratio.contrast == Contrast::PageSize);
     let contrasts = || part.document.explanations.iter().filter(|row| row.what == LARGER_PAGES);
     let gains = |row: &&ExplanationRow| row.lo > 0.0 && !row.advice.is_empty();
-    let first = contrasts().filter(gains).find(|row| asked || environment(row) != "native")?;
+    let first = contrasts().filter(gains).find(|row| asked || environment(row) != environments::NATIVE)?;
     let place = environment(first);
     let here: Vec<&ExplanationRow> = contrasts().filter(|row| environment(row) == place).collect();
     if here.iter().any(|row| row.hi < 0.0) {
@@ -573,7 +574,8 @@ fn pages(part: &Part<'_>) -> Option<String> {
     let most = supporting.iter().map(|row| row.hi).fold(0.0, f64::max);
     let places = number::decimals(0.5 * (most - least), Digits::Plain).unwrap_or(1).clamp(0, 3);
     let name = part.name.map(|name| format!("{}: ", clean(name))).unwrap_or_default();
-    let guest = if place != "native" && is_a_vm(&part.document, &first.treatment) { " in the guest" } else { "" };
+    let guest =
+        if place != environments::NATIVE && is_a_vm(&part.document, &first.treatment) { " in the guest" } else { "" };
     // What only some treatments show is advice for these.
     let of = match supporting.len() == here.len() {
         true => String::new(),
@@ -599,8 +601,11 @@ fn notes(document: &Document, rows: &[Row<'_>]) -> Vec<String> {
         let assumed = if assumed { "; fewer than 30 blocks, assumed independent" } else { "" };
         notes.push(format!("95 % intervals{assumed}."));
     }
-    let microvm = |row: &Row<'_>| row.ratio.is_some_and(|ratio| places(ratio) == ("microvm", "native"));
-    if rows.iter().any(microvm) {
+    let is_a_bound = |row: &&RatioRow| {
+        let can = document.run.can_of(&row.treatment);
+        can.virtual_machine && !can.devices && environments::of(&row.relative_to) == environments::NATIVE
+    };
+    if rows.iter().filter_map(|row| row.ratio).any(|row| is_a_bound(&row)) {
         notes.push("The microVM has no devices: a lower bound for a VM.".to_owned());
     }
     notes.extend(isolated(document));

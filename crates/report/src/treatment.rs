@@ -2,11 +2,12 @@
 
 use crate::text::clean;
 use baremark_model::document::RunHead;
+use baremark_model::environments;
 use baremark_model::plan::Treatment;
 use baremark_model::tables::WORKLOAD;
 
 /// The factor that says where work runs.
-pub(crate) const ENVIRONMENT: &str = "environment";
+pub(crate) const ENVIRONMENT: &str = environments::FACTOR;
 
 /// The factors of a run, in the study's order, and which of them vary.
 pub(crate) struct Factors<'d> {

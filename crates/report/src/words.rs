@@ -9,6 +9,7 @@ use crate::text::clean;
 use crate::treatment::{ENVIRONMENT, Factors, join, list};
 use baremark_model::descriptor::Better;
 use baremark_model::document::{Document, Outcome, RatioRow, SensitivityRow};
+use baremark_model::environments;
 use baremark_model::plan::{Contrast, Treatment};
 
 /// A ratio in words.
@@ -185,7 +186,7 @@ fn sentence(document: &Document, row: &RatioRow, scale: &Scale) -> String {
 /// "microvm keeps 96.2 % of the GUP/s of bare metal with 4k pages (95.4 to 97.1 %): slower by more than 2 %."
 fn environment(document: &Document, row: &RatioRow, scale: &Scale, ratio: f64) -> String {
     let factors = Factors::of(&document.run);
-    let label = |treatment: &Treatment| treatment.get(ENVIRONMENT).map_or("native", String::as_str).to_owned();
+    let label = |treatment: &Treatment| environments::of(treatment).to_owned();
     let (subject, base) = (clean(&label(&row.treatment)), native(document, &label(&row.relative_to)));
     let with = factors.levels(&row.treatment, &[ENVIRONMENT]);
     let with = if with.is_empty() { String::new() } else { format!(" with {}", join(&with)) };
@@ -258,7 +259,7 @@ fn self_check(document: &Document, row: &RatioRow, scale: &Scale, ratio: f64) ->
 
 /// Of what: native is called what it is.
 fn native(document: &Document, label: &str) -> String {
-    if label == "native" { clean(&document.run.native_means) } else { clean(label) }
+    if label == environments::NATIVE { clean(&document.run.native_means) } else { clean(label) }
 }
 
 /// How one ratio's numbers are shown: as percent or as a factor, and to which decimal.

@@ -8,6 +8,8 @@ use super::{Chosen, matched, together, without};
 use crate::analysis::RATE;
 use crate::around::{CAUSES, own_place};
 use baremark_model::comparison::{Method, ObservedComparison};
+use baremark_model::document::RunHead;
+use baremark_model::environments;
 use baremark_model::observation::ObservedRow;
 use baremark_model::plan::Treatment;
 use baremark_model::units::Share;
@@ -26,9 +28,9 @@ enum Seat {
 }
 
 impl Seat {
-    fn of(row: &ObservedRow) -> Self {
-        let environment = row.treatment.get("environment").map_or("native", String::as_str);
-        match row.place.strip_prefix(own_place(environment)) {
+    fn of(run: &RunHead, row: &ObservedRow) -> Self {
+        let environment = environments::of(&row.treatment);
+        match row.place.strip_prefix(own_place(environment, run.can(environment))) {
             Some(member) if member.is_empty() || member.starts_with(", ") => Seat::Own(member.to_owned()),
             _ => Seat::Beside(row.place.clone()),
         }
@@ -76,19 +78,21 @@ fn rows_of<'d>(
     side: &'d Chosen,
     treatment: &'d Treatment,
     quantity: &'d str,
-) -> impl Iterator<Item = impl Iterator<Item = &'d ObservedRow>> {
+) -> impl Iterator<Item = impl Iterator<Item = (Seat, &'d ObservedRow)>> {
     side.documents.iter().map(move |document| {
         let all = document.observed.iter().flat_map(|observed| &observed.rows);
-        all.filter(move |row| row.treatment == *treatment && row.quantity == quantity && row.instance.is_empty())
+        let own =
+            all.filter(move |row| row.treatment == *treatment && row.quantity == quantity && row.instance.is_empty());
+        own.map(|row| (Seat::of(&document.run, row), row))
     })
 }
 
 /// Where a side saw a quantity, with the place's name there.
 fn seats(side: &Chosen, treatment: &Treatment, quantity: &str) -> Vec<(Seat, String)> {
     let mut found: Vec<(Seat, String)> = Vec::new();
-    for row in rows_of(side, treatment, quantity).flatten() {
+    for (seat, row) in rows_of(side, treatment, quantity).flatten() {
         if !found.iter().any(|(_, place)| *place == row.place) {
-            found.push((Seat::of(row), row.place.clone()));
+            found.push((seat, row.place.clone()));
         }
     }
     found
@@ -102,8 +106,9 @@ fn units<'d>(
     seat: &Seat,
     method: Method,
 ) -> Vec<&'d ObservedRow> {
+    let of_run = rows_of(side, treatment, quantity);
     let mut rows: Vec<&ObservedRow> =
-        rows_of(side, treatment, quantity).filter_map(|mut rows| rows.find(|row| Seat::of(row) == *seat)).collect();
+        of_run.filter_map(|mut rows| rows.find(|(own, _)| own == seat).map(|(_, row)| row)).collect();
     if method == Method::Paired {
         rows.truncate(1);
     }

@@ -2,6 +2,7 @@
 
 use baremark_model::comparison::Difference;
 use baremark_model::document::{Document, RunHead};
+use baremark_model::environments;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,7 +62,7 @@ fn of_document(document: &Document) -> BTreeMap<String, String> {
     let mut recorded: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for arm in document.trials.iter().flat_map(|trial| &trial.arms) {
         let Some(mmu) = &arm.mmu else { continue };
-        let environment = arm.treatment.get("environment").map_or("native", String::as_str);
+        let environment = environments::of(&arm.treatment);
         recorded.entry(format!("mmu.{environment}")).or_default().insert(mmu.clone());
     }
     for detail in &document.details {

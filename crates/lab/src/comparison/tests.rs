@@ -29,6 +29,7 @@ fn head(id: &str) -> RunHead {
         columns: "environment".to_owned(),
         factors: Vec::new(),
         parameters: BTreeMap::from([("table".to_owned(), "1 GiB".to_owned()), ("ranks".to_owned(), "2".to_owned())]),
+        capabilities: BTreeMap::new(),
         environments: Vec::new(),
         machine: MachineFacts::default(),
         version: "1".to_owned(),

@@ -27,6 +27,7 @@ fn head(id: &str) -> RunHead {
         columns: "environment".to_owned(),
         factors: vec![("environment".to_owned(), vec!["native".to_owned(), "container".to_owned()])],
         parameters: BTreeMap::new(),
+        capabilities: BTreeMap::new(),
         environments: Vec::new(),
         machine: MachineFacts::default(),
         version: "1".to_owned(),

@@ -155,6 +155,7 @@ pub fn head() -> RunHead {
             ("host_backing", &["2m"]),
         ]),
         parameters: BTreeMap::from([("table".to_owned(), "1 GiB".to_owned()), ("ranks".to_owned(), "2".to_owned())]),
+        capabilities: BTreeMap::new(),
         environments: Vec::new(),
         machine: serde_json::from_value(serde_json::json!({
             "cpu": { "model_name": "AMD EPYC", "logical_cpus": 2, "sockets": 1 },
