@@ -3,8 +3,10 @@
 use crate::exit::Refusal;
 use baremark_host::Host;
 use baremark_lab::analysis::Run;
+use baremark_model::arm::ExecutorKind;
 use baremark_model::command;
 use baremark_model::descriptor::{Descriptor, Kind};
+use baremark_model::environments;
 use baremark_model::imported::PLACE;
 use baremark_model::plan::Limits;
 use baremark_model::tables;
@@ -94,11 +96,21 @@ fn choices_of(key: &str) -> &'static [&'static str] {
     }
 }
 
+/// The environments whose agent makes a virtual machine of its own.
+fn by_kvm() -> impl Iterator<Item = &'static str> {
+    environments::names(|can| can.executor == ExecutorKind::Microvm).into_iter()
+}
+
+/// Why no agent can make a virtual machine of its own here; `None` where it can.
+pub fn microvm_missing(limits: &Limits) -> Option<String> {
+    by_kvm().find_map(|name| limits.absent.get(name)).cloned()
+}
+
 /// What cannot run on this machine, with the reason, by what was tried.
 fn absent_here(data: Vec<PathBuf>) -> BTreeMap<String, String> {
     let mut absent = BTreeMap::new();
     if let Some(why) = baremark_microvm::probe().problem {
-        absent.insert("microvm".to_owned(), why.to_string());
+        absent.extend(by_kvm().map(|name| (name.to_owned(), why.to_string())));
     }
     absent.extend(baremark_host::absent(&Host::this(data), choices_of));
     absent.extend(baremark_disks::provision::absent());
@@ -111,7 +123,7 @@ fn absent_by_record() -> BTreeMap<String, String> {
     let mut absent: BTreeMap<String, String> =
         baremark_host::absent(&Host::this(Vec::new()), choices_of).into_iter().collect();
     if !machine::root().join("dev/kvm").exists() {
-        absent.insert("microvm".to_owned(), "the recorded machine has no /dev/kvm".to_owned());
+        absent.extend(by_kvm().map(|name| (name.to_owned(), "the recorded machine has no /dev/kvm".to_owned())));
     }
     absent
 }

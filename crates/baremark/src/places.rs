@@ -91,7 +91,7 @@ pub fn of_plan(
         None => Native::new(program()?),
     };
     let native: Box<dyn Environment> = Box::new(native);
-    let mut places = BTreeMap::from([("native".to_owned(), native)]);
+    let mut places = BTreeMap::from([(environments::NATIVE.to_owned(), native)]);
     brought_files_are_there(plan)?;
     let peers = plan.arms.iter().filter_map(|arm| peer::of_arm(&arm.arm));
     for name in plan.cells.iter().map(|&cell| plan.environment_of(cell)).chain(peers).collect::<BTreeSet<_>>() {

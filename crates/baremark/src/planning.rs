@@ -14,6 +14,7 @@ use baremark_harness::cluster::Places;
 use baremark_harness::generator::LoadSites;
 use baremark_harness::workload::{self as applications, Found};
 use baremark_model::arm::ResolvedArm;
+use baremark_model::environments;
 use baremark_model::job::Job;
 use baremark_model::knob::Misfit;
 use baremark_model::plan::{Limits, Mode, Plan, resolve};
@@ -122,7 +123,8 @@ pub fn writers(plan: &Plan) -> Result<Vec<Writer>, Misfit> {
             _ => continue,
         };
         let environment = &planned.environment;
-        let writer = |arm| Writer { arm, environment: environment.clone(), is_here: environment == "native" };
+        let writer =
+            |arm| Writer { arm, environment: environment.clone(), is_here: environment == environments::NATIVE };
         writers.extend(arms.into_iter().map(writer));
     }
     Ok(writers)

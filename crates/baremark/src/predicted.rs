@@ -32,6 +32,7 @@ use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command::{self, Program, WALL};
 use baremark_model::descriptor::{Better, Descriptor};
 use baremark_model::document::{Document, PredictionRow, RatioRow};
+use baremark_model::environments;
 use baremark_model::parameters::Typed;
 use baremark_model::plan::{Plan, PlannedArm, Treatment};
 use baremark_programs::workshop::search_path;
@@ -187,7 +188,7 @@ fn databases(run: &Run, document: &Document, calibration: Option<&Calibration>) 
     let plan = &run.plan;
     let native = |&arm: &usize| {
         let planned = &plan.arms[arm];
-        plan.workload_of(arm) == HAMMER && planned.environment == "native" && plan.metric_of(arm) == RATE
+        plan.workload_of(arm) == HAMMER && planned.environment == environments::NATIVE && plan.metric_of(arm) == RATE
     };
     let mut arms = (0..plan.arms.len()).filter(native).peekable();
     // Most runs have none, and nothing is read for them.
@@ -378,7 +379,8 @@ fn native_of<'p>(plan: &'p Plan, treatment: &Treatment) -> Option<&'p PlannedArm
     let agrees = |base: &Treatment| {
         base.iter().all(|(key, label)| key == ENVIRONMENT || treatment.get(key).is_none_or(|mine| mine == label))
     };
-    let is_native = |arm: &&PlannedArm| arm.environment == "native" && arm.arm.executor == ExecutorKind::Direct;
+    let is_native =
+        |arm: &&PlannedArm| arm.environment == environments::NATIVE && arm.arm.executor == ExecutorKind::Direct;
     plan.arms.iter().filter(is_native).find(|arm| agrees(&arm.treatment))
 }
 
@@ -415,10 +417,9 @@ fn wanted(run: &Run, document: &Document) -> Vec<Wanted> {
 /// How a virtual treatment translates: as was found where it ran; else as its level of `host.mmu` or `mmu` says, nested where
 /// it says nothing.
 fn scheme(document: &Document, treatment: &Treatment, arm: Option<&PlannedArm>, base: &PlannedArm) -> Option<Scheme> {
-    let place = document.run.place_of(treatment.get(ENVIRONMENT)?);
     // Of machines that share one no page walk tells.
     let several = treatment.get("count").is_some_and(|count| count != "1");
-    if several || (place != "microvm" && place != "qemu") {
+    if several || !document.run.can_of(treatment).virtual_machine {
         return None;
     }
     let guest_page = Page::from(arm.map_or(base.arm.page, |arm| arm.arm.page));

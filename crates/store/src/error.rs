@@ -1,7 +1,7 @@
 //! What can go wrong with a store, named by the file and with the remedy.
 
 use crate::run_id::RunId;
-use baremark_model::problem::nearest;
+use baremark_model::problem::near;
 use rusqlite::ErrorCode;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -194,9 +194,9 @@ impl StoreError {
         const SHOWN: usize = 5;
         let remedy = match known {
             [] => "no run has been stored yet".to_owned(),
-            _ => match nearest(name, known) {
-                near if near.starts_with("did you mean") => near,
-                _ => format!("the latest are {}", known[..known.len().min(SHOWN)].join(", ")),
+            _ => match near(name, known) {
+                Some(near) => format!("did you mean '{near}'?"),
+                None => format!("the latest are {}", known[..known.len().min(SHOWN)].join(", ")),
             },
         };
         StoreError::Unknown { name: name.to_owned(), remedy }

@@ -1,9 +1,11 @@
 //! `baremark doctor`: is this machine fit to measure, what is noisy, and what to change.
 
+use crate::context::microvm_missing;
 use crate::exit::{Exit, Refusal};
 use crate::json::document as document_of;
 use crate::source;
 use baremark_lab::fitness::{Finding, Glimpse, Grade, Sandbox, judge};
+use baremark_model::environments;
 use baremark_model::machine::MachineFacts;
 use baremark_model::seam::TickRate;
 use baremark_report::beside;
@@ -34,7 +36,7 @@ pub fn run(recorded: Option<&Path>, json: bool) -> Result<(String, Exit), Refusa
     let glimpse = Glimpse {
         lost_share: lost.map(|lost| lost.lost_share),
         longest_gap_ns: lost.map_or(0.0, |lost| lost.longest_ns),
-        microvm_missing: limits.absent.get("microvm").cloned(),
+        microvm_missing: microvm_missing(&limits),
         mmu: baremark_microvm::mmu_virtualization().to_string(),
         control_groups: Some([Controller::Memory, Controller::Cpu].map(version)),
         sandbox: Some(sandbox()?),
@@ -46,7 +48,7 @@ pub fn run(recorded: Option<&Path>, json: bool) -> Result<(String, Exit), Refusa
 fn of_recorded(path: &Path, json: bool) -> Result<(String, Exit), Refusal> {
     let _machine = source::machine(path)?;
     let facts = machine::this();
-    let missing = crate::context::limits(Vec::new())?.absent.get("microvm").cloned();
+    let missing = microvm_missing(&crate::context::limits(Vec::new())?);
     let mmu = "unknown from files".to_owned();
     let glimpse = Glimpse { microvm_missing: missing, mmu, ..Glimpse::default() };
     Ok((shown(&facts, &glimpse, &[], json), Exit::Success))
@@ -64,12 +66,13 @@ fn shown(facts: &MachineFacts, glimpse: &Glimpse, recovered: &[String], json: bo
 
 /// What a sandbox has and lacks here, or why there is none.
 fn sandbox() -> Result<Result<Sandbox, String>, Refusal> {
-    let mut found = match crate::places::found("sandbox")? {
+    let layered = environments::ALL.iter().find(|kind| kind.settings.iter().any(|of| of.key == environments::LAYERS));
+    let mut found = match crate::places::found(layered.map_or("", |kind| kind.name))? {
         Ok(found) => found,
         Err(why) => return Ok(Err(why)),
     };
     let mut of = |key: &str| found.remove(key).unwrap_or_default();
-    Ok(Ok(Sandbox { has: of("layers"), lacks: of("lacks") }))
+    Ok(Ok(Sandbox { has: of(environments::LAYERS), lacks: of(environments::LACKS) }))
 }
 
 /// The version of the control groups that limit this here.

@@ -11,6 +11,7 @@ use crate::json::document as document_of;
 use crate::watch;
 use baremark_host::{Feature, Host, HostError, Tried};
 use baremark_model::document::{Document, EstimateRow, TrialStatus};
+use baremark_model::environments;
 use baremark_model::plan::Treatment;
 use baremark_programs::verified;
 use baremark_report::beside;
@@ -233,7 +234,7 @@ fn rows_of(part: &'static str, document: &Document) -> Vec<Row> {
     for estimate in &document.estimates {
         if !seen.contains(&&estimate.treatment) {
             seen.push(&estimate.treatment);
-            if estimate.treatment.get("environment").is_some_and(|place| place == "native") {
+            if estimate.treatment.get(environments::FACTOR).is_some_and(|name| name == environments::NATIVE) {
                 continue;
             }
             let (what, detail) = (named(&estimate.treatment), figure(document, estimate));

@@ -9,6 +9,7 @@ use crate::source::{self, Source};
 use baremark_lab::analysis::{self, Run};
 use baremark_lab::scale::{COSTS, blind, open, recover};
 use baremark_model::arm::ExecutorKind;
+use baremark_model::environments;
 use baremark_model::plan::Mode;
 use baremark_model::scale::InjectedCosts;
 use baremark_model::units::Nanos;
@@ -55,7 +56,7 @@ pub fn run(context: &Context, study: Option<&str>, quick: bool) -> Result<(Strin
     let size = if quick { QUICK } else { FULL };
     let mut resolved = planning::of(&source, Mode { quick: false, self_check: false }, &context.interrupt)?;
     let native = |arm: &baremark_model::plan::PlannedArm| {
-        arm.arm.executor == ExecutorKind::Direct && arm.environment == "native"
+        arm.arm.executor == ExecutorKind::Direct && arm.environment == environments::NATIVE
     };
     let index = resolved.arms.iter().position(native).ok_or_else(|| {
         Refusal::bad_input(format!("study '{}' has no native treatment to put costs on", source.name))

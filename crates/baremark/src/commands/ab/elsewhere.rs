@@ -1,27 +1,33 @@
 //! Environments as they are typed for a program, and the files that it needs in those that are not this machine.
 
-use baremark_model::environments;
+use baremark_model::descriptor::Value;
+use baremark_model::environments::{self, EnvironmentKind, Given, Short};
 use baremark_model::literal::quoted;
-use baremark_model::problem::nearest;
+use baremark_model::problem::near;
 use baremark_programs::executable;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// What can be typed.
-const FORMS: &str =
-    "native, microvm, sandbox, container[:IMAGE], qemu[:KERNEL], ssh:HOST[:PORT] or kubernetes[:CONTEXT/NAMESPACE]";
-/// The image of pods where none is given: it has the shell and the programs that a pod needs, and nothing else.
-const POD_IMAGE: &str = "docker.io/library/busybox:stable";
-
 /// One environment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Place {
     /// Its name in the study.
     pub name: String,
-    kind: &'static str,
-    target: Option<String>,
-    /// Of pods.
-    image: String,
+    kind: &'static EnvironmentKind,
+    /// What its short form stands for.
+    settings: Given,
+}
+
+/// The environments that can be typed.
+fn typeable() -> impl Iterator<Item = (&'static EnvironmentKind, Short)> {
+    environments::ALL.iter().filter_map(|kind| Some((*kind, kind.short?)))
+}
+
+/// What can be typed.
+fn forms() -> String {
+    let mut all: Vec<String> = typeable().map(|(kind, short)| format!("{}{}", kind.name, short.form)).collect();
+    let last = all.pop().unwrap_or_default();
+    format!("{} or {last}", all.join(", "))
 }
 
 /// The environments of a list, with the image of pods, where one is given.
@@ -33,84 +39,62 @@ pub fn places(typed: &[String], image: Option<&str>) -> Result<Vec<Place>, Strin
             return Err(format!("{text} is named twice; name each environment once"));
         }
         seen.push(text);
-        let (word, target) = text.split_once(':').map_or((text.as_str(), None), |(word, target)| (word, Some(target)));
-        let kinds = ["native", "microvm", "sandbox", "container", "qemu", "ssh", KUBERNETES];
-        let kind = kinds.into_iter().find(|kind| *kind == word).ok_or_else(|| match nearest(word, &kinds) {
-            near if near.starts_with("did you mean") => format!("--in {text}: unknown; {near}"),
-            _ => format!("--in {text}: unknown; write {FORMS}"),
-        })?;
-        match (kind, target.filter(|target| !target.is_empty())) {
-            ("ssh", None) => return Err(format!("--in {text}: ssh needs a host; write {FORMS}")),
-            (KUBERNETES, Some(target)) => {
-                context_and_namespace(target).map_err(|why| format!("--in {text}: {why}"))?;
-            }
-            ("native" | "microvm" | "sandbox", Some(_)) => {
-                return Err(format!("--in {text}: {kind} takes nothing after a colon"));
-            }
-            _ => {}
-        }
-        let alike = places.iter().filter(|place| place.kind == kind).count();
-        let name = if alike == 0 { kind.to_owned() } else { format!("{kind}-{}", alike + 1) };
-        let image = image.unwrap_or(POD_IMAGE).to_owned();
-        places.push(Place { name, kind, target: target.map(str::to_owned), image });
+        let (kind, settings) = one(text, image).map_err(|why| format!("--in {text}: {why}"))?;
+        let alike = places.iter().filter(|place| place.kind.name == kind.name).count();
+        let name = if alike == 0 { kind.name.to_owned() } else { format!("{}-{}", kind.name, alike + 1) };
+        places.push(Place { name, kind, settings });
     }
+    let takes_image = |place: &Place| place.kind.short.is_some_and(|short| short.image.is_some());
     match image {
-        Some(image) if !places.iter().any(|place| place.kind == KUBERNETES) => {
+        Some(image) if !places.iter().any(takes_image) => {
             Err(format!("--image {image}: it is the image of pods; add --in kubernetes, or write container:{image}"))
         }
         _ => Ok(places),
     }
 }
 
-const KUBERNETES: &str = "kubernetes";
-
-/// The two parts of a target of kubectl, of which one may be empty. A context may have slashes in its name, as those of EKS do; a namespace has
-/// none.
-fn context_and_namespace(target: &str) -> Result<(&str, &str), String> {
-    let split = target.rsplit_once('/');
-    split.ok_or_else(|| {
-        format!(
-            "'{target}' names no namespace; write kubernetes:{target}/NAMESPACE, or /NAMESPACE for the current context"
-        )
-    })
+/// The environment that a word names, and the settings that it stands for.
+fn one(text: &str, image: Option<&str>) -> Result<(&'static EnvironmentKind, Given), String> {
+    let (word, target) = text.split_once(':').map_or((text, None), |(word, target)| (word, Some(target)));
+    let Some((kind, short)) = typeable().find(|(kind, _)| kind.name == word) else {
+        let kinds: Vec<&str> = typeable().map(|(kind, _)| kind.name).collect();
+        return Err(match near(word, &kinds) {
+            Some(near) => format!("unknown; did you mean '{near}'?"),
+            None => format!("unknown; write {}", forms()),
+        });
+    };
+    let named = target.filter(|target| !target.is_empty());
+    if named.is_some() && !short.takes_target() {
+        return Err(format!("{word} takes nothing after a colon"));
+    }
+    if named.is_none() && !short.needs.is_empty() {
+        return Err(format!("{word} needs {}; write {}", short.needs, forms()));
+    }
+    let mut settings = (short.settings)(named)?;
+    let image = short.image.map(|usual| Value::Text(image.unwrap_or(usual).to_owned()));
+    settings.extend(image.map(|image| ("image", image)));
+    Ok((kind, settings))
 }
 
 impl Place {
     /// Whether programs that run there see other files than this machine's.
     pub fn is_another_machine(&self) -> bool {
-        !environments::can(self.kind).host_files
+        !self.kind.can.host_files
     }
 
     /// Whether it has this machine's files, and folders of its own in the place of some.
     pub fn hides_files(&self) -> bool {
-        environments::can(self.kind).host_files && environments::can(self.kind).separates_programs()
+        self.kind.can.host_files && self.kind.can.separates_programs()
     }
 
     /// What `[environments.NAME]` says of it: keys and values as TOML.
     pub fn settings(&self) -> Vec<(&'static str, String)> {
-        let mut settings = Vec::new();
-        if self.name != self.kind {
-            settings.push(("like", quoted(self.kind)));
-        }
-        match (self.kind, &self.target) {
-            ("container", Some(image)) => settings.push(("image", quoted(image))),
-            ("qemu", Some(kernel)) => settings.push(("kernel", quoted(kernel))),
-            (KUBERNETES, target) => {
-                let target = target.as_deref().and_then(|target| context_and_namespace(target).ok());
-                let (context, namespace) = target.unwrap_or_default();
-                let named = [("context", context), ("namespace", namespace), ("image", &self.image), ("fresh", "run")];
-                settings.extend(
-                    named.into_iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| (key, quoted(value))),
-                );
-            }
-            ("ssh", Some(target)) => {
-                let port = target.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
-                settings.push(("host", quoted(port.map_or(target.as_str(), |(host, _)| host))));
-                settings.extend(port.map(|(_, port)| ("port", port.to_string())));
-            }
-            _ => {}
-        }
-        settings
+        let like = (self.name != self.kind.name).then(|| (environments::LIKE.key, quoted(self.kind.name)));
+        let written = self.settings.iter().map(|(key, value)| match value {
+            Value::Text(text) | Value::Choice(text) => (*key, quoted(text)),
+            other => (*key, other.to_string()),
+        });
+        like.into_iter().chain(written).collect()
     }
 }
 

@@ -23,10 +23,16 @@ const BUDGET: Nanos = Nanos(60_000_000_000);
 /// Metrics that get a ratio in addition to the headline's.
 const ALSO: [&str; 6] = ["wall_s", "cpu_s", "user_s", "system_s", "context_switches", "page_faults"];
 
-/// Where a program runs when nothing is said: natively, in the microVM, and where that cannot run in a sandbox.
-const USUAL_PLACES: [&str; 3] = ["native", "microvm", INSTEAD[0]];
-/// An environment, and the one without which alone it is used.
-const INSTEAD: [&str; 2] = ["sandbox", "microvm"];
+/// Where a program runs when nothing is said: in every environment that has this machine's files, and so needs nothing of a user.
+fn usual_places() -> Vec<String> {
+    let named = environments::names(|can| can.host_files && can.runs_work());
+    named.into_iter().map(str::to_owned).collect()
+}
+
+/// The virtual machine without which alone the usual place that is separated by the kernel is used.
+fn virtual_machine(places: &[Place]) -> Option<&str> {
+    places.iter().map(|place| place.name.as_str()).find(|name| environments::can(name).virtual_machine)
+}
 
 /// A study and its remarks.
 pub struct Study {
@@ -86,9 +92,9 @@ fn program_in(options: &Options, program: &[String], folder: &str, typed: Vec<St
     let words = shelled(options, &text, || Ok(program.to_vec()))?;
     let argv = words.iter().map(|word| command::escape(word, &keys)).collect();
     let commands = vec![Command { name: String::new(), text, argv }];
-    let usual = USUAL_PLACES.map(str::to_owned);
+    let usual = usual_places();
     let is_usual = options.places.is_empty();
-    let places = if is_usual { &usual[..] } else { &options.places };
+    let places = if is_usual { &usual } else { &options.places };
     let places = elsewhere::places(places, options.image.as_deref())?;
     written(Request { name: "run", commands, parameters, places, usual: is_usual, options, folder }, typed)
 }
@@ -151,11 +157,12 @@ fn written(request: Request<'_>, typed: Vec<String>) -> Result<Study, String> {
     factors(&mut text, &commands, &parameters, &places);
     for place in &places {
         let mut settings = place.settings();
-        if place.hides_files() {
+        let hides_files = place.hides_files();
+        if hides_files {
             settings.extend(seen(folder, &elsewhere::files(&words(&commands, options), &options.with, folder)?));
         }
-        if usual && place.name == INSTEAD[0] {
-            settings.push((environments::INSTEAD_OF.key, quoted(INSTEAD[1])));
+        if let Some(first) = virtual_machine(&places).filter(|_| usual && hides_files) {
+            settings.push((environments::INSTEAD_OF.key, quoted(first)));
         }
         if !settings.is_empty() {
             let _ = writeln!(text, "\n[environments.{}]", place.name);
