@@ -192,6 +192,7 @@ fn record(arm: &ResolvedArm, cpus: &[usize], detail: String) -> ArmRecord {
             runs_body: true,
             virtual_machine: arm.executor == ExecutorKind::Microvm,
             mmu: None,
+            translation: None,
             notes: BTreeMap::new(),
         },
         pages_before: PagesSeen::default(),

@@ -14,7 +14,6 @@ mod context;
 mod data;
 mod exit;
 mod help;
-mod imported;
 mod json;
 mod kept;
 mod kinds;

@@ -18,7 +18,7 @@ use baremark_model::environments;
 use baremark_model::job::Job;
 use baremark_model::knob::Misfit;
 use baremark_model::plan::{Limits, Mode, Plan, resolve};
-use baremark_model::problem::Problems;
+use baremark_model::problem::{Need, Problems};
 use baremark_model::study;
 use baremark_sys::machine;
 use std::sync::atomic::AtomicBool;
@@ -50,10 +50,7 @@ fn resolved(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan,
     if is_here && plan.as_ref().is_ok_and(&mut limited) {
         plan = resolve(&source.name, &study, &limits, mode);
     }
-    let mut plan = plan.map_err(|problems| match limits.absent.is_empty() {
-        true => wrong(problems),
-        false => Refusal { exit: exit_of(&problems, &limits.absent), message: problems.to_string() },
-    })?;
+    let mut plan = plan.map_err(|problems| Refusal { exit: exit_of(&problems), message: problems.to_string() })?;
     for kind in [block::KIND, baremark_disks::provision::KIND] {
         one_engine::settle(&mut plan, kind);
     }
@@ -84,11 +81,9 @@ fn checked(plan: &Plan) -> Result<(), Misfit> {
 }
 
 /// A study of which nothing can run lacks an environment; any other problem is the study's own.
-fn exit_of(problems: &Problems, absent: &std::collections::BTreeMap<String, String>) -> Exit {
-    // Of a long list of reasons only the beginning is in the message.
-    let beginning = |reason: &str| reason[..reason.floor_char_boundary(100)].to_owned();
-    let lacks = |remedy: &str| absent.values().any(|reason| remedy.contains(&beginning(reason)));
-    if problems.list.iter().all(|problem| lacks(&problem.remedy)) { Exit::Missing } else { Exit::BadInput }
+fn exit_of(problems: &Problems) -> Exit {
+    let lacks = problems.list.iter().all(|problem| problem.need == Need::Machine);
+    if lacks { Exit::Missing } else { Exit::BadInput }
 }
 
 /// What planning must know of what the tiers of applications need on this machine; whether anything is missing or emulated.

@@ -16,7 +16,6 @@ use crate::commands::ab::quote;
 use crate::context::Context;
 use crate::kept::{self, Kept};
 use baremark_databases::hammer::ROW_BYTES;
-use baremark_lab::EXPLAINED;
 use baremark_lab::analysis::{self, Run};
 use baremark_microvm::{MmuMode, mmu_virtualization};
 use baremark_mmu::calibration::Calibration;
@@ -29,9 +28,10 @@ use baremark_mmu::statements::Statements;
 use baremark_mmu::stream::Stream;
 use baremark_mmu::workload::{Kernel, of_arm};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::codes::{Cause, Translation};
 use baremark_model::command::{self, Program, WALL};
 use baremark_model::descriptor::{Better, Descriptor};
-use baremark_model::document::{Document, PredictionRow, RatioRow};
+use baremark_model::document::{Document, PredictionRow, RatioRow, TrialArm};
 use baremark_model::environments;
 use baremark_model::parameters::Typed;
 use baremark_model::plan::{Plan, PlannedArm, Treatment};
@@ -368,7 +368,7 @@ fn value(program: &Program, arm: &ResolvedArm, key: &str) -> Option<String> {
 fn advise(document: &mut Document, arm: &PlannedArm, words: &[String]) {
     let words: Vec<String> = words.iter().map(|word| quote(word)).collect();
     let rows = document.explanations.iter_mut();
-    for row in rows.filter(|row| row.what == EXPLAINED && row.treatment == arm.treatment) {
+    for row in rows.filter(|row| row.cause == Some(Cause::ExitsOfProgram) && row.treatment == arm.treatment) {
         let command = format!("what its page walks add is predicted by `baremark predict -- {}`", words.join(" "));
         row.advice = if row.advice.is_empty() { command } else { format!("{}; {command}", row.advice) };
     }
@@ -426,13 +426,14 @@ fn scheme(document: &Document, treatment: &Treatment, arm: Option<&PlannedArm>, 
     let asked = treatment.get("host_backing").and_then(|label| Page::from_label(label));
     let host_backing = arm.and_then(|arm| arm.arm.host_backing).map(Page::from).or(asked).unwrap_or(guest_page);
     let mut arms = document.trials.iter().flat_map(|trial| &trial.arms).filter(|arm| arm.treatment == *treatment);
-    let asked = || ["host.mmu", "mmu"].into_iter().find_map(|key| treatment.get(key).cloned());
-    let found = arms.find_map(|arm| arm.mmu.clone()).or_else(asked);
+    let asked =
+        || ["host.mmu", "mmu"].into_iter().find_map(|key| treatment.get(key)).map(|level| Translation::of_words(level));
+    let found = arms.find_map(TrialArm::translation).or_else(asked);
     match found {
-        Some(words) if words.starts_with("shadow") => Some(Scheme::Shadow { guest_page, host_backing }),
-        Some(words) if !words.starts_with("nested") => None,
+        Some(Translation::Shadow) => Some(Scheme::Shadow { guest_page, host_backing }),
+        Some(Translation::Unknown) => None,
         None if arm.is_some() => None,
-        _ => Some(Scheme::Nested { guest_page, host_backing }),
+        Some(Translation::Nested) | None => Some(Scheme::Nested { guest_page, host_backing }),
     }
 }
 

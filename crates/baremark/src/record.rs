@@ -2,12 +2,12 @@
 
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
-use crate::imported;
 use crate::source::Source;
 use crate::watch::say;
 use baremark_lab::analysis::Run;
 use baremark_lab::conduct::{Ending, Journal, Progress};
 use baremark_lab::tally::{Finished, complete_blocks};
+use baremark_model::codes::Origin;
 use baremark_model::document::LookRow;
 use baremark_model::event::TrialStatus;
 use baremark_model::machine::MachineFacts;
@@ -23,9 +23,6 @@ use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-/// The name in the place of a study file of runs that `baremark load` has made.
-pub const LOADS: &str = "baremark load";
 
 /// How the line of such a run's study begins that holds the request of a search: to a study's reader it is a comment.
 pub const SEARCH: &str = "# search: ";
@@ -239,7 +236,7 @@ pub fn hold(store: &Store, id: &RunId) -> Result<RunLock, Refusal> {
 pub fn begin(store: &Store, source: &Source, plan: &Plan) -> Result<(RunId, RunLock), Refusal> {
     // Of a list that is damaged the rest is enough.
     let runs = store.list().map_or_else(|_| Vec::new(), |list| list.runs);
-    let measured = runs.iter().filter(|run| imported::imported_name(&run.study_file).is_none());
+    let measured = runs.iter().filter(|run| Origin::of(&run.study_file).import().is_none());
     measured.for_each(|run| wall::follow(run.ended.unwrap_or(run.started).0));
     begin_elsewhere(store, source, plan, machine::this(), now())
 }
@@ -366,8 +363,11 @@ pub fn find_unfinished(store: &Store, named: Option<&str>) -> Result<RunId, Refu
         let runs = store.runs().map_err(Refusal::failure)?;
         let unfinished = |run: &RunSummary| {
             run.state.can_be_resumed()
-                && (run.study_file != LOADS || is_resumable(store, &run.id))
-                && imported::imported_name(&run.study_file).is_none()
+                && match Origin::of(&run.study_file) {
+                    Origin::Load => is_resumable(store, &run.id),
+                    Origin::Import(_) => false,
+                    Origin::Study(_) | Origin::Command(_) => true,
+                }
         };
         return match runs.into_iter().find(unfinished) {
             Some(run) => Ok(run.id),
@@ -384,13 +384,13 @@ pub fn find_unfinished(store: &Store, named: Option<&str>) -> Result<RunId, Refu
         Some(RunState::Finished) => {
             Err(Refusal::bad_input(format!("run {id} is finished; `baremark report {id}` shows it")))
         }
-        _ if run.is_some_and(|run| imported::imported_name(&run.study_file).is_some()) => {
+        _ if run.is_some_and(|run| matches!(Origin::of(&run.study_file), Origin::Import(_))) => {
             Err(Refusal::bad_input(format!("run {id} was imported and cannot be resumed; import its file again")))
         }
-        _ if run.is_some_and(|run| run.study_file == LOADS) && !is_resumable(store, &id) => {
+        _ if run.is_some_and(|run| Origin::of(&run.study_file) == Origin::Load) && !is_resumable(store, &id) => {
             Err(Refusal::bad_input(format!(
                 "run {id} was made by `{}`, whose secrets are not stored, and cannot be resumed; run the load again",
-                LOADS
+                Origin::LOAD
             )))
         }
         _ => Ok(id),

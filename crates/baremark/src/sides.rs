@@ -6,11 +6,11 @@
 use crate::commands::import;
 use crate::context::{Context, descriptors_of};
 use crate::exit::Refusal;
-use crate::imported;
 use crate::record;
 use crate::watch::say;
 use baremark_lab::analysis;
 use baremark_lab::comparison::Chosen;
+use baremark_model::codes::Origin;
 use baremark_model::document::{Document, FORMAT, FORMER_FORMAT};
 use baremark_model::plan::Treatment;
 use baremark_store::{RunState, Store};
@@ -58,7 +58,7 @@ fn imported(context: &Context, name: &str) -> Result<Vec<Document>, Refusal> {
     }
     let store = record::open_existing(context)?;
     let runs = store.list().map_err(Refusal::failure)?.runs;
-    let own = runs.iter().rev().filter(|run| imported::imported_name(&run.study_file) == Some(name));
+    let own = runs.iter().rev().filter(|run| Origin::of(&run.study_file).import() == Some(name));
     let (whole, partial) = own.partition::<Vec<_>, _>(|run| run.state == RunState::Finished);
     for run in partial {
         say(format_args!("warning: run {} of '{name}' is left out: {}", run.id, import::INCOMPLETE));
@@ -78,7 +78,7 @@ fn levels(text: &str) -> Result<Treatment, Refusal> {
 /// The document of a stored run.
 pub fn stored(store: &Store, name: &str) -> Result<Document, Refusal> {
     let run = record::load(store, &record::find(store, Some(name))?)?;
-    if imported::imported_name(&run.file).is_some() && run.ended.is_none() {
+    if Origin::of(&run.file).import().is_some() && run.ended.is_none() {
         return Err(Refusal::bad_input(format!("run {}: {}", run.id, import::INCOMPLETE)));
     }
     Ok(analysis::document(&run, &descriptors_of(&run)?))

@@ -58,6 +58,7 @@ pub(crate) const NAMES: &[&str] = &[
 const WORDS: &[&str] = &[
     "better",
     "choice",
+    "code",
     "contrast",
     "executor",
     "format",
@@ -75,8 +76,10 @@ const WORDS: &[&str] = &[
     "placement",
     "status",
     "stdout",
+    "step",
     "take",
     "together",
+    "translation",
     "tsc_source",
 ];
 

@@ -323,10 +323,7 @@ impl Container {
     /// An engine could take another name for an option.
     fn image_can_be_named(&self) -> Result<(), Missing> {
         let Root::Image(name) = &self.settings.root else { return Ok(()) };
-        image::check(name).map_err(|why| {
-            let (what, remedy) = why.split_once("; ").unwrap_or((&why, "give another image"));
-            Missing { what: what.to_owned(), remedy: remedy.to_owned() }
-        })
+        image::check(name).map_err(|why| Missing { what: why.what, remedy: why.remedy })
     }
 
     fn try_way(&self, way: Way) -> Result<Ran, SiteError> {

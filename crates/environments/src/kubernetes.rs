@@ -108,10 +108,7 @@ impl Kubernetes {
     }
 
     fn try_out(&self) -> Result<(), Missing> {
-        image::check(&self.settings.image).map_err(|why| {
-            let (what, remedy) = why.split_once("; ").unwrap_or((&why, "give another image"));
-            Missing { what: what.to_owned(), remedy: remedy.to_owned() }
-        })?;
+        image::check(&self.settings.image).map_err(|why| Missing { what: why.what, remedy: why.remedy })?;
         PERMISSIONS.iter().try_for_each(|(verb, subresource)| self.is_allowed(verb, *subresource))
     }
 

@@ -8,6 +8,7 @@
 pub mod launcher;
 
 use crate::child::{self, Piped};
+use baremark_model::environments::{LACKING, LACKS, LAYERS};
 use baremark_model::site::{Environment, Link, Missing, Portion, Site, SiteError, loopback};
 use baremark_sys::sandbox::{Layer, refusal};
 use std::collections::BTreeMap;
@@ -179,9 +180,10 @@ impl Environment for Sandbox {
     fn found(&self) -> BTreeMap<String, Vec<String>> {
         let Ok(layers) = self.layers() else { return BTreeMap::new() };
         let has = layers.has.iter().map(|layer| layer.name().to_owned()).collect();
-        let mut found = BTreeMap::from([("layers".to_owned(), has)]);
+        let mut found = BTreeMap::from([(LAYERS.to_owned(), has)]);
         if !layers.lacks.is_empty() {
-            found.insert("lacks".to_owned(), vec![layers.reasons().join("; ")]);
+            found.insert(LACKS.to_owned(), vec![layers.reasons().join("; ")]);
+            found.insert(LACKING.to_owned(), layers.lacks.iter().map(|(layer, _)| layer.name().to_owned()).collect());
         }
         found
     }

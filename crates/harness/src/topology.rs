@@ -707,8 +707,7 @@ fn on(reader: &mut Reader, section: &Section<'_>, tier: Tier) -> On {
     let word = reader.text(section, "on").unwrap_or_default();
     let image = reader.text(section, "image").filter(|image| !image.is_empty());
     if let Some(Err(why)) = image.as_deref().map(image::check) {
-        let (what, remedy) = why.split_once("; ").unwrap_or((&why, "give another image"));
-        reader.wrong(section, "image", what, remedy);
+        reader.wrong(section, "image", why.what, why.remedy);
     }
     match word.as_str() {
         "native" => On::Native,

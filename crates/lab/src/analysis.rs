@@ -193,11 +193,13 @@ fn native_means(run: &Run) -> String {
 /// The places of the plan with all that is set about them.
 fn environments(plan: &Plan) -> Vec<UsedEnvironment> {
     let used = |(name, settings): (&String, &BTreeMap<String, Value>)| {
-        let own = settings.iter().filter(|(key, _)| *key != environments::LIKE.key);
+        let own =
+            settings.iter().filter(|(key, _)| ![environments::LIKE.key, environments::LACKING].contains(&key.as_str()));
         UsedEnvironment {
             name: name.clone(),
             place: environments::kind_of(name, &plan.environments).to_owned(),
             settings: own.map(|(key, value)| (key.clone(), value.to_string())).collect(),
+            lacks: environments::lacking(settings),
         }
     };
     plan.environments.iter().map(used).collect()
@@ -284,6 +286,7 @@ fn trial_row(plan: &Plan, trial: &Finished) -> TrialRow {
         phases: trial.phases(index, plan.metric_of(arm)),
         counters: records.get(index).map(|record| record.counters.clone()).unwrap_or_default(),
         mmu: records.get(index).and_then(|record| record.executor.mmu.clone()),
+        translation: records.get(index).and_then(|record| record.executor.translation()),
         placed: records.get(index).map(|record| record.placed.clone()),
         members: members(trial, index, &metrics),
     };

@@ -7,6 +7,7 @@
 use crate::analysis::RATE;
 use crate::explain::row;
 use crate::tally::{self, Finished, Side, Sides};
+use baremark_model::codes::Cause;
 use baremark_model::document::ExplanationRow;
 use baremark_model::environments::{self, Capabilities};
 use baremark_model::observation::{Observation, THIS_MACHINE};
@@ -102,7 +103,7 @@ pub(crate) fn explain(plan: &Plan, trials: &[Finished]) -> Vec<(usize, Explanati
         let interval = judged.interval.filter(|interval| !interval.contains(0.0))?;
         let matters = interval.centre.abs() > plan.design.delta.0 * one.larger;
         let advice = if interval.centre > 0.0 { one.advice } else { "" };
-        matters.then(|| (one.arm, row(plan, one.arm, &one.what, one.unit, interval, advice)))
+        matters.then(|| (one.arm, row(plan, one.arm, (Cause::Observed, &one.what), one.unit, interval, advice)))
     });
     shown.collect()
 }

@@ -12,6 +12,7 @@ use crate::members;
 use crate::schedule;
 use crate::sites::{Sites, Wanted};
 use crate::tally::{self, Finished, PATIENCE};
+use baremark_model::codes::Decision;
 use baremark_model::document::LookRow;
 use baremark_model::environments::{self, NATIVE};
 use baremark_model::event::{Event, TrialStatus};
@@ -365,17 +366,18 @@ impl<'c> Conductor<'c> {
         let now = u32::try_from(blocks).unwrap_or(u32::MAX);
         let analysis = Analysis::of(now, estimates.iter().map(Option::as_ref));
         state.looks.push(analysis);
-        let decision = match rule.next(&state.looks) {
-            Step::Measure { until } => format!("continue to {until} blocks"),
-            Step::Confirm { until } => format!("width reached; confirm with {until} blocks"),
-            Step::Stop { reason } => format!("stop: {}", stop_words(reason, self.plan, blocks)),
+        let (step, says) = match rule.next(&state.looks) {
+            Step::Measure { until } => (Decision::Continue, format!("{until} blocks")),
+            Step::Confirm { until } => (Decision::Confirm, format!("{until} blocks")),
+            Step::Stop { reason } => (Decision::Stop, stop_words(reason, self.plan, blocks)),
         };
         let half_width = analysis.half_width;
         let row = LookRow {
             blocks,
             half_width: half_width.is_finite().then(|| half_width.exp_m1()),
             correlated: analysis.correlated,
-            decision,
+            decision: format!("{} {says}", step.begins()),
+            step: Some(step),
         };
         self.journal.look(&row).map_err(JournalError)?;
         (self.watch)(&Event::Looked(row));

@@ -11,6 +11,7 @@ use crate::around;
 use crate::tally::{self, Finished};
 use crate::values;
 use baremark_model::arm::{ExecutorKind, PageSize};
+use baremark_model::codes::Cause;
 use baremark_model::command;
 use baremark_model::descriptor::{Better, Descriptor, Metric};
 use baremark_model::document::{ExplanationRow, RatioRow};
@@ -71,9 +72,17 @@ pub fn explain(
     rows
 }
 
-pub(crate) fn row(plan: &Plan, arm: usize, what: &str, unit: &str, interval: Interval, advice: &str) -> ExplanationRow {
+pub(crate) fn row(
+    plan: &Plan,
+    arm: usize,
+    (cause, what): (Cause, &str),
+    unit: &str,
+    interval: Interval,
+    advice: &str,
+) -> ExplanationRow {
     ExplanationRow {
         treatment: plan.arms[arm].treatment.clone(),
+        cause: Some(cause),
         what: what.to_owned(),
         unit: unit.to_owned(),
         value: interval.centre,
@@ -152,7 +161,7 @@ fn compared(study: &Study<'_>, arm: usize) -> Vec<ExplanationRow> {
                 }
                 false => String::new(),
             };
-            rows.push(row(plan, arm, &overhead("of computing alone "), "%", total, &advice));
+            rows.push(row(plan, arm, (Cause::Computing, &overhead("of computing alone ")), "%", total, &advice));
             continue;
         }
         let Some(control) = control_of(plan, pair) else { continue };
@@ -162,12 +171,14 @@ fn compared(study: &Study<'_>, arm: usize) -> Vec<ExplanationRow> {
         };
         let rest = own.iter().filter_map(|(block, cost)| Some(cost - theirs.get(block)?));
         let Some(rest) = study.difference([index, control], rest) else { continue };
-        rows.push(row(plan, arm, &overhead(""), "%", total, ""));
-        rows.push(row(plan, arm, "overhead of computing alone in the same blocks", "%", tax, ""));
+        rows.push(row(plan, arm, (Cause::Overhead, &overhead("")), "%", total, ""));
+        let alone = (Cause::ComputingInTheSameBlocks, "overhead of computing alone in the same blocks");
+        rows.push(row(plan, arm, alone, "%", tax, ""));
         let bare = workload_of(plan, study.workloads, arm)
             .is_some_and(|of| of.kind != command::KIND && of.executors.contains(&ExecutorKind::Microvm));
         let advice = beyond_computing(tax, rest, bare);
-        rows.push(row(plan, arm, "overhead that computing alone does not explain", "%", rest, &advice));
+        let beyond = (Cause::BeyondComputing, "overhead that computing alone does not explain");
+        rows.push(row(plan, arm, beyond, "%", rest, &advice));
     }
     rows
 }
@@ -220,7 +231,14 @@ fn larger_pages(study: &Study<'_>, arm: usize) -> Vec<ExplanationRow> {
         let of_pages = here && pair.contrast == Contrast::PageSize;
         let Some(cost) = of_pages.then(|| study.cost(index)).flatten() else { continue };
         let gain = if gains { cost } else { inverted(cost) };
-        rows.push(row(plan, arm, "speedup by 2m pages", "%", gain, &about_pages(gain, plan.design.delta)));
+        rows.push(row(
+            plan,
+            arm,
+            (Cause::LargerPages, "speedup by 2m pages"),
+            "%",
+            gain,
+            &about_pages(gain, plan.design.delta),
+        ));
     }
     rows
 }
@@ -274,7 +292,8 @@ fn own_settings(study: &Study<'_>, arm: usize) -> Option<ExplanationRow> {
         Interval { lo, hi, .. } if lo > -matters && hi < matters => format!("{what} matter less than {delta}"),
         _ => String::new(),
     };
-    Some(row(plan, arm, &format!("speedup over {like} by its own settings"), "%", gain, &advice))
+    let what = format!("speedup over {like} by its own settings");
+    Some(row(plan, arm, (Cause::OwnSettings, &what), "%", gain, &advice))
 }
 
 /// The kernel's own page-table work, where the study measures it.
@@ -285,7 +304,7 @@ fn faults(plan: &Plan, trials: &[Finished], arm: usize) -> Vec<ExplanationRow> {
     let at = places(plan, trials, arm);
     let of = |&(metric, what): &(&str, &str)| {
         let values: Vec<f64> = at.iter().filter_map(|(trial, index)| trial.value(*index, metric)).collect();
-        Some(row(plan, arm, what, "ns", values::interval(&values)?, ""))
+        Some(row(plan, arm, (Cause::PageTableWork, what), "ns", values::interval(&values)?, ""))
     };
     FAULTS.iter().filter_map(of).collect()
 }
@@ -307,7 +326,7 @@ fn counted(study: &Study<'_>, arm: usize) -> Vec<ExplanationRow> {
         places(plan, trials, arm).into_iter().filter(|(trial, index)| is_virtual(trial, *index)).collect();
     let of = |&(what, unit, quantity): &(&str, &str, Quantity)| {
         let values: Vec<f64> = virtual_ones.iter().filter_map(|(trial, index)| quantity(trial, *index)).collect();
-        Some(row(plan, arm, what, unit, values::interval(&values)?, ""))
+        Some(row(plan, arm, (Cause::Hypervisor, what), unit, values::interval(&values)?, ""))
     };
     let mut rows: Vec<ExplanationRow> = COUNTED.iter().filter_map(of).collect();
     rows.extend(exits_at_most(study, arm));
@@ -328,7 +347,7 @@ const OF_A_PROGRAM: &[(&Metric, &str)] = &[
     (&command::POLLING_CPU, "CPU time of polling threads, on a CPU that is spent on them, a run"),
 ];
 /// What exits explain of a program's run time, in words.
-pub const EXPLAINED: &str = "run time that exits from the microVM explain (number x cost of one here)";
+const EXPLAINED: &str = "run time that exits from the microVM explain (number x cost of one here)";
 /// What a ratio of a program in the microVM means.
 const LOWER_BOUND: &str =
     "device and kernel work ran natively: a lower bound on the cost of a virtual machine for this program";
@@ -346,10 +365,11 @@ fn of_a_program(plan: &Plan, trials: &[Finished], arm: usize) -> Vec<Explanation
     };
     let of = |&(metric, what): &(&Metric, &str)| {
         let unit = if metric.unit == "1" { "" } else { metric.unit };
-        Some(row(plan, arm, what, unit, over_trials(metric)?, ""))
+        Some(row(plan, arm, (Cause::ProgramInMicrovm, what), unit, over_trials(metric)?, ""))
     };
     let mut rows: Vec<ExplanationRow> = OF_A_PROGRAM.iter().filter_map(of).collect();
-    rows.extend(over_trials(&command::EXIT_SHARE).map(|share| row(plan, arm, EXPLAINED, "%", share, LOWER_BOUND)));
+    let explained = (Cause::ExitsOfProgram, EXPLAINED);
+    rows.extend(over_trials(&command::EXIT_SHARE).map(|share| row(plan, arm, explained, "%", share, LOWER_BOUND)));
     rows
 }
 
@@ -386,7 +406,7 @@ fn exits_at_most(study: &Study<'_>, arm: usize) -> Option<ExplanationRow> {
     };
     // Exits cost nothing or more.
     let [lo, centre, hi] = [found.lo, found.centre, found.hi].map(|share| share.max(0.0));
-    Some(row(plan, arm, EXITING, "%", Interval { lo, centre, hi, ..found }, &advice))
+    Some(row(plan, arm, (Cause::VmExits, EXITING), "%", Interval { lo, centre, hi, ..found }, &advice))
 }
 
 /// Exits a second of each rank, by block.
@@ -418,7 +438,7 @@ fn queued(plan: &Plan, trials: &[Finished], arm: usize) -> Option<ExplanationRow
         Ordering::Greater => "other programs use these CPUs: stop them, or give the ranks CPUs of their own",
         _ => "",
     };
-    Some(row(plan, arm, QUEUED, "%", found, advice))
+    Some(row(plan, arm, (Cause::Queued, QUEUED), "%", found, advice))
 }
 
 /// How much more of the CPUs other programs used in an arm's phases than in those of what it is compared with, block by
@@ -446,7 +466,8 @@ fn used_by_others(study: &Study<'_>, arm: usize) -> Option<ExplanationRow> {
         Ordering::Greater => "other programs disturbed it more: stop them, or repeat the run on a quiet machine",
         _ => "",
     };
-    Some(row(plan, arm, &format!("{USED_BY_OTHERS} beyond {base}"), "%", found, advice))
+    let what = format!("{USED_BY_OTHERS} beyond {base}");
+    Some(row(plan, arm, (Cause::OtherPrograms, &what), "%", found, advice))
 }
 
 fn is_virtual(trial: &Finished, arm: usize) -> bool {

@@ -38,5 +38,3 @@ pub mod spread;
 pub mod tally;
 mod time_use;
 mod values;
-
-pub use explain::EXPLAINED;

@@ -369,6 +369,7 @@ fn facts(config: &Config, machine: &Machine, ranks: &[Rank]) -> ExecutorFacts {
         runs_body: true,
         virtual_machine: true,
         mmu: Some(mmu.to_string()),
+        translation: Some(mmu.mode.translation()),
         notes: notes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
     }
 }

@@ -4,6 +4,7 @@
 //! the processor walks the merged one; the layout of the guest's own tables then does not matter to a walk. The vendor
 //! modules say it in their parameters; a PVM back end has no hardware help and always shadows.
 
+use baremark_model::codes::Translation;
 use std::fmt;
 use std::fs;
 use std::path::Path;
@@ -26,6 +27,18 @@ pub struct MmuVirtualization {
     pub mode: MmuMode,
     /// The facts behind it, for a reader.
     pub detail: String,
+}
+
+impl MmuMode {
+    /// The mode as a code.
+    #[must_use]
+    pub fn translation(&self) -> Translation {
+        match self {
+            MmuMode::Nested(_) => Translation::Nested,
+            MmuMode::Shadow(_) => Translation::Shadow,
+            MmuMode::Unknown => Translation::Unknown,
+        }
+    }
 }
 
 impl fmt::Display for MmuMode {

@@ -3,6 +3,7 @@
 //! Keys are only ever added within a version. Its JSON Schema, docs/result.schema.json, is written from these types by a
 //! test, so that the two cannot part.
 
+use crate::codes::{Cause, Decision, Translation};
 use crate::descriptor::Better;
 use crate::environments::{self, Capabilities};
 use crate::machine::MachineFacts;
@@ -199,6 +200,9 @@ pub struct UsedEnvironment {
     pub place: String,
     /// Every setting that had a value, by the study or by default.
     pub settings: BTreeMap<String, String>,
+    /// Of one that is made of layers, those that it lacks, by their names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lacks: Vec<String>,
 }
 
 impl RunHead {
@@ -279,12 +283,23 @@ pub struct TrialArm {
     pub counters: BTreeMap<String, u64>,
     /// Which MMU virtualization was at work, in words.
     pub mmu: Option<String>,
+    /// How addresses were translated; `null` without a machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub translation: Option<Translation>,
     /// Where its ranks and pages were; `null` where the trial gave no result.
     #[serde(default)]
     pub placed: Option<Placed>,
     /// Of each member of an ensemble alone, the median over its phases, per metric; empty where there is one member.
     #[serde(default)]
     pub members: Vec<Vec<Sample>>,
+}
+
+impl TrialArm {
+    /// How addresses were translated; of documents of earlier versions as their words say.
+    #[must_use]
+    pub fn translation(&self) -> Option<Translation> {
+        self.translation.or_else(|| self.mmu.as_deref().map(Translation::of_words))
+    }
 }
 
 /// One treatment's metric.
@@ -510,8 +525,11 @@ pub struct LookRow {
     /// Whether successive blocks of any ratio were visibly correlated.
     #[serde(default)]
     pub correlated: bool,
-    /// What was decided: `continue`, `confirm` or `stop`, and why.
+    /// What was decided, and until when or why, in words.
     pub decision: String,
+    /// What was decided; `null` in documents of versions that did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<Decision>,
 }
 
 /// How the text of a flag begins that says why a virtual machine is faster than native.
@@ -558,6 +576,9 @@ pub struct PredictionRow {
 pub struct ExplanationRow {
     /// Which treatment it concerns.
     pub treatment: Treatment,
+    /// What it is about; `null` in documents of versions that did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
     /// What was counted, in words that a number and its unit can follow.
     pub what: String,
     /// The unit.

@@ -128,8 +128,32 @@ pub fn filters_calls(kind: &str, settings: Option<&BTreeMap<String, Value>>) -> 
 
 /// The setting that names the layers by which an environment is separated from this machine.
 pub const LAYERS: &str = "layers";
-/// What an environment that is made of layers was found to lack, recorded with its settings.
+/// What an environment that is made of layers was found to lack and why, in words, recorded with its settings.
 pub const LACKS: &str = "lacks";
+/// The layers that it lacks, by their names.
+pub const LACKING: &str = "lacking";
+
+/// The layers that an environment of these settings lacks. Of plans of earlier versions, which have the words alone, what stands before each
+/// reason, which is in parentheses.
+#[must_use]
+pub fn lacking(settings: &BTreeMap<String, Value>) -> Vec<String> {
+    match (settings.get(LACKING), settings.get(LACKS)) {
+        (Some(Value::Words(names)), _) => names.clone(),
+        (_, Some(words)) => {
+            let (mut depth, mut names) = (0_u32, String::new());
+            for c in words.to_string().chars() {
+                match c {
+                    '(' => depth += 1,
+                    ')' => depth = depth.saturating_sub(1),
+                    _ if depth == 0 => names.push(c),
+                    _ => {}
+                }
+            }
+            names.split(';').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
+        }
+        _ => Vec::new(),
+    }
+}
 
 /// The key by which `[environments.NAME]` of a name of one's own says which environment it is.
 pub const LIKE: Knob = Knob {
@@ -158,5 +182,5 @@ pub fn kind_of<'n>(name: &'n str, settings: &'n BTreeMap<String, BTreeMap<String
 #[must_use]
 pub fn identifies(kind: &str, key: &str) -> bool {
     let known = find(kind).and_then(|kind| kind.settings.iter().find(|setting| setting.key == key));
-    known.map_or(![LIKE.key, LACKS].contains(&key), |setting| setting.identifies)
+    known.map_or(![LIKE.key, LACKS, LACKING].contains(&key), |setting| setting.identifies)
 }

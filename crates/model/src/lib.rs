@@ -8,6 +8,7 @@
 
 pub mod arm;
 pub mod beat;
+pub mod codes;
 pub mod command;
 pub mod comparison;
 pub mod courier;

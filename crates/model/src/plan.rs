@@ -4,14 +4,20 @@
 //! into one cell, so that they share a trial. What this machine lacks stays in the plan with its reason: a table with a
 //! hole in it is honest, a table without the row is not.
 
+mod levels;
+
+use self::levels::{
+    count_of, environment_of, frames_of, host_backing, is_smaller, page_of, placed, quick_value, with_held,
+};
 use crate::arm::{ExecutorKind, Frames, GuestTables, PageSize, ResolvedArm};
+use crate::codes::ReasonCode;
 use crate::command;
-use crate::descriptor::{Default, Descriptor, Knob, Value};
+use crate::descriptor::{Default, Descriptor, Value};
 use crate::environments;
 use crate::instead;
 use crate::observer::ObserveSpec;
 use crate::peer;
-use crate::placement::{MemoryPolicy, Placement, Ranks, Topology};
+use crate::placement::{Ranks, Topology};
 use crate::problem::{Problem, Problems};
 use crate::study::{Chosen, Design, Study};
 use crate::tables;
@@ -159,7 +165,19 @@ pub struct Absent {
     pub treatment: Treatment,
     /// Why, and what would help.
     pub reason: String,
+    /// Why; `null` in plans of versions that did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<ReasonCode>,
 }
+
+impl Absent {
+    fn new(treatment: Treatment, (code, reason): Why) -> Self {
+        Absent { treatment, reason, code: Some(code) }
+    }
+}
+
+/// Why a treatment cannot run, as a code and in words.
+type Why = (ReasonCode, String);
 
 /// One of several workloads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -296,12 +314,12 @@ pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result
     let (mut pairs, mut cells) = resolver.compare(&arms);
     while let Some((arm, reason)) = resolver.too_large_together(&arms, &pairs, &cells) {
         let treatment = arms.remove(arm).treatment;
-        resolver.absent.push(Absent { treatment, reason });
+        resolver.absent.push(Absent::new(treatment, (ReasonCode::Memory, reason)));
         (pairs, cells) = resolver.compare(&arms);
     }
     while let Some(arm) = reference_of_none(&arms, &pairs) {
         let treatment = arms.remove(arm).treatment;
-        resolver.absent.push(Absent { treatment, reason: REFERENCE_OF_NONE.to_owned() });
+        resolver.absent.push(Absent::new(treatment, (ReasonCode::NoComparison, REFERENCE_OF_NONE.to_owned())));
         (pairs, cells) = resolver.compare(&arms);
     }
     resolver.check_memory(&arms, &pairs, &cells);
@@ -456,22 +474,17 @@ impl Resolver<'_> {
         for levels in self.combinations() {
             let treatment: Treatment = levels.iter().map(|(key, value)| (key.clone(), value.to_string())).collect();
             let environment = environment_of(&levels).to_owned();
-            if let Some(reason) = self.missing(&levels, &environment) {
-                self.absent.push(Absent { treatment, reason });
-                continue;
-            }
-            if let Some(reason) = self.lacks_executor(&levels, &environment) {
-                self.absent.push(Absent { treatment, reason });
+            let executor = || Some((ReasonCode::Executor, self.lacks_executor(&levels, &environment)?));
+            if let Some(why) = self.missing(&levels, &environment).or_else(executor) {
+                self.absent.push(Absent::new(treatment, why));
                 continue;
             }
             if let Some(arm) = self.arm(&levels, &environment) {
-                if let Some(reason) = self.lacks_memory(&levels, &arm) {
-                    self.absent.push(Absent { treatment, reason });
-                    continue;
-                }
                 let needs = self.needs(&levels, &arm, &environment);
-                if let Some(reason) = needs.iter().find_map(|name| self.limits.absent.get(name)) {
-                    self.absent.push(Absent { treatment, reason: reason.clone() });
+                let memory = self.lacks_memory(&levels, &arm).map(|reason| (ReasonCode::Memory, reason));
+                let absent = || needs.iter().find_map(|name| self.limits.absent.get(name)).cloned();
+                if let Some(why) = memory.or_else(|| Some((ReasonCode::NotAvailable, absent()?))) {
+                    self.absent.push(Absent::new(treatment, why));
                     continue;
                 }
                 let emulated = needs.iter().chain([&environment]).any(|place| self.limits.emulated.contains(place));
@@ -483,12 +496,10 @@ impl Resolver<'_> {
         if arms.is_empty() && self.problems.is_empty() {
             let mut reasons: Vec<&str> = self.absent.iter().map(|absent| absent.reason.as_str()).collect();
             reasons.dedup();
-            let reasons = reasons.join("; ");
-            self.report(
-                self.study.line("factors.environment"),
-                "nothing in this study can run here".to_owned(),
-                reasons,
-            );
+            let line = self.study.line("factors.environment");
+            let problem = Problem::new(line, "nothing in this study can run here", reasons.join("; "));
+            let lacks = self.absent.iter().any(|absent| absent.code == Some(ReasonCode::NotAvailable));
+            self.problems.push(if lacks { problem.of_machine() } else { problem });
         }
         arms
     }
@@ -508,19 +519,20 @@ impl Resolver<'_> {
     }
 
     /// Why this machine cannot run a treatment, with the remedy.
-    fn missing(&self, levels: &BTreeMap<String, Value>, environment: &str) -> Option<String> {
+    fn missing(&self, levels: &BTreeMap<String, Value>, environment: &str) -> Option<Why> {
+        let not_available = |reason: String| Some((ReasonCode::NotAvailable, reason));
         if let Some(reason) = self.limits.absent.get(environment) {
-            return Some(reason.clone());
+            return not_available(reason.clone());
         }
         let kind = environments::kind_of(environment, &self.study.environments);
         let is_here = environments::is_hosted_here(kind, self.study.environments.get(environment));
         for (key, level) in levels.iter().filter(|(key, _)| key.starts_with(tables::HOST)) {
             if !is_here {
-                return Some(set_elsewhere(key, environment));
+                return Some((ReasonCode::OtherHost, set_elsewhere(key, environment)));
             }
             let absent = self.limits.absent.get(key).or_else(|| self.limits.absent.get(&format!("{key}={level}")));
             if let Some(reason) = absent {
-                return Some(format!("{key} = {level}: {reason}"));
+                return not_available(format!("{key} = {level}: {reason}"));
             }
         }
         if environment == environments::NATIVE {
@@ -530,12 +542,12 @@ impl Resolver<'_> {
                 Some(format!("{key} = {level}: {reason}"))
             };
             if let Some(reason) = levels.iter().find_map(reason) {
-                return Some(reason);
+                return not_available(reason);
             }
         }
         let count = count_of(levels);
         let ranks = match self.provisioned(levels) {
-            Some(Err(reason)) => return Some(reason),
+            Some(Err(reason)) => return Some((ReasonCode::Placement, reason)),
             Some(Ok(ranks)) => ranks,
             None => self.ranks(levels),
         };
@@ -544,23 +556,25 @@ impl Resolver<'_> {
             let here = self.limits.topology.as_ref().unwrap_or(&flat);
             let (placement, memory) = placed(levels);
             if let Some(reason) = here.lacks(placement, memory, ranks, count) {
-                return Some(reason);
+                return Some((ReasonCode::Placement, reason));
             }
         }
         if !ranks.is_multiple_of(count) {
-            return Some(format!("a team of {ranks} cannot be divided over {count} machines"));
+            let reason = format!("a team of {ranks} cannot be divided over {count} machines");
+            return Some((ReasonCode::Placement, reason));
         }
         let can = environments::can(kind);
         if can.separates_programs() && ranks / count > self.limits.cpus.len() {
             let (each, cpus) = (ranks / count, self.limits.cpus.len());
             let verb = if each == 1 { "needs" } else { "need" };
-            return Some(format!("{} of a {kind} {verb} a CPU each, and this process may use {cpus}", Ranks(each)));
+            let reason = format!("{} of a {kind} {verb} a CPU each, and this process may use {cpus}", Ranks(each));
+            return Some((ReasonCode::Placement, reason));
         }
         if count > 1 && !can.divisible {
             let can = environments::names(|can| can.divisible).join(", ");
-            return Some(format!(
-                "several machines of {environment} cannot run in one trial, only of {can}; count = 1 can"
-            ));
+            let reason =
+                format!("several machines of {environment} cannot run in one trial, only of {can}; count = 1 can");
+            return Some((ReasonCode::Division, reason));
         }
         None
     }
@@ -962,76 +976,6 @@ fn reference_of_none(arms: &[PlannedArm], pairs: &[Pair]) -> Option<usize> {
         let level = arms[arm].treatment.get("page_frames");
         level.is_some_and(|level| *level != Frames::AsGiven.to_string()) && !compared(arm)
     })
-}
-
-fn environment_of(levels: &BTreeMap<String, Value>) -> &str {
-    match levels.get(environments::FACTOR) {
-        Some(Value::Choice(environment)) => environment,
-        _ => environments::NATIVE,
-    }
-}
-
-/// The levels of a treatment, and under them what is held for its workload.
-fn with_held(chosen: &Chosen, levels: &BTreeMap<String, Value>) -> BTreeMap<String, Value> {
-    chosen.held.iter().chain(levels).map(|(key, level)| (key.clone(), level.clone())).collect()
-}
-
-/// The application's pages.
-fn page_of(levels: &BTreeMap<String, Value>) -> PageSize {
-    match levels.get("page").cloned().or_else(|| crate::study::default_of(tables::FACTORS, "page")) {
-        Some(Value::Page(page)) => page,
-        _ => PageSize::Small,
-    }
-}
-
-/// The pages of a virtual machine's memory on this machine; `None` where there is none. A program in the microVM has memory of its own, whose
-/// backing is its own choice where the study makes none.
-fn host_backing(chosen: &Chosen, levels: &BTreeMap<String, Value>) -> Option<PageSize> {
-    let is_inside = environments::executor_of(environment_of(levels)) == ExecutorKind::Microvm;
-    match levels.get("host_backing") {
-        Some(Value::Page(backing)) => is_inside.then_some(*backing),
-        _ => (is_inside && chosen.descriptor.kind != command::KIND).then(|| page_of(levels)),
-    }
-}
-
-fn frames_of(levels: &BTreeMap<String, Value>) -> Frames {
-    match levels.get("page_frames") {
-        Some(Value::Choice(word)) => Frames::from_word(word).unwrap_or_default(),
-        _ => Frames::AsGiven,
-    }
-}
-
-/// Where a treatment's ranks and memory are put.
-fn placed(levels: &BTreeMap<String, Value>) -> (Placement, MemoryPolicy) {
-    let word = |key: &str| match levels.get(key) {
-        Some(Value::Choice(word)) => word.as_str(),
-        _ => "",
-    };
-    let placement = Placement::from_word(word("placement")).unwrap_or_default();
-    (placement, MemoryPolicy::from_word(word("memory")).unwrap_or_default())
-}
-
-/// Machines among which a treatment is divided.
-fn count_of(levels: &BTreeMap<String, Value>) -> usize {
-    match levels.get("count") {
-        Some(Value::Count(count)) => usize::try_from(*count).unwrap_or(usize::MAX).max(1),
-        _ => 1,
-    }
-}
-
-fn quick_value(workload: &Descriptor, knob: &Knob) -> Option<Value> {
-    let (_, typed) = workload.quick.iter().find(|(key, _)| *key == knob.key)?;
-    knob.read_text(typed).ok()
-}
-
-/// Whether what the study says is already less than what `--quick` would take.
-fn is_smaller(said: &Value, quick: &Value) -> bool {
-    match (said, quick) {
-        (Value::Count(said), Value::Count(quick)) => said < quick,
-        (Value::SizeBytes(said), Value::SizeBytes(quick)) => said < quick,
-        (Value::TimeNs(said), Value::TimeNs(quick)) => said < quick,
-        _ => false,
-    }
 }
 
 fn contrast(above: &PlannedArm, below: &PlannedArm) -> Contrast {

@@ -11,6 +11,17 @@ pub struct Problem {
     pub what: String,
     /// What would be right.
     pub remedy: String,
+    /// Whose it is.
+    pub need: Need,
+}
+
+/// Whose a problem is: what must change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// The study is wrong.
+    Study,
+    /// The machine lacks what the study needs.
+    Machine,
 }
 
 /// The longest that a message may be, in bytes; what was typed may be of any length.
@@ -20,7 +31,13 @@ impl Problem {
     /// A mistake, told at bearable length.
     #[must_use]
     pub fn new(line: usize, what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Problem { line, what: bearable(what.into()), remedy: bearable(remedy.into()) }
+        Problem { line, what: bearable(what.into()), remedy: bearable(remedy.into()), need: Need::Study }
+    }
+
+    /// The same as a lack of the machine.
+    #[must_use]
+    pub fn of_machine(self) -> Self {
+        Problem { need: Need::Machine, ..self }
     }
 }
 

@@ -6,6 +6,7 @@
 //! makes a body over memory that it was handed, checks its result and turns ticks into metrics.
 
 use crate::arm::ResolvedArm;
+use crate::codes::Translation;
 use crate::descriptor::Descriptor;
 use crate::knob::Misfit;
 use crate::team::{Rest, Team};
@@ -171,8 +172,19 @@ pub struct ExecutorFacts {
     pub virtual_machine: bool,
     /// Which MMU virtualization is at work, in words ("nested (EPT)", "shadow (PVM)"); `None` without a machine.
     pub mmu: Option<String>,
+    /// How addresses are translated there; `None` without a machine, and in trials of versions that did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub translation: Option<Translation>,
     /// Anything else that a reader of the numbers should know, by name.
     pub notes: BTreeMap<String, String>,
+}
+
+impl ExecutorFacts {
+    /// How addresses are translated there; of trials of earlier versions as their words say.
+    #[must_use]
+    pub fn translation(&self) -> Option<Translation> {
+        self.translation.or_else(|| self.mmu.as_deref().map(Translation::of_words))
+    }
 }
 
 /// Why a body could not be run to its end.

@@ -10,6 +10,7 @@ use crate::observed_at::{host_of, is_at};
 use crate::text::clean;
 use crate::treatment::ENVIRONMENT;
 use crate::words::{Tone, limits_of, ratio_of};
+use baremark_model::codes::Translation;
 use baremark_model::document::Document;
 use baremark_model::environments;
 use baremark_model::plan::Treatment;
@@ -237,9 +238,9 @@ fn lacks(document: &Document, wanted: &Levels<'_>) -> String {
 /// Refuses a treatment whose trials ran under another MMU virtualization than the column's.
 fn is_mode(document: &Document, treatment: &Treatment, mode: &str) -> Result<(), String> {
     let arms = document.trials.iter().flat_map(|trial| &trial.arms).filter(|arm| arm.treatment == *treatment);
-    match arms.filter_map(|arm| arm.mmu.as_deref()).next() {
-        Some(found) if found.starts_with(mode) => Ok(()),
-        Some(found) => Err(format!("MMU virtualization here is {}", clean(found))),
+    match arms.filter_map(|arm| Some((arm.translation()?, arm.mmu.as_deref()?))).next() {
+        Some((found, _)) if found == Translation::of_words(mode) => Ok(()),
+        Some((_, found)) => Err(format!("MMU virtualization here is {}", clean(found))),
         None => Err("the run does not record which MMU virtualization was at work".to_owned()),
     }
 }

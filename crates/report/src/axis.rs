@@ -9,6 +9,8 @@ pub struct Figure {
     pub caption: String,
     /// A name for a file, without ending.
     pub name: String,
+    /// Whether it shows the run block by block.
+    pub(crate) by_block: bool,
     pub(crate) svg: Svg,
 }
 

@@ -91,7 +91,7 @@ fn draw(quantity: &str, lines: &[&ObservedSeries]) -> Option<Figure> {
         svg.text("tick", [legend + 23.0, TOP - 10.0], Anchor::Start, &place);
         legend += 130.0;
     }
-    Some(Figure { caption, name, svg })
+    Some(Figure { caption, name, by_block: false, svg })
 }
 
 /// Where nothing was observed for far longer than a point lasts, a line has a gap.

@@ -114,7 +114,7 @@ fn draw(part: &Part<'_>, key: &str, all: &[Series]) -> Option<Figure> {
         if all.len() > shown.len() { format!(", the first {} of {}", shown.len(), all.len()) } else { String::new() };
     let scale = if logarithmic { "; both axes are logarithmic" } else { "; levels stand by their logarithm" };
     let caption = format!("{title}, with 95 % intervals{more}{scale}. {}.", quantity.caption());
-    Some(Figure { caption, name, svg })
+    Some(Figure { caption, name, by_block: false, svg })
 }
 
 fn trace(svg: &mut Svg, series: &Series, class: &str, across: &Axis, up: &Axis) {

@@ -87,7 +87,7 @@ fn forest(parts: &[Part<'_>]) -> Option<Figure> {
         top += ROW;
     }
     let caption = forest_caption(&parts[0].document, rows, all.len());
-    Some(Figure { caption, name: RATIOS.to_owned(), svg })
+    Some(Figure { caption, name: RATIOS.to_owned(), by_block: false, svg })
 }
 
 fn forest_caption(document: &Document, rows: &[Ratio<'_>], of: usize) -> String {
@@ -286,7 +286,7 @@ fn draw(part: &Part<'_>, course: &Course, number: usize) -> Option<Figure> {
     }
     svg.text("axis", [f64::midpoint(LEFT, WIDTH), TOP + HEIGHT + 32.0], Anchor::Middle, "block");
     let what = if course.ratio { "ratio".to_owned() } else { Quantity::of(document, &document.run.metric).unit };
-    Some(Figure { caption: format!("{label}: {what} in each block"), name, svg })
+    Some(Figure { caption: format!("{label}: {what} in each block"), name, by_block: true, svg })
 }
 
 fn course_in_words(course: &Course) -> String {

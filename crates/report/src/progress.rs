@@ -4,6 +4,7 @@ use crate::comparison::name;
 use crate::live::short;
 use crate::number::{count, duration, percent};
 use crate::text::{Style, clean, cut};
+use baremark_model::codes::Decision;
 use baremark_model::event::{Event, TrialStatus};
 use baremark_model::loading::Loading;
 use baremark_model::plan::Treatment;
@@ -219,7 +220,7 @@ impl Progress {
             }
             Event::Looked(look) => {
                 self.half_width = look.half_width.map(|width| (look.blocks, width));
-                self.confirming = look.decision.contains("confirm with");
+                self.confirming = look.step == Some(Decision::Confirm);
             }
             Event::Loading(_) | Event::Warning { .. } | Event::Stopped { .. } => {}
         }

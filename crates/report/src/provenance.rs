@@ -3,6 +3,7 @@
 use crate::number::{count, percent};
 use crate::text::clean;
 use crate::treatment::Factors;
+use baremark_model::codes::Origin;
 use baremark_model::document::{Document, RunHead, UsedEnvironment};
 use baremark_model::event::TrialStatus;
 use baremark_model::imported::PLACE;
@@ -103,7 +104,7 @@ pub(crate) fn reproduce(run: &RunHead) -> String {
         return "by the program that measured: the results were imported".to_owned();
     }
     // A study that a command line has made: that line.
-    if file.starts_with("baremark ") {
+    if matches!(Origin::of(&run.file), Origin::Load | Origin::Command(_)) {
         return file;
     }
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);

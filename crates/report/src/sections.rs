@@ -90,7 +90,7 @@ fn contrasts(of: Subject<'_>) -> Section {
 /// The figures but for that of all ratios, which belongs to the answer.
 fn drawn(of: Subject<'_>) -> Section {
     let figures: Vec<Figure> = figures(of.document).into_iter().filter(|figure| figure.name != RATIOS).collect();
-    let courses = figures.iter().any(|figure| figure.name.contains("course")).then_some(Block::Legend(
+    let courses = figures.iter().any(|figure| figure.by_block).then_some(Block::Legend(
         "Block by block: the line is the estimate, the shade its interval. A dot counts; a hollow dot counts and is flagged; a \
          cross does not count.",
     ));

@@ -16,6 +16,7 @@ use crate::text::{Paint, Style, clean, cut, left, right, width, wrap};
 use crate::treatment::{ENVIRONMENT, Factors, list};
 use crate::unmeasured;
 use crate::words::{Quantity, Tone, caution, limits_of, outcome, ratio_of, short, tone};
+use baremark_model::codes::Cause;
 use baremark_model::command;
 use baremark_model::descriptor::Better;
 use baremark_model::document::{Document, ExplanationRow, FASTER_THAN_NATIVE, Grade, Outcome, RatioRow};
@@ -39,16 +40,10 @@ const LEAST_ROOM: usize = 22;
 /// The widest label of a row.
 const LABEL: usize = 28;
 /// Settings that say what an environment is isolated by, and what it should have and has not.
-const LAYERS: &str = "layers";
-const LACKS: &str = "lacks";
 /// The workload that only computes: it has no page walks and no system calls, so that its loss is that of VM exits.
 const CONTROL: &str = "fma";
 /// The factor of how small pages' frames lie.
 const FRAMES: &str = "page_frames";
-/// How the explanations begin from which causes are named.
-const LARGER_PAGES: &str = "speedup by 2m pages";
-const QUEUED: &str = "ready to run while others";
-const USED_BY_OTHERS: &str = "CPU use by other programs";
 
 /// The report of one run within 25 lines: as many rows as fit.
 #[must_use]
@@ -483,7 +478,7 @@ fn cause(parts: &[Part<'_>]) -> Option<String> {
 /// differs, the loss is that of page walks: a kernel's memory is mapped and touched before its phases.
 fn page_walks(part: &Part<'_>, row: &RatioRow) -> Option<String> {
     if row.contrast == Contrast::PageSize && part.document.run.workload != command::KIND {
-        let contrasts = || explained(part, row, LARGER_PAGES);
+        let contrasts = || explained(part, row, Cause::LargerPages);
         let gain = contrasts().find(|gain| gain.lo > 0.0).filter(|_| contrasts().all(|gain| gain.hi > 0.0))?;
         let gain = number::estimate(gain.value, Some(gain.lo), Some(gain.hi));
         return Some(format!("Page walks; 2m pages alone are faster by {gain} %"));
@@ -498,15 +493,15 @@ fn page_walks(part: &Part<'_>, row: &RatioRow) -> Option<String> {
     smaller.then(|| format!("Page walks; {name}with 2m pages: {}", outcome(&part.document, other)))
 }
 
-/// What explains a ratio's numerator and begins with these words.
-fn explained<'p>(part: &'p Part<'_>, row: &'p RatioRow, what: &'p str) -> impl Iterator<Item = &'p ExplanationRow> {
+/// What explains a ratio's numerator and is about this.
+fn explained<'p>(part: &'p Part<'_>, row: &'p RatioRow, cause: Cause) -> impl Iterator<Item = &'p ExplanationRow> {
     let all = part.document.explanations.iter();
-    all.filter(move |found| found.treatment == row.treatment && found.what.starts_with(what))
+    all.filter(move |found| found.treatment == row.treatment && found.cause == Some(cause))
 }
 
 /// Other programs that took the CPUs of the slower arm's ranks, or more of all CPUs while its phases ran.
 fn disturbed(part: &Part<'_>, row: &RatioRow) -> Option<String> {
-    let others = [QUEUED, USED_BY_OTHERS].into_iter().flat_map(|what| explained(part, row, what));
+    let others = [Cause::Queued, Cause::OtherPrograms].into_iter().flat_map(|cause| explained(part, row, cause));
     let most = others.filter(|found| !found.advice.is_empty()).max_by(|one, two| one.lo.total_cmp(&two.lo))?;
     let value = number::estimate(most.value, Some(most.lo), Some(most.hi));
     let by = if shares_memory(part, row) { "Other programs, by memory or caches" } else { "Other programs" };
@@ -516,16 +511,16 @@ fn disturbed(part: &Part<'_>, row: &RatioRow) -> Option<String> {
 /// Whether it is not the CPU that others take from a ratio's numerator: what only computes loses less in the same blocks, by
 /// intervals that have nothing in common.
 fn shares_memory(part: &Part<'_>, row: &RatioRow) -> bool {
-    let of = |what| explained(part, row, what).next();
-    let more = of("overhead that computing alone does not explain").zip(of("overhead of computing alone in the same"));
+    let of = |cause| explained(part, row, cause).next();
+    let more = of(Cause::BeyondComputing).zip(of(Cause::ComputingInTheSameBlocks));
     more.is_some_and(|(rest, control)| rest.lo > control.hi.max(0.0))
 }
 
 /// What observers saw that differs most between the arms, relative to its interval.
 fn differing(part: &Part<'_>, row: &RatioRow) -> Option<String> {
-    let own = |found: &&ExplanationRow| found.treatment == row.treatment && found.what.contains(" beyond ");
     let distance = |found: &ExplanationRow| found.value.abs() / (found.hi - found.lo).max(f64::MIN_POSITIVE);
-    let rows = part.document.explanations.iter().filter(own).filter(|found| found.lo > 0.0 || found.hi < 0.0);
+    let rows = [Cause::OtherPrograms, Cause::Observed].into_iter().flat_map(|cause| explained(part, row, cause));
+    let rows = rows.filter(|found| found.lo > 0.0 || found.hi < 0.0);
     let most = rows.max_by(|one, two| distance(one).total_cmp(&distance(two)))?;
     let value = number::estimate(most.value, Some(most.lo), Some(most.hi));
     Some(
@@ -561,7 +556,7 @@ fn advice(parts: &[Part<'_>]) -> Option<String> {
 fn pages(part: &Part<'_>) -> Option<String> {
     let environment = |row: &ExplanationRow| environments::of(&row.treatment).to_owned();
     let asked = headline(&part.document).any(|ratio| ratio.contrast == Contrast::PageSize);
-    let contrasts = || part.document.explanations.iter().filter(|row| row.what == LARGER_PAGES);
+    let contrasts = || part.document.explanations.iter().filter(|row| row.cause == Some(Cause::LargerPages));
     let gains = |row: &&ExplanationRow| row.lo > 0.0 && !row.advice.is_empty();
     let first = contrasts().filter(gains).find(|row| asked || environment(row) != environments::NATIVE)?;
     let place = environment(first);
@@ -629,29 +624,14 @@ fn more(document: &Document) -> String {
 
 /// What isolates the environments that are made of layers, and what they lack here.
 fn isolated(document: &Document) -> impl Iterator<Item = String> {
-    let layered = document.run.environments.iter().filter(|of| of.settings.contains_key(LAYERS));
+    let layered = document.run.environments.iter().filter(|of| of.settings.contains_key(environments::LAYERS));
     layered.map(|of| {
         let name = clean(&of.name);
         // What the kernel said of each is in the details.
-        let lacks = of.settings.get(LACKS).map(|lacks| format!("; lacks {}", clean(&without_parentheses(lacks))));
-        let lacks = lacks.unwrap_or_default();
+        let lacks =
+            if of.lacks.is_empty() { String::new() } else { format!("; lacks {}", clean(&of.lacks.join("; "))) };
         format!("{name}: namespaces and filters on this kernel, not a VM{lacks}.")
     })
-}
-
-/// A text without what is in parentheses in it.
-fn without_parentheses(text: &str) -> String {
-    let mut depth = 0_u32;
-    let mut rest = String::new();
-    for c in text.chars() {
-        match c {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            _ if depth == 0 => rest.push(c),
-            _ => {}
-        }
-    }
-    rest.split_whitespace().collect::<Vec<_>>().join(" ").replace(" ,", ",").replace(" ;", ";")
 }
 
 /// A label with what it says, in at most a few lines.

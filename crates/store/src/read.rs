@@ -8,6 +8,7 @@ use crate::rows;
 use crate::run_id::RunId;
 use crate::store::Store;
 use crate::tally::{self, Rows, moment, state_of};
+use baremark_model::codes::Decision;
 use baremark_model::document::LookRow;
 use baremark_model::imported::Imported;
 use baremark_model::units::{Nanos, UnixTime};
@@ -300,7 +301,8 @@ fn looks(snapshot: &Connection, run: &RunId, tally: &mut Rows) -> rusqlite::Resu
         let (half_width, decision): (Option<f64>, String) = (row.get(2)?, row.get(4)?);
         tally.looks += 1;
         tally.note("look", seq, row.get(5)?, rows::look(run, [seq, blocks, independent], half_width, &decision));
-        looks.push(LookRow { blocks: blocks.unsigned_abs(), half_width, correlated: independent == 0, decision });
+        let (blocks, correlated, step) = (blocks.unsigned_abs(), independent == 0, Decision::of_sentence(&decision));
+        looks.push(LookRow { blocks, half_width, correlated, decision, step });
     }
     Ok(looks)
 }

@@ -33,7 +33,9 @@ fn facts_are_consistent(executor: &mut dyn Executor) -> Result<(), String> {
     demand(["direct", "microvm", "null"].contains(&facts.name.as_str()), || format!("its name is {}", facts.name))?;
     demand(facts.runs_body == (facts.name != "null"), || format!("runs_body is {}", facts.runs_body))?;
     demand(facts.virtual_machine == (facts.name == "microvm"), || format!("virtual is {}", facts.virtual_machine))?;
-    demand(facts.mmu.is_some() == facts.virtual_machine, || format!("its MMU is {:?}", facts.mmu))
+    demand([facts.mmu.is_some(), facts.translation.is_some()] == [facts.virtual_machine; 2], || {
+        format!("its MMU is {:?}", facts.mmu)
+    })
 }
 
 fn an_empty_body_is_timed(executor: &mut dyn Executor) -> Result<(), String> {

@@ -49,6 +49,7 @@ impl Direct {
             runs_body: kind != ExecutorKind::Null,
             virtual_machine: false,
             mmu: None,
+            translation: None,
             notes: BTreeMap::new(),
         };
         Ok(Direct { crew: Crew::seated(seats)?, facts })

@@ -2,9 +2,9 @@
 
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
-use crate::imported::imported_name;
 use crate::sides;
 use baremark_lab::comparison::{self, Chosen, Request};
+use baremark_model::codes::Origin;
 use baremark_model::comparison::Comparison;
 use baremark_model::units::Share;
 use baremark_report::comparison::{Names, render};
@@ -48,7 +48,7 @@ pub fn of(base: &Chosen, other: &Chosen, args: &CompareArgs, margin: Option<Shar
 /// The names by which runs were imported.
 pub fn names(sides: [&Chosen; 2]) -> Names {
     let runs = sides.into_iter().flat_map(|side| &side.documents).map(|document| &document.run);
-    runs.filter_map(|run| Some((run.id.clone(), imported_name(&run.file)?.to_owned()))).collect()
+    runs.filter_map(|run| Some((run.id.clone(), Origin::of(&run.file).import()?.to_owned()))).collect()
 }
 
 /// A comparison as text or JSON.

@@ -2,10 +2,10 @@
 
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
-use crate::imported;
 use crate::watch::say;
 use crate::{record, sides};
 use baremark_lab::history::{Recorded, Series, series};
+use baremark_model::codes::Origin;
 use baremark_report::history::{self, ChangeRow, HistoryRow, SeriesRow};
 use baremark_store::{LoadSummary, RunState, RunSummary};
 use serde_json::json;
@@ -107,7 +107,7 @@ fn table(runs: &[RunSummary], loads: &[LoadSummary]) -> String {
         .iter()
         .map(|run| HistoryRow {
             id: run.id.to_string(),
-            title: match imported::imported_name(&run.study_file) {
+            title: match Origin::of(&run.study_file).import() {
                 Some(name) => format!("{} (imported: {name})", run.title),
                 None => run.title.clone(),
             },

@@ -5,13 +5,13 @@ mod plan;
 
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
-use crate::imported::STUDY_FILE;
 use crate::record;
 use crate::source::Source;
 use crate::watch::say;
 use baremark_bundle::Digest;
 use baremark_import::{Column, FORMATS, Imported, Measured, Options};
 use baremark_lab::schedule;
+use baremark_model::codes::Origin;
 use baremark_model::event::TrialStatus;
 use baremark_model::machine::MachineFacts;
 use baremark_model::plan::Plan;
@@ -218,7 +218,7 @@ fn stored(context: &Context, args: &ImportArgs, found: &[(String, Imported)]) ->
 fn store_run(context: &Context, store: &Store, name: &str, file: &str, imported: &Imported) -> Result<RunId, Refusal> {
     let plan = plan::of(imported);
     let source = Source {
-        name: format!("{STUDY_FILE}{name}"),
+        name: format!("{}{name}", Origin::IMPORT),
         bytes: format!("# Imported from {file} ({}).\n", imported.program).into_bytes(),
     };
     let mut machine = MachineFacts { hostname: imported.host.clone(), ..MachineFacts::default() };

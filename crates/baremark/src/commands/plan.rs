@@ -13,6 +13,7 @@ use baremark_lab::analysis::Run;
 use baremark_lab::price::{Level, Price, Source as NoiseOf, by_pilot, price};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command;
+use baremark_model::environments;
 use baremark_model::plan::{Cell, Mode, Plan, PlannedArm, Treatment};
 use baremark_model::tables::WORKLOAD;
 use baremark_model::units::{Nanos, Share};
@@ -236,8 +237,9 @@ fn not_here(plan: &Plan) -> String {
 fn isolation(plan: &Plan) -> String {
     let mut text = String::new();
     for (name, settings) in &plan.environments {
-        let Some(layers) = settings.get("layers") else { continue };
-        let lacks = settings.get("lacks").map(|lacks| format!("; refused here: {lacks}")).unwrap_or_default();
+        let Some(layers) = settings.get(environments::LAYERS) else { continue };
+        let lacks =
+            settings.get(environments::LACKS).map(|lacks| format!("; refused here: {lacks}")).unwrap_or_default();
         let _ = writeln!(text, "  {name} has the layers {layers}{lacks}");
     }
     text

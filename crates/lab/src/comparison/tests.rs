@@ -71,6 +71,7 @@ fn run(id: &str, native: f64, ratio: f64, seed: u64) -> Document {
         phases: Vec::new(),
         counters: BTreeMap::new(),
         mmu: None,
+        translation: None,
         placed: None,
         members: Vec::new(),
     };
@@ -323,7 +324,12 @@ fn whatever_differs_is_named_unless_it_was_declared() {
             let settings =
                 [("memory", memory), ("fresh", "run")].map(|(key, value)| (key.to_owned(), value.to_owned()));
             let (name, place) = ("tuned".to_owned(), "qemu".to_owned());
-            document.run.environments.push(UsedEnvironment { name, place, settings: settings.into() });
+            document.run.environments.push(UsedEnvironment {
+                name,
+                place,
+                settings: settings.into(),
+                lacks: Vec::new(),
+            });
         }
     }
     other.documents[1].run.machine.hostname = Some("elsewhere".to_owned());

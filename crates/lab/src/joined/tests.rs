@@ -199,7 +199,11 @@ fn rows_that_one_run_has_are_named_with_the_reason() {
     let base =
         run("a", vec![ratio("container", &logs()), ratio("qemu", &logs()), also(&logs()), ratio("ssh", &logs())]);
     let mut other = run("b", vec![ratio("container", &logs()), ratio("container", &logs()[..2])]);
-    other.absent.push(Absent { treatment: at("qemu"), reason: "no qemu-system-x86_64; install it".to_owned() });
+    other.absent.push(Absent {
+        treatment: at("qemu"),
+        reason: "no qemu-system-x86_64; install it".to_owned(),
+        code: None,
+    });
     let joined = join(&one(base.clone()), &one(other.clone())).expect("joined");
     let told: Vec<(Which, &str)> = joined.unmatched.iter().map(|row| (row.only_in, row.reason.as_str())).collect();
     assert_eq!(
@@ -225,6 +229,7 @@ fn a_ratio_without_an_interval_says_which_run_lacks_what() {
         phases: Vec::new(),
         counters: BTreeMap::new(),
         mmu: None,
+        translation: None,
         placed: None,
         members: Vec::new(),
     };

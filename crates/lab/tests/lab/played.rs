@@ -304,6 +304,7 @@ pub fn result(spec: &TrialSpec, values: &[f64]) -> TrialResult {
             runs_body: true,
             virtual_machine: false,
             mmu: None,
+            translation: None,
             notes: BTreeMap::new(),
         },
         pages_before: PagesSeen::default(),

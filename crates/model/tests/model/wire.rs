@@ -1,6 +1,7 @@
 //! Frames: their shape is fixed by goldens, and no stream, however torn or foreign, does harm.
 
 use baremark_model::arm::{ExecutorKind, Frames, GuestTables, PageSize, ResolvedArm};
+use baremark_model::codes::Translation;
 use baremark_model::descriptor::Value;
 use baremark_model::loading::Loading;
 use baremark_model::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Verification};
@@ -107,6 +108,7 @@ fn result() -> TrialResult {
                 runs_body: true,
                 virtual_machine: true,
                 mmu: Some("nested (EPT)".to_owned()),
+                translation: Some(Translation::Nested),
                 notes: BTreeMap::from([("timer".to_owned(), "none".to_owned())]),
             },
             pages_before: PagesSeen { resident_bytes: 1 << 30, huge_bytes: 1 << 30, contiguous_bytes: Some(1 << 30) },

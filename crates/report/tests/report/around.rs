@@ -168,7 +168,7 @@ fn the_tables_have_no_blank_without_a_reason() {
     let mut unseen = observed();
     unseen.observed.as_mut().expect("an observed run").rows.retain(|row| row.place != "qemu");
     let guest = arm("qemu", "2m");
-    unseen.absent = vec![Absent { treatment: guest, reason: "no huge pages; reserve 512".to_owned() }];
+    unseen.absent = vec![Absent { treatment: guest, reason: "no huge pages; reserve 512".to_owned(), code: None }];
     let text = tables(&unseen);
     assert!(text.contains("qemu was not observed in a trial that counts"), "{text}");
     assert!(text.contains("qemu with 2m pages: no column: no huge pages; reserve 512"), "{text}");
@@ -221,7 +221,7 @@ fn the_tables_tell_guests_from_containers_and_emulated_ones() {
     let mut named = place("tuned");
     let used = |name: &str, settings: &[(&str, &str)]| {
         let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        UsedEnvironment { name: name.to_owned(), place: "qemu".to_owned(), settings }
+        UsedEnvironment { name: name.to_owned(), place: "qemu".to_owned(), settings, lacks: Vec::new() }
     };
     let tuned = used("tuned", &[("accel", "auto"), ("backing", "2m"), ("vcpus", "2")]);
     named.run.environments = vec![tuned.clone()];

@@ -1,6 +1,7 @@
 //! Every rule of the checker with a document that breaks it alone.
 
 use crate::documents::{arm, empty, estimate, ratio, typical};
+use baremark_model::codes::Cause;
 use baremark_model::document::{Document, EstimateRow, ExplanationRow, FairnessRow, Outcome, Size, TimeRow};
 use baremark_model::observation::{Observed, ObservedRow};
 use baremark_model::seam::Sample;
@@ -187,6 +188,7 @@ fn a_verdict_is_what_its_interval_shows() {
 fn a_cause_is_one_that_the_environment_can_have() {
     let exits = |environment: &str| ExplanationRow {
         treatment: arm(environment, "4k"),
+        cause: Some(Cause::Computing),
         what: "overhead of computing alone over native (extra time)".to_owned(),
         unit: "%".to_owned(),
         value: 1.0,

@@ -1,5 +1,6 @@
 //! Documents to report on. The numbers are made up after the published small-page and large-page cells.
 
+use baremark_model::codes::{Cause, Decision};
 use baremark_model::command::EXIT_SHARE;
 use baremark_model::descriptor::Better;
 use baremark_model::document::*;
@@ -116,6 +117,7 @@ pub fn trial(block: u64, cell: usize, arms: &[(&Treatment, f64)], status: TrialS
                 phases: (0..4).map(|phase| value * wobble(k + phase)).collect(),
                 counters: BTreeMap::new(),
                 mmu: None,
+                translation: None,
                 placed: None,
                 members: Vec::new(),
             }
@@ -240,17 +242,26 @@ pub fn typical() -> Document {
             half_width: Some(0.0121),
             correlated: false,
             decision: "continue: ±1.2 % is wider than ±1 %".to_owned(),
+            step: Some(Decision::Continue),
         },
         LookRow {
             blocks: 15,
             half_width: Some(0.0093),
             correlated: false,
             decision: "confirm: ±1 % is met".to_owned(),
+            step: Some(Decision::Confirm),
         },
-        LookRow { blocks: 20, half_width: Some(0.0088), correlated: false, decision: "stop: confirmed".to_owned() },
+        LookRow {
+            blocks: 20,
+            half_width: Some(0.0088),
+            correlated: false,
+            decision: "stop: confirmed".to_owned(),
+            step: Some(Decision::Stop),
+        },
     ];
     let counted = |page: &str, value: f64, advice: &str| ExplanationRow {
         treatment: arm("microvm", page),
+        cause: Some(Cause::Hypervisor),
         what: "VM exits in timed phases".to_owned(),
         unit: "/s per rank".to_owned(),
         value,
@@ -294,7 +305,7 @@ pub fn absent() -> Document {
     let gone = document.estimates.extract_if(.., |row| row.treatment["environment"] == "microvm");
     let reason =
         "/dev/kvm cannot be opened (Permission denied): add the user to the group kvm, or run as root".to_owned();
-    document.absent = gone.map(|row| Absent { treatment: row.treatment, reason: reason.clone() }).collect();
+    document.absent = gone.map(|row| Absent { treatment: row.treatment, reason: reason.clone(), code: None }).collect();
     for trial in &mut document.trials {
         trial.arms.truncate(1);
     }
@@ -437,7 +448,7 @@ pub fn divided() -> Document {
         document.ratios.push(row);
     }
     let reason = "3 members cannot share 4 ranks evenly".to_owned();
-    document.absent = vec![Absent { treatment: guests("3"), reason }];
+    document.absent = vec![Absent { treatment: guests("3"), reason, code: None }];
     document
 }
 
@@ -488,7 +499,7 @@ pub fn offloads() -> Document {
         }
     }
     let reason = "this machine has no such offload".to_owned();
-    document.absent = vec![Absent { treatment: arm("64 KiB", "true", "false"), reason }];
+    document.absent = vec![Absent { treatment: arm("64 KiB", "true", "false"), reason, code: None }];
     document
 }
 
@@ -621,7 +632,7 @@ pub fn several() -> Document {
     document.trials.push(trial(0, 3, &[(&kernel, 812.0)], TrialStatus::Ok));
     kernel.insert("environment".to_owned(), "microvm".to_owned());
     let reason = "workload 'page-table' needs an operating system of its own, which microvm is none".to_owned();
-    document.absent.push(Absent { treatment: kernel, reason });
+    document.absent.push(Absent { treatment: kernel, reason, code: None });
     document.flags = vec![FlagRow { treatment: machine, text: "the halves differ".to_owned(), trials: 2 }];
     document
 }

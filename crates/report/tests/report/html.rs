@@ -253,8 +253,11 @@ fn nothing_that_others_wrote_becomes_markup() {
     }
     document.trials[0].status = TrialStatus::Failed { reason: bad.to_owned() };
     document.trials[1].status = TrialStatus::Void { reasons: vec![bad.to_owned()] };
-    document.absent =
-        vec![baremark_model::plan::Absent { treatment: documents::arm("microvm", bad), reason: bad.to_owned() }];
+    document.absent = vec![baremark_model::plan::Absent {
+        treatment: documents::arm("microvm", bad),
+        reason: bad.to_owned(),
+        code: None,
+    }];
     let page = html::render(&document);
     assert!(!page.contains("<script") && !page.contains("<img"), "{page}");
     assert!(page.chars().all(|c| c == '\n' || !c.is_control()));

@@ -1,6 +1,7 @@
 //! Progress as lines and as the live line.
 
 use crate::documents;
+use baremark_model::codes::Decision;
 use baremark_model::document::LookRow;
 use baremark_model::event::{Event, TrialStatus};
 use baremark_model::loading::Loading;
@@ -34,12 +35,14 @@ fn events() -> Vec<Event> {
         half_width: Some(0.0141),
         correlated: false,
         decision: "continue: too wide".to_owned(),
+        step: Some(Decision::Continue),
     }));
     events.push(Event::Looked(LookRow {
         blocks: 15,
         half_width: Some(0.0099),
         correlated: false,
         decision: "confirm: met".to_owned(),
+        step: Some(Decision::Confirm),
     }));
     events.push(Event::Stopped { reason: "confirmed".to_owned(), blocks: 20, elapsed_ns: 171 * SECOND });
     events
@@ -123,7 +126,13 @@ fn time_to_go_follows_width_and_never_passes_the_budget() {
         progress.heard(&Event::TrialEnded { block, cell: 0, status: TrialStatus::Ok, elapsed_ns: SECOND });
     }
     let at = |progress: &mut Progress, width: f64| {
-        let look = LookRow { blocks: 10, half_width: Some(width), correlated: false, decision: "continue".to_owned() };
+        let look = LookRow {
+            blocks: 10,
+            half_width: Some(width),
+            correlated: false,
+            decision: "continue".to_owned(),
+            step: Some(Decision::Continue),
+        };
         progress.heard(&Event::Looked(look));
         progress.to_go(Nanos(10 * SECOND)).map(|left| left.0 / SECOND)
     };

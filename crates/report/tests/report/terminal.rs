@@ -1,6 +1,7 @@
 //! The report as a terminal and a pipe show it.
 
 use crate::documents;
+use baremark_model::codes::Cause;
 use baremark_model::document::{
     Document, EstimateRow, ExplanationRow, FASTER_THAN_NATIVE, FlagRow, Grade, MemberEstimate, Reliability,
     UsedEnvironment,
@@ -234,6 +235,7 @@ fn the_first_screen_names_what_isolates_a_sandbox_and_what_it_lacks() {
         name: "sandbox".to_owned(),
         place: "sandbox".to_owned(),
         settings: settings.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+        lacks: vec!["user".to_owned()],
     }];
     let text = summary::render(&document, &Style { width: 200, ..STYLE });
     let note = "sandbox: namespaces and filters on this kernel, not a VM; lacks user.";
@@ -252,7 +254,7 @@ fn a_container_is_named_as_the_machine() {
 }
 
 /// The cause that the first screen names, of ratios with 4k and with 2m pages and more explanations of the former.
-fn cause<'w>(ratios: [[f64; 3]; 2], explained: impl IntoIterator<Item = (&'w str, f64, &'w str)>) -> String {
+fn cause<'w>(ratios: [[f64; 3]; 2], explained: impl IntoIterator<Item = (Cause, &'w str, f64, &'w str)>) -> String {
     let mut document = documents::typical();
     for (row, found) in document.ratios.iter_mut().zip(ratios) {
         *row = documents::ratio(&row.treatment, &row.relative_to, found);
@@ -260,8 +262,9 @@ fn cause<'w>(ratios: [[f64; 3]; 2], explained: impl IntoIterator<Item = (&'w str
     let treatment = document.ratios[0].treatment.clone();
     document.explanations = explained
         .into_iter()
-        .map(|(what, value, advice)| ExplanationRow {
+        .map(|(cause, what, value, advice)| ExplanationRow {
             treatment: treatment.clone(),
+            cause: Some(cause),
             what: what.to_owned(),
             unit: "%".to_owned(),
             value,
@@ -279,9 +282,18 @@ fn cause<'w>(ratios: [[f64; 3]; 2], explained: impl IntoIterator<Item = (&'w str
 fn the_cause_is_what_was_injected() {
     const EQUAL: [f64; 3] = [0.998, 0.993, 1.003];
     const HALF: [f64; 3] = [0.5, 0.49, 0.51];
-    let neighbour =
-        ("CPU use by other programs in timed phases beyond native", 48.0, "other programs disturbed it more");
-    let hog = ("ready to run while others had the CPU, in timed phases", 50.0, "other programs use these CPUs");
+    let neighbour = (
+        Cause::OtherPrograms,
+        "CPU use by other programs in timed phases beyond native",
+        48.0,
+        "other programs disturbed it more",
+    );
+    let hog = (
+        Cause::Queued,
+        "ready to run while others had the CPU, in timed phases",
+        50.0,
+        "other programs use these CPUs",
+    );
     assert_eq!(cause([EQUAL; 2], None), "", "the control");
     assert_eq!(cause([EQUAL; 2], Some(neighbour)), "", "nothing was lost");
     assert_eq!(cause([HALF, EQUAL], None), "Page walks; with 2m pages: equivalent within 2 %.");
@@ -292,10 +304,12 @@ fn the_cause_is_what_was_injected() {
     );
     assert!(cause([HALF; 2], Some(hog)).starts_with("Other programs: ready to run while others had the CPU"));
     let by_memory = "Other programs, by memory or caches: CPU use by other programs";
-    let [rest, control] =
-        ["overhead that computing alone does not explain", "overhead of computing alone in the same blocks"];
+    let [rest, control] = [
+        (Cause::BeyondComputing, "overhead that computing alone does not explain"),
+        (Cause::ComputingInTheSameBlocks, "overhead of computing alone in the same blocks"),
+    ];
     let beside = |rest_by: f64, control_by: f64| {
-        cause([HALF; 2], [neighbour, (rest, rest_by, "most of it"), (control, control_by, "")])
+        cause([HALF; 2], [neighbour, (rest.0, rest.1, rest_by, "most of it"), (control.0, control.1, control_by, "")])
     };
     assert!(beside(98.0, 0.5).starts_with(by_memory), "what only computes loses nothing");
     assert!(!beside(4.0, 90.0).starts_with(by_memory), "what only computes loses as much");
@@ -356,6 +370,7 @@ fn page_sizes_that_are_compared_with_each_other_name_page_walks() {
     row.contrast = baremark_model::plan::Contrast::PageSize;
     let gain = |value: f64| ExplanationRow {
         treatment: row.treatment.clone(),
+        cause: Some(Cause::LargerPages),
         what: "speedup by 2m pages".to_owned(),
         unit: "%".to_owned(),
         value,
@@ -385,6 +400,7 @@ fn advice_follows_from_all_contrasts_of_an_environment() {
         let advice = if lo > 2.0 { "give the application 2m pages" } else { "" };
         ExplanationRow {
             treatment,
+            cause: Some(Cause::LargerPages),
             what: "speedup by 2m pages".to_owned(),
             unit: "%".to_owned(),
             value: 0.5 * (lo + hi),

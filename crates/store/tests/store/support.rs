@@ -1,5 +1,6 @@
 //! Records to store, and children to kill.
 
+use baremark_model::codes::Decision;
 use baremark_model::document::LookRow;
 use baremark_model::event::TrialStatus;
 use baremark_model::machine::{Isa, MachineFacts};
@@ -129,6 +130,7 @@ pub fn result(seed: u64, phases: usize) -> TrialResult {
                 runs_body: true,
                 virtual_machine: false,
                 mmu: None,
+                translation: None,
                 notes: BTreeMap::new(),
             },
             pages_before: PagesSeen::default(),
@@ -174,7 +176,13 @@ pub fn add(store: &Store, run: &RunId, seq: u64, phases: usize) -> Result<(), St
 }
 
 pub fn look(blocks: u64, half_width: Option<f64>) -> LookRow {
-    LookRow { blocks, half_width, correlated: false, decision: "continue: not yet".to_owned() }
+    LookRow {
+        blocks,
+        half_width,
+        correlated: false,
+        decision: "continue to 9 blocks".to_owned(),
+        step: Some(Decision::Continue),
+    }
 }
 
 /// Of a file that could not grow, all is there that was acknowledged before the writer said that it is full.

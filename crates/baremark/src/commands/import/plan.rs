@@ -122,6 +122,7 @@ pub(super) fn trial(arm: &ResolvedArm, of: &Measured, value: f64, imported: &Imp
         runs_body: true,
         virtual_machine: false,
         mmu: None,
+        translation: None,
         notes: BTreeMap::new(),
     };
     let record = ArmRecord {

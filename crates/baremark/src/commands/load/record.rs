@@ -14,6 +14,7 @@ use baremark_lab::schedule;
 use baremark_load::document::{Document, FORMAT, SecondRow};
 use baremark_load::record::Part;
 use baremark_load::workload::reported;
+use baremark_model::codes::Origin;
 use baremark_model::event::TrialStatus;
 use baremark_model::job::JobRun;
 use baremark_model::machine::MachineFacts;
@@ -228,7 +229,8 @@ impl From<StoredLoad> for Shown {
 /// The run of that name, if `baremark load` has recorded it.
 pub fn of_run(store: &Store, id: &RunId) -> Result<Option<Shown>, Refusal> {
     let runs = store.list().map_err(Refusal::failure)?.runs;
-    let Some(summary) = runs.into_iter().find(|run| run.id == *id && run.study_file == study::NAME) else {
+    let Some(summary) = runs.into_iter().find(|run| run.id == *id && Origin::of(&run.study_file) == Origin::Load)
+    else {
         return Ok(None);
     };
     let StoredRun { plan, machine, version, trials, progress, .. } = store.load_intact(id).map_err(Refusal::failure)?;

@@ -14,7 +14,7 @@ use baremark_model::plan::{Mode, Plan};
 use std::path::Path;
 
 /// The name of the study file of a run that `baremark load` has recorded.
-pub const NAME: &str = crate::record::LOADS;
+pub const NAME: &str = baremark_model::codes::Origin::LOAD;
 
 /// Beyond the load's own time, a trial may take so long.
 const MARGIN_NS: u64 = 600_000_000_000;

@@ -6,9 +6,8 @@
 use crate::commands::bundle::{Head, Trial};
 use crate::commands::plan::{pilot_of, pilot_title};
 use crate::context::descriptors;
-use crate::imported;
-use crate::record::LOADS;
 use baremark_lab::{scale, schedule};
+use baremark_model::codes::Origin;
 use baremark_model::command;
 use baremark_model::plan::{Limits, Mode, Plan, PlannedArm, resolve};
 use baremark_model::study;
@@ -63,8 +62,8 @@ pub(super) fn study(head: &Head) -> Derived {
     }
     let plan = &head.plan;
     let special = [
-        (imported::imported_name(&head.study_file).is_some(), "results of another program have no study"),
-        (head.study_file == LOADS, "a load has no study"),
+        (Origin::of(&head.study_file).import().is_some(), "results of another program have no study"),
+        (Origin::of(&head.study_file) == Origin::Load, "a load has no study"),
         (plan.factors.iter().any(|(key, _)| key == scale::FACTOR), "its arms are blinded"),
     ];
     if let Some((_, why)) = special.into_iter().find(|(is, _)| *is) {
