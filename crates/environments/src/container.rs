@@ -6,6 +6,7 @@
 //! container when the lab is killed; what is left when the supervisor is killed too is recorded, and the next start removes it.
 
 mod leftovers;
+pub(crate) mod study;
 pub mod supervisor;
 
 pub use leftovers::Containers;

@@ -8,6 +8,7 @@
 
 mod manifest;
 mod settings;
+pub(crate) mod study;
 
 pub use settings::Settings;
 

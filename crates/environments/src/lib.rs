@@ -4,6 +4,7 @@
 //! when its site is dropped.
 #![expect(unsafe_code, reason = "the child's death signal is set between fork and exec")]
 
+pub mod adapter;
 mod announced;
 mod child;
 pub mod conformance;
@@ -19,3 +20,17 @@ pub mod qemu;
 pub mod sandbox;
 pub mod slurm;
 pub mod ssh;
+pub mod values;
+
+use adapter::Adapter;
+
+/// Every environment but those that `native` serves. A new one is a line here, and its row in `model::environments::ALL`.
+pub const ADAPTERS: &[Adapter] = &[
+    sandbox::study::ADAPTER,
+    container::study::ADAPTER,
+    qemu::study::ADAPTER,
+    ssh::study::ADAPTER,
+    slurm::study::ADAPTER,
+    mpi::study::ADAPTER,
+    kubernetes::study::ADAPTER,
+];

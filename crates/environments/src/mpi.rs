@@ -5,6 +5,8 @@
 //! end what it has launched on other machines. What Open MPI keeps in files here while it runs is in a folder of the site's, which
 //! goes with it, for mpirun leaves that behind when it is killed.
 
+pub(crate) mod study;
+
 use crate::announced::agent_in;
 use crate::child::{self, Piped};
 use crate::folder::Folder;

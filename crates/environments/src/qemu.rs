@@ -16,6 +16,7 @@ mod portion;
 mod qmp;
 mod root;
 mod settings;
+pub(crate) mod study;
 
 pub use operations::{Done, GuestOperations, Operation};
 pub use settings::{Accel, Backing, Disks, Mmu, Net, Port, Root, Settings, Topology};

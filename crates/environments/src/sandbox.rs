@@ -6,6 +6,7 @@
 //! these or fails.
 
 pub mod launcher;
+pub(crate) mod study;
 
 use crate::child::{self, Piped};
 use baremark_model::environments::{LACKING, LACKS, LAYERS};

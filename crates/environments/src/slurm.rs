@@ -9,6 +9,7 @@
 mod batch;
 mod job;
 mod settings;
+pub(crate) mod study;
 
 pub use settings::{Launcher, Settings};
 

@@ -6,6 +6,8 @@
 //! remote side needs `sh` and what every Linux has; the two scripts are constants whose arguments are a number, a
 //! hexadecimal hash and a path of harmless characters.
 
+pub(crate) mod study;
+
 use crate::child::{self, Piped};
 use crate::patience::receive;
 use baremark_model::site::{Environment, Link, Missing, Site, SiteError, loopback};

@@ -2,6 +2,7 @@
 
 use crate::recipe::Step;
 use crate::service::{Order, Service, ServiceError};
+use baremark_model::environments::NATIVE;
 use baremark_sys::confine::{self, Limits, MemoryLimit};
 use baremark_sys::process_tree::{self, Usage, Waits};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -119,7 +120,7 @@ pub struct Native;
 
 impl Place for Native {
     fn label(&self) -> String {
-        "native".to_owned()
+        NATIVE.to_owned()
     }
 
     fn is_here(&self) -> bool {

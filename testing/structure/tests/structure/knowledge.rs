@@ -15,7 +15,7 @@ const ENVIRONMENTS: &str = "environments";
 /// String literals that equal the name of an environment. Some mean another thing of the same name (a JSON null, a QEMU program).
 const NAMED: &[(&str, usize)] = &[
     ("agent", 4),
-    ("baremark", 37),
+    ("baremark", 23),
     ("consolidation", 2),
     ("databases", 1),
     ("harness", 18),
@@ -25,7 +25,6 @@ const NAMED: &[(&str, usize)] = &[
     ("model", 3),
     ("observe", 3),
     ("programs", 6),
-    ("services", 1),
     ("sys", 1),
 ];
 
