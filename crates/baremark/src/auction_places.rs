@@ -4,7 +4,7 @@ mod elsewhere;
 mod linked;
 
 use crate::places;
-use baremark_environments::container::{Container, NOTHING, Network, Settings};
+use baremark_environments::container::{Container, Network, Settings};
 use baremark_harness::cluster::Wanted;
 use baremark_harness::topology::{Environments, Networking, On};
 use baremark_model::descriptor::Value;
@@ -13,9 +13,11 @@ use baremark_services::place::{Inside, Place};
 use baremark_services::recipe::Step;
 use baremark_services::service::{Order, Service, ServiceError};
 use baremark_sys::confine::{self, Limits};
+use baremark_sys::container_engine::{self, Access, INSIDE, PODMAN, Root};
 use baremark_sys::process_tree::{self, Usage};
 use elsewhere::Elsewhere;
 use linked::Link;
+use std::ffi::{OsStr, OsString};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -97,10 +99,6 @@ pub fn container_options() -> Result<Vec<String>, String> {
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// The program itself as containers see it.
-const INSIDE: &str = "/baremark";
-const PODMAN: &str = "podman";
-
 /// What a container without an image sees of this machine, and only reads: the programs of other people are the same as natively.
 const OF_THIS_MACHINE: [&str; 2] = ["/usr", "/etc"];
 const NOBODY: (u32, u32) = (65_534, 65_534);
@@ -140,27 +138,29 @@ struct Contained {
 
 impl Contained {
     fn is_docker(&self) -> bool {
-        self.engine == "docker"
+        container_engine::is_docker(self.engine.as_ref())
     }
 }
 
-/// Docker takes no folder as a root: its image of nothing, with what a container of podman's sees of this machine.
-fn docker_root(own: bool) -> Vec<String> {
-    let mut args = ["--tmpfs=/tmp:mode=1777", "--tmpfs=/run", "--tmpfs=/var"].map(str::to_owned).to_vec();
-    let mut bind = |from: &Path, to: &str| {
-        args.extend(["--mount".to_owned(), format!("type=bind,readonly,src={},dst={to}", from.display())]);
-    };
-    for folder in OF_THIS_MACHINE.iter().filter(|_| !own) {
-        bind(Path::new(folder), folder);
-    }
+/// What a container without an image sees of this machine, but for one of this program alone. Docker takes no folder as a root: its image of nothing
+/// has places for these, and what podman's has in its folder is mounted.
+fn seen(docker: bool) -> Vec<OsString> {
+    let mut args: Vec<OsString> = OF_THIS_MACHINE.iter().flat_map(|folder| read(Path::new(folder), folder)).collect();
     // As folders that were merged into /usr are seen on this machine.
-    for name in ["/bin", "/sbin", "/lib", "/lib64"].iter().filter(|_| !own) {
+    for name in ["/bin", "/sbin", "/lib", "/lib64"].iter().filter(|_| docker) {
         if let Ok(target) = std::fs::canonicalize(name) {
-            bind(&target, name);
+            args.extend(read(&target, name));
         }
     }
-    args.extend(["--".to_owned(), NOTHING.to_owned()]);
     args
+}
+
+fn not_utf8(word: &OsStr) -> std::io::Error {
+    std::io::Error::other(format!("{}: not UTF-8", word.to_string_lossy()))
+}
+
+fn read(here: &Path, inside: &str) -> [OsString; 2] {
+    container_engine::mounted(here, Path::new(inside), Access::Read)
 }
 
 impl Place for Contained {
@@ -180,43 +180,39 @@ impl Place for Contained {
         let io = |what: &str, source| ServiceError::Io { name: order.name.clone(), what: what.to_owned(), source };
         // What an application keeps alongside its instances (its database's file, its images) stands one folder up.
         let shared = order.folder.parent().unwrap_or(&order.folder).display().to_string();
-        let mut args: Vec<String> = ["run", "--rm", "--interactive", "--log-driver=none"].map(str::to_owned).to_vec();
-        args.extend((!self.is_docker()).then(|| "--http-proxy=false".to_owned()));
-        let network = self.link.as_ref().map_or("host".to_owned(), |link| format!("ns:{}", link.namespace()));
-        args.push(format!("--network={network}"));
-        args.extend(
-            ["--cap-drop=all", "--security-opt=no-new-privileges", "--security-opt=label=disable"].map(str::to_owned),
-        );
-        args.extend(self.way.iter().map(|word| (*word).to_owned()));
-        args.extend(["--name".to_owned(), self.name.clone()]);
-        args.extend(["--mount".to_owned(), format!("type=bind,readonly,src={},dst={INSIDE}", self.program.display())]);
-        args.extend(["--mount".to_owned(), format!("type=bind,src={shared},dst={shared}")]);
-        if !self.limits.cpus.is_empty() {
-            let list: Vec<String> = self.limits.cpus.iter().map(usize::to_string).collect();
-            args.push(format!("--cpuset-cpus={}", list.join(",")));
-        }
-        args.extend(self.limits.memory_bytes.map(|bytes| format!("--memory={bytes}b")));
-        args.extend(order.owner.map(|(user, group)| format!("--user={user}:{group}")));
+        let shared = Path::new(&shared);
         let own = step.program == self.program;
+        let mut options: Vec<OsString> = container_engine::mounted(shared, shared, Access::Write).into();
+        options.extend(order.owner.map(|(user, group)| format!("--user={user}:{group}").into()));
         // By name, so that a secret is in no list of processes.
-        args.extend(step.env.iter().flat_map(|(name, _)| ["--env".to_owned(), name.clone()]));
-        match &self.image {
-            // An empty entry point is written in two ways.
-            Some(image) if self.is_docker() => {
-                args.extend(["--entrypoint=".to_owned(), "--".to_owned(), image.clone()]);
-            }
-            Some(image) => args.extend(["--entrypoint=[]".to_owned(), "--".to_owned(), image.clone()]),
-            None if self.is_docker() => args.extend(docker_root(own)),
+        options.extend(step.env.iter().flat_map(|(name, _)| [OsString::from("--env"), name.into()]));
+        let root = order.folder.join("root");
+        let root = match &self.image {
+            Some(image) => Root::Image(image),
             None => {
-                let root = order.folder.join("root");
-                make_root(&root, own).map_err(|why| io("making a container's root", why))?;
-                if !own {
-                    let binds = OF_THIS_MACHINE.map(|folder| format!("type=bind,readonly,src={folder},dst={folder}"));
-                    args.extend(binds.into_iter().flat_map(|bind| ["--mount".to_owned(), bind]));
+                match self.is_docker() {
+                    true => {
+                        options.extend(["--tmpfs=/tmp:mode=1777", "--tmpfs=/run", "--tmpfs=/var"].map(OsString::from))
+                    }
+                    false => make_root(&root, own).map_err(|why| io("making a container's root", why))?,
                 }
-                args.extend(["--rootfs".to_owned(), root.display().to_string()]);
+                options.extend(if own { Vec::new() } else { seen(self.is_docker()) });
+                Root::Empty(&root)
             }
-        }
+        };
+        let container = container_engine::Container {
+            engine: self.engine.as_ref(),
+            name: &self.name,
+            way: self.way,
+            network: &self.link.as_ref().map_or("host".to_owned(), |link| format!("ns:{}", link.namespace())),
+            cpus: &self.limits.cpus,
+            memory_bytes: self.limits.memory_bytes,
+            program: &self.program,
+            options,
+            root,
+        };
+        let text = |word: OsString| word.into_string().map_err(|word| io("starting a container", not_utf8(&word)));
+        let mut args = container.arguments().into_iter().map(text).collect::<Result<Vec<_>, _>>()?;
         args.extend([INSIDE.to_owned(), "tend".to_owned()]);
         args.push(if own { INSIDE.to_owned() } else { step.program.display().to_string() });
         args.extend(step.args);
@@ -263,6 +259,7 @@ impl Place for Contained {
 mod tests {
     use super::*;
     use baremark_services::service::Tier;
+    use baremark_sys::container_engine::NOTHING;
 
     /// The command that starts `program` in a container of an engine.
     fn dressed(engine: &str, program: &str, image: Option<&str>) -> Step {

@@ -6,9 +6,11 @@ use crate::starter::Starter;
 use baremark_journal::Journal;
 use baremark_networks::{Network, Node};
 use baremark_sys::confine::{Held, Limits};
+use baremark_sys::container_engine::{Container, INSIDE, PODMAN, Root};
 use baremark_sys::ethtool::{self, Offload};
 use baremark_sys::private_folder::PrivateFolder;
 use baremark_sys::supervised;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -22,8 +24,6 @@ use std::time::{Duration, Instant};
 const DEFERRALS: u32 = 100;
 /// One that needs no privilege, which servers in containers lack.
 const PORT: u16 = 8080;
-/// The program as containers see it.
-const INSIDE: &str = "/baremark";
 /// SIGKILL.
 const KILL: i32 = 9;
 const PREFIX: &str = "baremark-farm-";
@@ -212,30 +212,29 @@ impl Farm {
 
     /// The arguments of this program that start the next server in a container, under a supervisor: without privileges, in its namespace, with its
     /// quota.
-    fn contained(&self, options: &[String], node: &Node, address: SocketAddr) -> std::io::Result<Vec<String>> {
+    fn contained(&self, options: &[String], node: &Node, address: SocketAddr) -> std::io::Result<Vec<OsString>> {
         let at = self.servers.len();
         let root = self.folder.path().join(format!("root-{at}"));
         for folder in ["tmp", "dev", "proc", "sys", "etc", "run"] {
             fs::create_dir_all(root.join(folder))?;
         }
         let name = self.container_name(at);
-        let mut words: Vec<String> = supervised::podman(&[], &name)
-            .iter()
-            .chain(&["run", "--rm", "--interactive", "--log-driver=none", "--http-proxy=false"])
-            .chain(&["--cap-drop=all", "--security-opt=no-new-privileges", "--security-opt=label=disable"])
-            .map(|word| (*word).to_owned())
-            .collect();
-        words.extend(options.iter().cloned());
-        words.push(format!("--network=ns:{}", node.namespace.path().display()));
-        words.extend(["--name".to_owned(), name, format!("--cpus={}", self.layout.quota)]);
-        if !self.layout.cpus.is_empty() {
-            let list: Vec<String> = self.layout.cpus.iter().map(usize::to_string).collect();
-            words.push(format!("--cpuset-cpus={}", list.join(",")));
-        }
-        let own = format!("type=bind,readonly,src={},dst={INSIDE}", self.layout.own.display());
-        words.extend(["--mount".to_owned(), own, "--rootfs".to_owned(), root.display().to_string()]);
-        words.extend([INSIDE, "tend", INSIDE, "static", "--listen"].map(str::to_owned));
-        words.push(address.to_string());
+        let way: Vec<&str> = options.iter().map(String::as_str).collect();
+        let container = Container {
+            engine: PODMAN.as_ref(),
+            name: &name,
+            way: &way,
+            network: &format!("ns:{}", node.namespace.path().display()),
+            cpus: &self.layout.cpus,
+            memory_bytes: None,
+            program: &self.layout.own,
+            options: vec![format!("--cpus={}", self.layout.quota).into()],
+            root: Root::Empty(&root),
+        };
+        let supervisor = supervised::podman(&[], &name).into_iter().map(OsString::from);
+        let mut words: Vec<OsString> = supervisor.chain(container.arguments()).collect();
+        words.extend([INSIDE, "tend", INSIDE, "static", "--listen"].map(OsString::from));
+        words.push(address.to_string().into());
         Ok(words)
     }
 

@@ -16,6 +16,7 @@ use crate::folder::Folder;
 use crate::lab::{Connect, LabPort};
 use baremark_model::image;
 use baremark_model::site::{Environment, Link, Missing, OWN_ROOT, Portion, Site, SiteError, loopback};
+use baremark_sys::container_engine::{self, Access, GVISOR, INSIDE, NOTHING, PODMAN, WAYS, Way, mounted};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -25,10 +26,6 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Where the program is seen in the container.
-const INSIDE: &str = "/baremark";
-/// The image that docker keeps of nothing at all.
-pub const NOTHING: &str = "baremark-nothing:latest";
 /// How long the engine may take to start a container that ends at once, or to remove one.
 const ENGINE_LIMIT: Duration = Duration::from_secs(20);
 
@@ -77,22 +74,6 @@ pub struct Runtime {
     pub platform: String,
 }
 
-/// gVisor's runtime.
-const GVISOR: &str = "runsc";
-
-impl Runtime {
-    /// The engine's options. gVisor does without cgroups, which it cannot use in a hybrid hierarchy, and without a network.
-    fn options(&self) -> Vec<String> {
-        let mut options = vec!["--runtime".to_owned(), self.name.clone()];
-        if self.name == GVISOR {
-            for flag in [format!("platform={}", self.platform), "ignore-cgroups".into(), "network=none".into()] {
-                options.extend(["--runtime-flag".to_owned(), flag]);
-            }
-        }
-        options
-    }
-}
-
 /// How containers are made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
@@ -132,23 +113,11 @@ pub struct Container {
     way: OnceLock<Result<Way, Missing>>,
 }
 
-/// Options without which the engine does not work on this machine.
-pub type Way = &'static [&'static str];
-
-/// Tried in turn. An engine may hand limits to the container that are above what its caller may hand on, and a machine
-/// may not have what the default runtime needs.
-const WAYS: &[Way] = &[
-    &[],
-    &["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"],
-    &["--runtime", "runc"],
-    &["--runtime", "runc", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"],
-];
-
 impl Container {
     /// With this program as the agent, usually the one that is running; it must be static.
     #[must_use]
     pub fn new(program: PathBuf, settings: Settings) -> Self {
-        Container { program, settings, engine: OsString::from("podman"), way: OnceLock::new() }
+        Container { program, settings, engine: OsString::from(PODMAN), way: OnceLock::new() }
     }
 
     /// With another engine that takes podman's command line.
@@ -176,8 +145,8 @@ impl Container {
         self.engine_is_known()?;
         let mut failures: Vec<(Way, String)> = Vec::new();
         // A runtime that is named takes the place of any that would be tried.
-        let tried = |way: &&Way| self.settings.runtime.is_none() || !way.contains(&"--runtime");
-        for way in WAYS.iter().filter(tried) {
+        let tried = |way: &Way| self.settings.runtime.is_none() || !way.contains(&"--runtime");
+        for way in WAYS.into_iter().filter(tried) {
             match self.try_way(way) {
                 Ok(ran) if ran.well() => return Ok(way),
                 Ok(ran) => failures.push((way, ran.failure())),
@@ -264,7 +233,7 @@ impl Container {
     }
 
     fn is_docker(&self) -> bool {
-        Path::new(&self.engine).file_name().is_some_and(|name| name == "docker")
+        container_engine::is_docker(&self.engine)
     }
 
     /// Docker takes no folder as a root, so it gets an image that holds nothing.
@@ -340,59 +309,49 @@ impl Container {
         // What watches over the container for podman leaves a file where it stands when the memory is used up.
         command.current_dir(folder.path());
         command.args(["supervise", "--name"]).arg(folder.name()).arg("--").arg(&self.engine);
-        command.args(["run", "--rm", "--interactive", "--log-driver=none"]);
-        if !self.is_docker() {
-            command.arg("--http-proxy=false");
-        }
-        command.args(["--cap-drop=all", "--security-opt=no-new-privileges", "--security-opt=label=disable"]);
-        command.args(way).arg("--name").arg(folder.name());
-        command.args(self.settings.runtime.iter().flat_map(Runtime::options));
-        if self.settings.root == Root::Program {
-            command.arg(format!("--env={OWN_ROOT}=1"));
-        }
-        let mut mount = OsString::from("type=bind,readonly,src=");
-        mount.push(&self.program);
-        mount.push(format!(",dst={INSIDE}"));
-        command.arg("--mount").arg(mount);
-        command.arg(match (self.settings.network, lab) {
-            (Network::Lab(_), Some(port)) => format!("--network=ns:{}", port.name()),
-            (Network::None | Network::Lab(_), _) => "--network=none".to_owned(),
-            (Network::Host, _) => "--network=host".to_owned(),
-            (Network::Bridge, _) => "--network=bridge".to_owned(),
-        });
-        if self.settings.seccomp == Seccomp::Off {
-            command.arg("--security-opt=seccomp=unconfined");
-        }
-        if let Some(cpus) = &self.settings.cpus {
-            let list: Vec<String> = cpus.iter().map(usize::to_string).collect();
-            command.arg(format!("--cpuset-cpus={}", list.join(",")));
-        }
-        if let Some(bytes) = self.settings.memory_bytes {
-            command.arg(format!("--memory={bytes}b"));
-        }
-        for (here, inside) in &self.settings.volumes {
-            command.arg("--mount").arg(format!("type=bind,src={},dst={}", here.display(), inside.display()));
-        }
-        match &self.settings.root {
-            Root::Program if self.is_docker() => command.arg("--").arg(NOTHING),
-            Root::Program => command.arg("--rootfs").arg(self.layered(&folder.inner())),
-            Root::Folder(root) => {
-                command.arg("--rootfs").arg(self.layered(&std::path::absolute(root).unwrap_or_else(|_| root.clone())))
-            }
-            // An empty entry point is written in two ways.
-            Root::Image(name) if self.is_docker() => command.arg("--entrypoint=").arg("--").arg(name),
-            Root::Image(name) => command.arg("--entrypoint=[]").arg("--").arg(name),
+        let network = match (self.settings.network, lab) {
+            (Network::Lab(_), Some(port)) => format!("ns:{}", port.name()),
+            (Network::None | Network::Lab(_), _) => "none".to_owned(),
+            (Network::Host, _) => "host".to_owned(),
+            (Network::Bridge, _) => "bridge".to_owned(),
         };
+        let (inner, overlay) = (folder.inner(), self.settings.layer == Layer::Overlay);
+        let absolute = |root: &PathBuf| std::path::absolute(root).unwrap_or_else(|_| root.clone());
+        let path = match &self.settings.root {
+            Root::Folder(root) => absolute(root),
+            Root::Program | Root::Image(_) => inner.clone(),
+        };
+        let root = match &self.settings.root {
+            Root::Program if self.is_docker() => container_engine::Root::Empty(&inner),
+            Root::Program | Root::Folder(_) => container_engine::Root::Folder { path: &path, overlay },
+            Root::Image(name) => container_engine::Root::Image(name),
+        };
+        command.args(
+            container_engine::Container {
+                engine: &self.engine,
+                name: &folder.name(),
+                way,
+                network: &network,
+                cpus: self.settings.cpus.as_deref().unwrap_or_default(),
+                memory_bytes: self.settings.memory_bytes,
+                program: &self.program,
+                options: self.options(),
+                root,
+            }
+            .arguments(),
+        );
         command
     }
 
-    /// The folder as podman takes it for a root.
-    fn layered(&self, root: &Path) -> OsString {
-        let mut root = root.as_os_str().to_owned();
-        if self.settings.layer == Layer::Overlay {
-            root.push(":O");
-        }
-        root
+    /// What the engine is told besides.
+    fn options(&self) -> Vec<OsString> {
+        let runtime = self.settings.runtime.as_ref();
+        let mut options = runtime.map_or_else(Vec::new, |of| container_engine::runtime(&of.name, &of.platform));
+        options.extend((self.settings.root == Root::Program).then(|| format!("--env={OWN_ROOT}=1").into()));
+        options.extend((self.settings.seccomp == Seccomp::Off).then(|| "--security-opt=seccomp=unconfined".into()));
+        let volumes = self.settings.volumes.iter();
+        options.extend(volumes.flat_map(|(here, inside)| mounted(here, inside, Access::Write)));
+        options
     }
 
     /// A volume that the engine could misread, or that is not there.

@@ -18,6 +18,7 @@ use baremark_model::job::{JobError, Surroundings};
 use baremark_model::peer::LISTENING;
 use baremark_sys::clock::monotonic_ns;
 use baremark_sys::confine::{self, Limits};
+use baremark_sys::container_engine::{self, Container, GVISOR, INSIDE, PODMAN, ways_with_any_runtime};
 use baremark_sys::file_system::{FileSystem, drop_cache};
 use baremark_sys::private_folder::PrivateFolder;
 use baremark_sys::private_folder::directory::Directory;
@@ -52,11 +53,6 @@ const KVM_LIMIT: Duration = Duration::from_secs(8);
 const GLANCE: Duration = Duration::from_millis(1);
 /// SIGKILL.
 const KILL: i32 = 9;
-/// Where a container has this program.
-const INSIDE: &str = "/baremark";
-/// Options that the engine needs on some machines, tried in this order.
-const WAYS: [&[&str]; 2] = [&[], &["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000"]];
-
 /// Where a server is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
@@ -295,7 +291,7 @@ impl Launcher {
     /// Finds what the place needs here to start a server.
     fn find_way(&mut self) -> Result<(), JobError> {
         let ways = match self.place {
-            Place::Container | Place::Gvisor => WAYS.len(),
+            Place::Container | Place::Gvisor => ways_with_any_runtime().count(),
             Place::Qemu => self.accels.len(),
             Place::Process | Place::Microvm => 1,
         };
@@ -322,25 +318,24 @@ impl Launcher {
 
     /// The supervisor of podman with the container's root, up to the words that run in it.
     fn podman(&self, root: &Root) -> Command {
+        let (runtime, network) = match self.place {
+            Place::Gvisor => (GVISOR, "none"),
+            _ => (self.runtime.as_str(), "host"),
+        };
         let mut command = Command::new(&self.keeper);
         command.args(supervised::podman(&["--announce"], &root.name()));
-        let mut network = "host";
-        if self.place == Place::Gvisor {
-            command.args(["--runtime", "runsc"]);
-            // gVisor does without cgroups, which it cannot use in a hybrid hierarchy, and without a network.
-            for flag in ["platform=ptrace", "ignore-cgroups", "network=none"] {
-                command.args(["--runtime-flag", flag]);
-            }
-            network = "none";
-        } else {
-            command.args(["--runtime", &self.runtime]);
-        }
-        command.args(["run", "--rm", "--interactive"]);
-        command.args(["--name", &root.name(), "--log-driver=none"]).arg(format!("--network={network}"));
-        command.args(["--cap-drop=all", "--security-opt=no-new-privileges", "--security-opt=label=disable"]);
-        command.args(WAYS[self.way]);
-        command.arg("--mount").arg(format!("type=bind,src={},dst={INSIDE},ro", self.program.display()));
-        command.arg("--rootfs").arg(&root.path).arg(INSIDE);
+        let container = Container {
+            engine: PODMAN.as_ref(),
+            name: &root.name(),
+            way: ways_with_any_runtime().nth(self.way).unwrap_or_default(),
+            network,
+            cpus: &[],
+            memory_bytes: None,
+            program: &self.program,
+            options: container_engine::runtime(runtime, "ptrace"),
+            root: container_engine::Root::Empty(&root.path),
+        };
+        command.args(container.arguments()).arg(INSIDE);
         command
     }
 

@@ -10,6 +10,7 @@ pub mod bpf;
 pub mod children;
 pub mod clock;
 pub mod confine;
+pub mod container_engine;
 pub mod control_group;
 pub mod cpio;
 pub mod cpu_time;
