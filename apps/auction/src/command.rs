@@ -141,8 +141,8 @@ struct LoadArgs {
     /// A file whose first line is the password of all accounts; made with a random one if it does not exist
     #[arg(long, value_name = "FILE")]
     password_file: PathBuf,
-    /// What checking a password costs: KiB of memory, passes (Argon2id)
-    #[arg(long, default_value = "19456,2", value_name = "KIB,PASSES", value_parser = Cost::parse)]
+    /// What checking a password costs: KiB of memory, passes (Argon2id); OWASP recommends 19456,2, which is most of what a site does then
+    #[arg(long, default_value = "512,1", value_name = "KIB,PASSES", value_parser = Cost::parse)]
     argon2: Cost,
     /// Where images are to be, as for serve; nothing is written for memory
     #[arg(long, default_value = "memory", value_name = "PLACE", value_parser = Place::parse)]

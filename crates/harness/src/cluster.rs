@@ -7,6 +7,7 @@ use crate::external::ExternalDatabase;
 use crate::generator::LoadSites;
 use crate::kept_data::{Content, KeptData};
 use crate::leaving::{Leaving, STOP_LIMIT};
+use crate::passwords::Passwords;
 use crate::topology::{Application, Environments, Networking, On, TierPlan};
 use baremark_databases::kept::digest;
 use baremark_databases::kind::Kind;
@@ -149,6 +150,8 @@ pub struct Cluster {
     leaving: Leaving,
     /// Processor time of instances that are gone, by tier.
     gone_ns: BTreeMap<Tier, u64>,
+    /// Processor time of app servers for checking passwords.
+    passwords: Passwords,
     /// What its instances listen on, by their names, so that nobody else is given that before they do, or while one is
     /// started again.
     ports: BTreeMap<String, Vec<HeldPort>>,
@@ -247,6 +250,7 @@ impl Cluster {
             killed: BTreeSet::new(),
             leaving: Leaving::default(),
             gone_ns: BTreeMap::new(),
+            passwords: Passwords::default(),
             ports: BTreeMap::new(),
             external: None,
         };
@@ -687,6 +691,10 @@ impl Cluster {
         for instance in leaving {
             // It listens until it ends, and never again.
             self.ports.remove(instance.name());
+            // Its last reading: nobody sends it log-ins any more.
+            if tier == Tier::App {
+                self.passwords.read(&instance);
+            }
             self.leaving.add(tier, instance, &mut self.gone_ns);
         }
         Ok(took)
@@ -713,6 +721,9 @@ impl Cluster {
     /// # Errors
     /// When there is no such instance.
     pub fn kill(&mut self, tier: Tier, index: usize) -> Result<(), ClusterError> {
+        if let (Tier::App, Some(server)) = (tier, self.instances.get(&tier).and_then(|list| list.get(index))) {
+            self.passwords.read(server);
+        }
         let instance = self.instance(tier, index)?;
         instance.kill();
         let name = instance.name().to_owned();
@@ -755,6 +766,17 @@ impl Cluster {
             *sums.entry(*tier).or_default() += list.iter_mut().map(|instance| instance.usage().cpu_ns).sum::<u64>();
         }
         sums
+    }
+
+    /// Processor time that app servers have used so far for checking passwords, in ns, those that are gone included; `None` where one
+    /// that runs does not say. It is a part of the app tier's in [`Cluster::cpu_ns`].
+    pub fn passwords_ns(&mut self) -> Option<u64> {
+        let servers = self.instances.get(&Tier::App).into_iter().flatten();
+        let mut all = true;
+        for server in servers.filter(|server| !self.killed.contains(server.name())) {
+            all &= self.passwords.read(server);
+        }
+        all.then(|| self.passwords.sum_ns())
     }
 
     /// What the threads of each tier have waited for; tiers of which an instance runs where that is not seen are left out.

@@ -177,7 +177,12 @@ pub struct LoadRow {
     pub generator_cpus_used: f64,
     /// The generator on itself.
     pub generator: Generator,
-    /// Operations that ended well for each second of processor time of the app tier.
+    /// Processor time of the app tier for checking passwords over time, a part of `app.cpus` in [`LoadRow::cpus_used`]; absent where a
+    /// server did not tell it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_cpus_used: Option<f64>,
+    /// Operations that ended well for each second of processor time of the app tier, that for checking passwords apart: absent where
+    /// that is not known.
     pub operations_per_app_cpu_second: Option<f64>,
     /// Counts of servers that changed meanwhile.
     pub elasticity: Option<ElasticityRow>,

@@ -10,7 +10,7 @@ use crate::generator::{self, Seconds};
 use crate::ground::{Event, Ground, RunError};
 use crate::mix::{self, Mix};
 use crate::topology::Demand;
-use crate::under_load::{Loaded, Moment, Running, shares};
+use crate::under_load::{Loaded, Moment, Running, new_share, settling_s, shares};
 use crate::users;
 use baremark_lab::search::UnderLoad;
 use baremark_load::document::Document;
@@ -99,22 +99,23 @@ pub(crate) fn window(
         })
     };
     let driver = driver.map_err(|why| RunError::Load(format!("starting a thread: {why}")))?;
-    let own_before = baremark_sys::process_tree::own_cpu_ns();
+    let (own_before, driven_since) = (baremark_sys::process_tree::own_cpu_ns(), Instant::now());
     let cluster = loaded.cluster();
     let mut watcher = Watcher::new(cluster, &shared);
     let watched = watcher.watch(ground);
     if watched.is_err() {
         interrupt.store(true, Ordering::Relaxed);
     }
-    let Watcher { series, adaptations, supply, used, waits, .. } = watcher;
+    let Watcher { series, adaptations, supply, used, waits, password_cpus, .. } = watcher;
     let driven = driver.join().unwrap_or_else(|_| Err("the thread of the users has panicked".to_owned()));
     watched?;
     let (part, running) = driven.map_err(RunError::Load)?;
     let generator_ns = baremark_sys::process_tree::own_cpu_ns().saturating_sub(own_before);
+    let generator_cpus = generator_ns as f64 / driven_since.elapsed().as_nanos().max(1) as f64;
     let mut reading = reading(&part, &qos);
     reading.utilization = shares(&used, demand);
     let document = Document::new(&load, &part);
-    let timeline = Timeline { series, adaptations, supply, used, waits, generator_ns };
+    let timeline = Timeline { series, adaptations, supply, used, waits, password_cpus, generator_cpus };
     let mut row = row(&document, &reading, &qos, demand, cluster, timeline, &shared, highest as f64);
     row.sites = running.as_ref().map_or_else(Vec::new, |running| generator::rows(&load, &running.generator.parts()));
     if !row.sites.is_empty() {
@@ -139,7 +140,9 @@ struct Timeline {
     supply: BTreeMap<Tier, Vec<(f64, u64)>>,
     used: BTreeMap<String, f64>,
     waits: BTreeMap<String, f64>,
-    generator_ns: u64,
+    /// CPUs that checking passwords used; `None` where a server did not tell.
+    password_cpus: Option<f64>,
+    generator_cpus: f64,
 }
 
 fn curve(demand: &Demand, users: u64) -> Result<Curve, RunError> {
@@ -167,10 +170,12 @@ fn drive(
 ) -> Result<(Part, Option<Running>), String> {
     let lasting = Nanos(users::nanos(demand.duration_s));
     let (begin, before) = (Instant::now(), running.level);
-    let warm = Duration::from_secs_f64(demand.warm_s);
-    // Users come evenly over the first half of the warm-up: all at once would be a storm of logins.
+    let settling_s = settling_s(demand, new_share(before, curve.level(0.0)));
+    let (coming_s, warm_s) = warming_s(demand, settling_s);
+    let warm = Duration::from_secs_f64(warm_s);
+    // Users come evenly: all at once would be a storm of logins.
     while begin.elapsed() < warm && !interrupt.load(Ordering::Relaxed) {
-        let come = (begin.elapsed().as_secs_f64() / (0.5 * demand.warm_s)).min(1.0);
+        let come = (begin.elapsed().as_secs_f64() / coming_s.max(1e-3)).min(1.0);
         running.set((before + (curve.level(0.0) - before) * come).round())?;
         // Seconds that sites tell of meanwhile are not left for the window.
         shared.in_flight.store(running.generator.in_flight()?, Ordering::Relaxed);
@@ -208,6 +213,13 @@ fn drive(
     }
 }
 
+/// Over how long users come, and when measuring begins, in s: as long as is asked for, and not before those who came last have logged in and
+/// attend their auctions. Measured time has the log-ins of those alone who log in again.
+pub(crate) fn warming_s(demand: &Demand, settling_s: f64) -> (f64, f64) {
+    let coming_s = (demand.warm_s - settling_s).min(0.5 * demand.warm_s).max(demand.cycle_s.min(settling_s));
+    (coming_s, demand.warm_s.max(coming_s + settling_s))
+}
+
 struct Watcher<'w> {
     cluster: &'w mut Cluster,
     shared: &'w Shared,
@@ -216,6 +228,7 @@ struct Watcher<'w> {
     supply: BTreeMap<Tier, Vec<(f64, u64)>>,
     used: BTreeMap<String, f64>,
     waits: BTreeMap<String, f64>,
+    password_cpus: Option<f64>,
     seen: usize,
     last: Moment,
     looked: f64,
@@ -237,6 +250,7 @@ impl<'w> Watcher<'w> {
             supply: BTreeMap::new(),
             used: BTreeMap::new(),
             waits: BTreeMap::new(),
+            password_cpus: None,
             seen: 0,
             last,
             looked: 0.0,
@@ -256,6 +270,7 @@ impl<'w> Watcher<'w> {
             }
             thread::sleep(GLANCE);
         };
+        let passwords_ns = self.cluster.passwords_ns();
         self.last = Moment::now(self.cluster);
         let first = self.last.clone();
         for tier in [Tier::App, Tier::Web] {
@@ -275,6 +290,8 @@ impl<'w> Watcher<'w> {
         }
         let last = Moment::now(self.cluster);
         (self.used, self.waits) = (last.cpus_since(&first), last.waits_since(&first));
+        let checked_ns = self.cluster.passwords_ns().zip(passwords_ns).map(|(now, before)| now.saturating_sub(before));
+        self.password_cpus = checked_ns.map(|ns| ns as f64 / (last.at - first.at).as_nanos().max(1) as f64);
         Ok(())
     }
 
@@ -413,6 +430,7 @@ fn row(
         .sum();
     let all: u64 = document.operations.iter().map(|row| row.succeeded).sum();
     let app = timeline.used.get("app.cpus").copied().unwrap_or(0.0);
+    let mix_cpus = timeline.password_cpus.map(|passwords| app - passwords).filter(|cpus| *cpus > 0.0);
     let failed = document.operations.iter().map(|row| row.failed).sum();
     LoadRow {
         users: highest,
@@ -426,11 +444,10 @@ fn row(
         propagation: pushed.and_then(|row| row.delay.clone()),
         propagation_within_limit_share: seen_in_time(reading, qos),
         mix,
-        generator_cpus_used: timeline.generator_ns as f64
-            / 1e9
-            / (demand.warm_s + document.elapsed_s + demand.ramp_down_s).max(1e-9),
+        generator_cpus_used: timeline.generator_cpus,
         generator: document.generator.clone(),
-        operations_per_app_cpu_second: (app > 0.0).then(|| all as f64 / document.elapsed_s.max(1e-9) / app),
+        password_cpus_used: timeline.password_cpus,
+        operations_per_app_cpu_second: mix_cpus.map(|cpus| all as f64 / document.elapsed_s.max(1e-9) / cpus),
         elasticity: elasticity(cluster, demand, &timeline, shared, failed),
         cpus_used: timeline.used,
         waits: timeline.waits,
@@ -491,4 +508,30 @@ fn elasticity(
         }
     }
     Some(ElasticityRow { adaptations: timeline.adaptations.clone(), failed_operations: failed, metrics: all })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology;
+
+    /// The load of the defaults with another cycle and warm-up.
+    fn demand(cycle: &str, warm: &str) -> Demand {
+        let text = format!("[load]\nusers = 10\ncycle = \"{cycle}\"\nwarm = \"{warm}\"\n");
+        let mut topology = topology::resolve_levels("test", &text, &[]).expect("a topology");
+        topology.applications.remove(0).load
+    }
+
+    /// With a cycle of 2 s and 2 s of warm-up log-ins were two thirds of what was measured, and nobody had bid.
+    #[test]
+    fn log_ins_of_a_steady_population_belong_to_its_warm_up() {
+        let warming = |cycle: &str, warm: &str, new: f64| {
+            let demand = demand(cycle, warm);
+            warming_s(&demand, settling_s(&demand, new))
+        };
+        assert_eq!(warming("2 s", "2 s", 1.0), (2.0, 22.0), "ten cycles after the last has come");
+        assert_eq!(warming("500 ms", "6 s", 1.0), (1.0, 6.0), "as long as is asked for");
+        assert_eq!(warming("500 ms", "60 s", 1.0), (30.0, 60.0), "evenly over half of it");
+        assert_eq!(warming("2 s", "2 s", 0.0), (1.0, 2.0), "whoever is there has logged in");
+    }
 }

@@ -23,6 +23,7 @@ mod layers;
 mod leaving;
 mod measurements;
 pub mod mix;
+mod passwords;
 mod phase;
 mod saturation;
 mod search;

@@ -92,6 +92,12 @@ pub(crate) fn run(measured: &Measured, document: &Document, marks: &Marks, searc
     } else {
         flags.extend(loads.iter().flat_map(|load| &load.broken).map(|broken| format!("limit exceeded: {broken}")));
     }
+    if loads.iter().any(|load| load.password_cpus_used.is_none()) {
+        flags.push(
+            "an app server did not report its CPU time for checking passwords: operations_per_app_cpu_s is unknown"
+                .to_owned(),
+        );
+    }
     let mut points = marks.probes.clone();
     if let ([load], [part]) = (&loads[..], &parts[..]) {
         let begin_ns = marks.begin_ns(part);
@@ -169,6 +175,7 @@ fn samples(loads: &[LoadRow], parts: &[&Part]) -> Vec<Sample> {
         (parts.iter().map(|part| failed(part)).sum(), parts.iter().map(|part| ended(part)).sum());
     add("failed".to_owned(), Some(100.0 * bad as f64 / all.max(1) as f64));
     add("operations_per_app_cpu_s".to_owned(), one.and_then(|load| load.operations_per_app_cpu_second));
+    add("app_cpu_passwords".to_owned(), one.and_then(passwords));
     for tier in Tier::ALL {
         let label = tier.label();
         add(format!("cpus_{label}"), sum(&|load| load.cpus_used.get(&format!("{label}.cpus")).copied()));
@@ -177,6 +184,12 @@ fn samples(loads: &[LoadRow], parts: &[&Part]) -> Vec<Sample> {
     add("generator_cpus".to_owned(), loads.iter().map(|load| load.generator_cpus_used).reduce(f64::max));
     samples.extend(one.into_iter().flat_map(elasticity));
     samples
+}
+
+/// The share of the app tier's CPU time that checking passwords took, in %.
+fn passwords(load: &LoadRow) -> Option<f64> {
+    let app = load.cpus_used.get(&format!("{}.cpus", Tier::App.label())).filter(|cpus| **cpus > 0.0)?;
+    Some(100.0 * load.password_cpus_used? / app)
 }
 
 /// How well the number of servers followed the demand.

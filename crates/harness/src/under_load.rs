@@ -239,8 +239,8 @@ impl UnderLoad for Loaded<'_> {
 
     /// New users log in, which costs more than what they do later, and attend no auctions yet, which costs less.
     fn set(&mut self, level: f64, settle: Nanos) -> Result<(), String> {
-        let new = (1.0 - self.running()?.level / level.max(1.0)).clamp(0.0, 1.0);
-        let cycles = Duration::from_secs_f64(CYCLES_TO_SETTLE * self.demand.cycle_s * (new / NEW).min(1.0));
+        let new = new_share(self.running()?.level, level);
+        let cycles = Duration::from_secs_f64(settling_s(self.demand, new));
         let begin = Instant::now();
         self.users(level)?;
         let settled = begin + cycles.max(Duration::from_nanos(settle.0));
@@ -270,6 +270,16 @@ impl UnderLoad for Loaded<'_> {
         self.users(stay)?;
         self.wait_while_queued(Instant::now() + Duration::from_secs_f64(DRAIN_S))
     }
+}
+
+/// The share of users that is new at `level`, where there were `before`.
+pub(crate) fn new_share(before: f64, level: f64) -> f64 {
+    (1.0 - before / level.max(1.0)).clamp(0.0, 1.0)
+}
+
+/// How long users take to do what they do for the rest of the time, in s, where this share of them is new.
+pub(crate) fn settling_s(demand: &Demand, new: f64) -> f64 {
+    CYCLES_TO_SETTLE * demand.cycle_s * (new / NEW).min(1.0)
 }
 
 /// What the tiers have used and waited for until a moment.

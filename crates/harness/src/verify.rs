@@ -9,7 +9,7 @@ use crate::document::Attempt;
 use crate::fixed;
 use crate::ground::{Ground, Measured, RunError};
 use crate::topology::Demand;
-use crate::under_load::Loaded;
+use crate::under_load::{Loaded, settling_s};
 use baremark_model::maximum::{self, Ended};
 use std::sync::atomic::Ordering;
 
@@ -20,9 +20,19 @@ const SHORTEST_S: f64 = 4.0;
 /// After a window what began in it is waited for.
 const BEYOND_S: f64 = 2.0;
 
+/// How long users of a level are warmed, at most: most of them are there after a search.
+fn warming_s(demand: &Demand) -> f64 {
+    fixed::warming_s(&warmed(demand), settling_s(demand, 1.0)).1
+}
+
+/// The demand of a verification, as to its warm-up.
+fn warmed(demand: &Demand) -> Demand {
+    Demand { warm_s: 2.0 * demand.search.settle_s, ..demand.clone() }
+}
+
 /// What verifying takes before the end of a run: users settle and stay, twice, since the first try may break a limit.
 pub(crate) fn takes_s(demand: &Demand) -> f64 {
-    2.0 * (2.0 * demand.search.settle_s + demand.verify_s + BEYOND_S)
+    2.0 * (warming_s(demand) + demand.verify_s + BEYOND_S)
 }
 
 /// Keeps users of all applications together; `closing_s` is what comes after.
@@ -83,14 +93,13 @@ fn level(found: &maximum::Document) -> f64 {
 
 /// The demand of a verification, as far as the time goes.
 fn fitting(demand: &Demand, budget: &Budget, closing_s: f64) -> Option<Demand> {
-    let warm_s = 2.0 * demand.search.settle_s;
     let left = budget
-        .before_end(closing_s + warm_s + BEYOND_S)
+        .before_end(closing_s + warming_s(demand) + BEYOND_S)
         .map_or(f64::INFINITY, |end| end.saturating_duration_since(std::time::Instant::now()).as_secs_f64());
     let duration_s = demand.verify_s.min(left);
     let enough = duration_s >= SHORTEST_S.min(demand.verify_s);
     let (users, profile) = (None, String::new());
-    enough.then(|| Demand { users, profile, warm_s, duration_s, ramp_down_s: 0.0, ..demand.clone() })
+    enough.then(|| Demand { users, profile, duration_s, ramp_down_s: 0.0, ..warmed(demand) })
 }
 
 fn whole(level: f64, highest: u64) -> u64 {

@@ -61,13 +61,18 @@ static PARAMETERS: [Knob; 7] = [
         "20 s",
         "measured time of a phase; a search has load.window, load.verify and load.budget in [topology]",
     ),
-    knob(WARM_UP, Kind::Time { min: 0, max: 3600 * SECOND }, "6 s", "time under users before it, not measured"),
+    knob(
+        WARM_UP,
+        Kind::Time { min: 0, max: 3600 * SECOND },
+        "6 s",
+        "time under users before it, not measured: at least until those who came last have logged in (10 of load.cycle)",
+    ),
     knob(RAMP_DOWN, Kind::Time { min: 0, max: 3600 * SECOND }, "0 s", "time under users after it, not measured"),
     knob(
         "size",
         Kind::Choice(&["quick", "full"]),
         "full",
-        "data set: full as the topology says; quick has 1 % of the past and cheap password hashes",
+        "data set: full as the topology says; quick has 1 % of the past",
     ),
     knob(
         "error_limit",
@@ -82,7 +87,7 @@ const fn metric(key: &'static str, unit: &'static str, better: Better, help: &'s
     Metric { key, unit, better, together: Together::Mean, help }
 }
 
-static METRICS: [Metric; 24] = [
+static METRICS: [Metric; 25] = [
     metric(
         "operations_per_s",
         "operations/s",
@@ -111,7 +116,13 @@ static METRICS: [Metric; 24] = [
         "operations_per_app_cpu_s",
         "operations/CPU-s",
         Better::Higher,
-        "operations per second of CPU time of the app tier",
+        "operations per second of CPU time of the app tier, that of checking passwords apart",
+    ),
+    metric(
+        "app_cpu_passwords",
+        "%",
+        Better::Lower,
+        "share of the app tier's CPU time that checking passwords took (topology.argon2)",
     ),
     metric("cpus_balancer", "CPUs", Better::Lower, "CPU time of the balancer tier over elapsed time"),
     metric("cpus_web", "CPUs", Better::Lower, "CPU time of the web tier over elapsed time"),

@@ -20,6 +20,8 @@ use tokio::sync::{Semaphore, oneshot};
 const TRUST: Duration = Duration::from_secs(5);
 /// Remembered tokens, at most; then all are asked for again.
 const REMEMBERED: usize = 100_000;
+/// The name of the threads that check passwords, by which their processor time is known.
+pub(crate) const CHECKERS: &str = "passwords";
 pub(crate) const COOKIE: &str = "auction_token";
 
 type Hash = [u8; 32];
@@ -168,7 +170,7 @@ impl Hashing {
     /// # Errors
     /// No thread can be started.
     pub(crate) fn new(threads: usize, waiting: usize) -> std::io::Result<Self> {
-        let workers = Workers::start("passwords", threads, Job::work)?;
+        let workers = Workers::start(CHECKERS, threads, Job::work)?;
         Ok(Hashing { workers, places: Semaphore::new(waiting), failed: Arc::default() })
     }
 

@@ -10,6 +10,7 @@
 )]
 
 mod application;
+mod credentials;
 mod faults;
 mod http;
 mod input;

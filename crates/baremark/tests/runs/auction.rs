@@ -6,6 +6,7 @@ use crate::common::tiers::{
     arguments, assert_merged_by_one_rule, assert_stored, document, kill_with_all, metric, ran, result, searched,
     shrunk, sound,
 };
+use serde_json::Value;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -147,6 +148,15 @@ fn the_shipped_study_is_resumed_observed_and_explained() {
     let load = &resumed["details"][0]["document"]["applications"][0]["load"];
     let (used, waits) = (&load["cpus_used"]["app.cpus"], &load["waits"]);
     assert!(used.as_f64().is_some_and(|cpus| cpus > 0.0), "{load:#}");
+    // What passwords cost is reported apart from what the mix does.
+    let number = |row: &Value| row.as_f64().unwrap_or_else(|| panic!("{load:#}"));
+    let mix = number(used) - number(&load["password_cpus_used"]);
+    let all: f64 = load["operations"].as_array().unwrap().iter().map(|row| number(&row["succeeded"])).sum();
+    let found = load["operations_per_app_cpu_second"].as_f64();
+    let expected = (mix > 0.0).then(|| all / number(&load["elapsed_s"]) / mix);
+    assert!(found.zip(expected).is_none_or(|(found, of)| (found / of - 1.0).abs() < 1e-9), "{found:?} {expected:?}");
+    assert_eq!(found.is_some(), expected.is_some(), "{load:#}");
+    assert!(metric(&resumed, "app_cpu_passwords").is_some_and(|share| share >= 0.0), "{resumed:#}");
     assert!(waits["app.waiting"].is_f64() && waits["app.disk"].is_f64(), "{waits}");
     let csv = text(&bench.run(&["report", "--csv=trials"]).stdout);
     for metric in ["cpus_app", "threads_waiting_for_cpu_app", "disk_bytes_per_s_app"] {

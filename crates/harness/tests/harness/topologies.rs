@@ -291,8 +291,8 @@ fn a_setting_over_the_file_is_named_without_a_line_and_the_remedy_with_its_key()
         "2 app servers on one SQLite file; choose postgres or mariadb as the database: --set database.service=postgres";
     assert_eq!(over(&["app.count = 2", "web.service = 'nginx'"]), format!("'app.count = 2': {sqlite}"));
     assert!(over(&["app.count = = 2"]).starts_with("'app.count = = 2': "), "{}", over(&["app.count = = 2"]));
-    let quick = QUICK.replace("argon2 = \"64,1\"", "argon2 = \"64\"");
-    assert!(over(&[&quick]).starts_with("the settings over the file:5: argon2: "), "{}", over(&[&quick]));
+    let quick = QUICK.replace("history = \"1 %\"", "argon2 = \"64\"");
+    assert!(over(&[&quick]).starts_with("the settings over the file:4: argon2: "), "{}", over(&[&quick]));
 }
 
 #[test]
