@@ -1,14 +1,15 @@
 //! Web servers that run: each in a network namespace of its own on one bridge, in a control group with a quota, or in a container with both.
 
 use crate::content;
+use crate::deferral::{self, Link};
 use crate::quota::Quotas;
 use crate::starter::Starter;
 use baremark_journal::Journal;
 use baremark_networks::{Network, Node};
 use baremark_sys::confine::{Held, Limits};
 use baremark_sys::container_engine::{Container, INSIDE, PODMAN, Root};
-use baremark_sys::ethtool::{self, Offload};
 use baremark_sys::private_folder::PrivateFolder;
+use baremark_sys::process_tree;
 use baremark_sys::supervised;
 use std::ffi::OsString;
 use std::fs;
@@ -20,8 +21,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Polls without packets before interrupts are taken again, in dense mode.
-const DEFERRALS: u32 = 100;
 /// One that needs no privilege, which servers in containers lack.
 const PORT: u16 = 8080;
 /// SIGKILL.
@@ -64,7 +63,11 @@ struct Server {
     child: Child,
     /// The server's sign of life in a container: its end is the container's.
     input: Option<ChildStdin>,
+    /// The server itself, once it listens; it is alone in its control group.
+    pid: Option<u32>,
     node: Arc<Node>,
+    /// The settings of its link as the kernel made it.
+    link: Link,
     _held: Held,
 }
 
@@ -128,7 +131,31 @@ impl Farm {
         while self.servers.len() < count {
             self.add()?;
         }
-        (first..count).try_for_each(|at| self.check(at))
+        (first..count).try_for_each(|at| self.check(at))?;
+        self.identify(first)
+    }
+
+    /// Looks for the processes of the servers from `first` on: a container's is somewhere below its engine.
+    fn identify(&mut self, first: usize) -> Result<(), String> {
+        if self.layout.container.is_none() {
+            self.servers[first..].iter_mut().for_each(|server| server.pid = Some(server.child.id()));
+            return Ok(());
+        }
+        let begin = [INSIDE, "static", "--listen"];
+        let is = |words: &[String]| words.len() == 4 && words.iter().zip(begin).all(|(word, own)| word == own);
+        let found = process_tree::with_command(is).map_err(|why| format!("looking for web servers: {why}"))?;
+        for server in &mut self.servers[first..] {
+            let address = SocketAddr::from((server.node.address, PORT)).to_string();
+            server.pid = found.iter().find(|(_, words)| words[3] == address).map(|(pid, _)| *pid);
+        }
+        Ok(())
+    }
+
+    /// Processor time that the servers have used so far, in ns: each is one process, alone in its control group. `None` where one's is
+    /// unknown.
+    #[must_use]
+    pub fn cpu_ns(&self) -> Option<u64> {
+        self.servers.iter().map(|server| process_tree::cpu_ns(server.pid?)).sum()
     }
 
     /// Where the first `count` servers listen.
@@ -137,24 +164,35 @@ impl Farm {
         self.servers.iter().take(count).map(|server| SocketAddr::from((server.node.address, PORT))).collect()
     }
 
-    /// Lets packets from the servers wait up to `timeout` for others before they are taken, or, without one, takes each at once as the kernel does by
-    /// default. Needs the NAPI of the host's end of each link, which its GRO switches on.
+    /// Brings every link into a mode: packets from the servers wait up to `Some` time for others before they are taken, or are taken at once as the
+    /// kernel does by default.
     ///
     /// # Errors
-    /// When the kernel refuses one of the settings.
+    /// When the kernel refuses one of the settings, or keeps another value.
     pub fn defer(&self, timeout: Option<Duration>) -> Result<(), String> {
-        let nanos = timeout.map_or(0, |timeout| timeout.as_nanos());
-        let deferrals = if timeout.is_some() { DEFERRALS } else { 0 };
-        for link in self.servers.iter().map(|server| &server.node.outside) {
-            let set = || -> std::io::Result<()> {
-                ethtool::switch(link, Offload::Gro, timeout.is_some())?;
-                let folder = Path::new("/sys/class/net").join(link);
-                fs::write(folder.join("gro_flush_timeout"), nanos.to_string())?;
-                fs::write(folder.join("napi_defer_hard_irqs"), deferrals.to_string())
-            };
-            set().map_err(|why| format!("deferring the interrupts of {link}: {why}"))?;
+        self.servers.iter().try_for_each(|server| server.link.set(&server.node, timeout))
+    }
+
+    /// A link that is not in this mode, as its settings are read now.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn in_other_mode(&self, timeout: Option<Duration>) -> Result<Option<String>, String> {
+        for server in &self.servers {
+            let (found, wanted) = (Link::read(&server.node)?, server.link.wanted(timeout));
+            if found != wanted {
+                return Ok(Some(format!("{}: {found}, not {wanted}", server.node.outside)));
+            }
         }
-        Ok(())
+        Ok(None)
+    }
+
+    /// Packets that the host's ends of all links have taken from the servers so far.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn packets(&self) -> std::io::Result<u64> {
+        self.servers.iter().map(|server| deferral::packets(&server.node)).sum()
     }
 
     /// A server that has ended, in words.
@@ -168,6 +206,7 @@ impl Farm {
 
     fn add(&mut self) -> Result<(), String> {
         let node = Arc::new(self.network.namespace().map_err(|why| why.to_string())?);
+        let link = Link::read(&node)?;
         let limited = self.layout.link.map(|rate| self.network.limit_rate(&node, rate));
         limited.transpose().map_err(|why| why.to_string())?;
         let address = SocketAddr::from((node.address, PORT));
@@ -192,7 +231,7 @@ impl Farm {
         let at_death = if inside.is_some() { KILL } else { supervised::AT_DEATH };
         let started = self.starter.start(inside, command, &limits, at_death);
         let (child, held) = started.map_err(|why| format!("starting a web server: {why}"))?;
-        self.servers.push(Server { child, input: None, node, _held: held });
+        self.servers.push(Server { child, input: None, pid: None, node, link, _held: held });
         let at = self.servers.len() - 1;
         let child = &mut self.servers[at].child;
         if let Some(quotas) = &mut self.quotas {

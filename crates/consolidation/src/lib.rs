@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod content;
+mod deferral;
 pub mod farm;
 pub mod guest_operations;
 pub mod members;

@@ -9,11 +9,11 @@ use baremark_load::dial::Dial;
 use baremark_load::load::{Drive, Load, LoadError, Pin, Pool, Stop};
 use baremark_load::profile::Profile;
 use baremark_load::reading::{patience, reading};
+use baremark_load::record::Part;
 use baremark_load::scenario::{Scenario, file};
 use baremark_model::qos::{Qos, Reading};
 use baremark_model::units::Nanos;
 use baremark_sys::clock::monotonic_ns;
-use baremark_sys::cpu_time::CpuTime;
 use baremark_sys::point;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -23,8 +23,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// The name of the CPU use of the servers' CPUs in readings.
+/// The name of the servers' use of their CPUs in readings: their own processor time over that of the CPUs, other programs apart.
 pub const CPU: &str = "cpu";
+/// The name of the share of windows in dense mode, in readings of farms that may be in it.
+pub const DENSE: &str = "dense";
+/// A window whose links were not in one mode is measured so many times.
+const ATTEMPTS: usize = 3;
 /// Connections by server: one for each request that is under way, and no more than the servers could ever use.
 const CONNECTIONS: usize = 8;
 const TIMEOUT: Nanos = Nanos(2_000_000_000);
@@ -35,9 +39,17 @@ const GLANCE_NS: u64 = 50_000_000;
 struct Dense {
     /// How long packets wait for others.
     timeout: Duration,
-    /// Levels that were set, and those of them in dense mode.
-    levels: u64,
+    /// Whether the level that is set is in dense mode.
+    on: bool,
+    /// Windows that were measured, and those of them in dense mode.
+    windows: u64,
     entered: u64,
+}
+
+/// Processor time of all servers up to a moment.
+struct Used {
+    at_ns: u64,
+    cpu_ns: u64,
 }
 
 /// The published conditions: as many servers as CPUs, twice as many CPUs promised to them as there are, and half of the CPUs' time used.
@@ -55,6 +67,9 @@ pub struct Subject {
     generator: Vec<usize>,
     seed: u64,
     dense: Option<Dense>,
+    /// Settling time and servers of the level that is set.
+    settle: Nanos,
+    count: usize,
     interrupt: Arc<AtomicBool>,
     // The load ends before the servers do.
     dial: Option<Dial>,
@@ -72,8 +87,20 @@ impl Subject {
         dense: Option<Duration>,
         interrupt: Arc<AtomicBool>,
     ) -> Subject {
-        let dense = dense.map(|timeout| Dense { timeout, levels: 0, entered: 0 });
-        Subject { journal, layout, rate, generator, seed, dense, interrupt, dial: None, farm: None }
+        let dense = dense.map(|timeout| Dense { timeout, on: false, windows: 0, entered: 0 });
+        Subject {
+            journal,
+            layout,
+            rate,
+            generator,
+            seed,
+            dense,
+            settle: Nanos(0),
+            count: 0,
+            interrupt,
+            dial: None,
+            farm: None,
+        }
     }
 
     /// Whether servers are held to their quota; `None` before any was started.
@@ -82,24 +109,79 @@ impl Subject {
         self.farm.as_ref().map(Farm::has_quota)
     }
 
-    /// Of the levels that were set, the share in dense mode; `None` without it.
+    /// Of the windows that were measured, the share in dense mode; `None` without it.
     #[must_use]
     pub fn dense_share(&self) -> Option<f64> {
-        self.dense.as_ref().filter(|dense| dense.levels > 0).map(|dense| dense.entered as f64 / dense.levels as f64)
+        self.dense.as_ref().filter(|dense| dense.windows > 0).map(|dense| dense.entered as f64 / dense.windows as f64)
     }
 
-    /// Enters dense mode where its conditions hold, by the CPU use from `before` on; whether it did.
-    fn enter_dense(&mut self, count: usize, before: &CpuTime) -> Result<bool, String> {
-        let (Some(dense), Some(farm)) = (&mut self.dense, &self.farm) else { return Ok(false) };
-        let now = CpuTime::of(&self.layout.cpus).map_err(|why| why.to_string())?;
-        let used = now.share_since(before).unwrap_or(0.0);
-        let enters = is_dense(count, self.layout.quota, self.layout.cpus.len(), used);
-        dense.levels += 1;
-        if enters {
-            farm.defer(Some(dense.timeout))?;
-            dense.entered += 1;
+    /// What the servers have used up to now.
+    fn used(&self) -> Result<Used, String> {
+        let cpu_ns = self.farm.as_ref().and_then(Farm::cpu_ns).ok_or("a web server's CPU time is unknown")?;
+        Ok(Used { at_ns: monotonic_ns(), cpu_ns })
+    }
+
+    /// The share of their CPUs that the servers used between two readings.
+    fn share(&self, before: &Used, after: &Used) -> f64 {
+        let cpus = self.layout.cpus.len().max(1) as f64;
+        let time_ns = after.at_ns.saturating_sub(before.at_ns).max(1) as f64;
+        after.cpu_ns.saturating_sub(before.cpu_ns) as f64 / time_ns / cpus
+    }
+
+    /// Enters dense mode where its conditions hold, by the CPU use from `before` on, and settles in it.
+    fn enter_dense(&mut self, count: usize, before: &Used) -> Result<(), String> {
+        let Some(timeout) = self.dense.as_ref().map(|dense| dense.timeout) else { return Ok(()) };
+        if self.is_dense(count, self.share(before, &self.used()?)) {
+            self.turn(Some(timeout))?;
+            self.wait_until(monotonic_ns() + self.settle.0);
         }
-        Ok(enters)
+        Ok(())
+    }
+
+    fn is_dense(&self, count: usize, used: f64) -> bool {
+        is_dense(count, self.layout.quota, self.layout.cpus.len(), used)
+    }
+
+    /// Brings all links into dense mode, or back to the default.
+    fn turn(&mut self, timeout: Option<Duration>) -> Result<(), String> {
+        if let (Some(dense), Some(farm)) = (&mut self.dense, &self.farm) {
+            farm.defer(timeout)?;
+            dense.on = timeout.is_some();
+        }
+        Ok(())
+    }
+
+    /// Why a window does not count, after which links are in the mode that holds: another program has changed them, or the conditions of dense
+    /// mode held before it and do not hold under it.
+    fn out_of_mode(&mut self, used: f64) -> Result<Option<String>, String> {
+        let (Some(dense), Some(farm)) = (&self.dense, &self.farm) else { return Ok(None) };
+        let mode = dense.on.then_some(dense.timeout);
+        if let Some(link) = farm.in_other_mode(mode)? {
+            self.turn(mode)?;
+            return Ok(Some(format!("another program has changed {link}")));
+        }
+        if mode.is_some() && !self.is_dense(self.count, used) {
+            self.turn(None)?;
+            return Ok(Some("the conditions of dense mode held no longer under load".to_owned()));
+        }
+        Ok(None)
+    }
+
+    /// One window of the load: its counts, and the servers' use of their CPUs.
+    fn window(&mut self, qos: &Qos, lasting: Nanos) -> Result<Option<(Part, f64)>, String> {
+        let asked = self.dial()?.ask(lasting, patience(qos)).map_err(words)?;
+        point::reached("farm-loaded");
+        self.wait_until(asked.begin_ns);
+        let before = self.used();
+        self.wait_until(asked.end_ns);
+        let after = self.used();
+        let interrupt = Arc::clone(&self.interrupt);
+        let part = self.dial()?.collect(asked, &interrupt).map_err(words)?;
+        if let Some(why) = self.farm.as_mut().and_then(Farm::fallen) {
+            return Err(why);
+        }
+        let share = self.share(&before?, &after?);
+        Ok(part.map(|part| (part, share)))
     }
 
     /// Keeps the load up for so long.
@@ -179,42 +261,40 @@ impl UnderLoad for Subject {
         let farm = self.farm.as_mut().ok_or("there is no farm")?;
         let count = servers(level);
         farm.grow(count)?;
-        if self.dense.is_some() {
-            // Every level begins in the default mode, as its conditions are found.
-            farm.defer(None)?;
-        }
         let addresses = farm.addresses(count);
+        // Every level begins in the default mode, as its conditions are found.
+        self.turn(None)?;
+        (self.settle, self.count) = (settle, count);
         let mut dial = Dial::start(self.load(&addresses)?).map_err(words)?;
         let at = dial.set(self.rate * count as f64).map_err(words)?;
         self.dial = Some(dial);
-        let before = CpuTime::of(&self.layout.cpus).map_err(|why| why.to_string())?;
+        let before = self.used()?;
         self.wait_until(at + settle.0);
-        if self.enter_dense(count, &before)? {
-            self.wait_until(monotonic_ns() + settle.0);
-        }
-        Ok(())
+        self.enter_dense(count, &before)
     }
 
     fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, String> {
-        let asked = self.dial()?.ask(lasting, patience(qos)).map_err(words)?;
-        point::reached("farm-loaded");
-        self.wait_until(asked.begin_ns);
-        let before = CpuTime::of(&self.layout.cpus);
-        self.wait_until(asked.end_ns);
-        let after = CpuTime::of(&self.layout.cpus);
-        let interrupt = Arc::clone(&self.interrupt);
-        let Some(part) = self.dial()?.collect(asked, &interrupt).map_err(words)? else {
-            // Whoever interrupts takes no more readings.
-            return Ok(Reading::default());
-        };
-        let mut reading = reading(&part, qos);
-        if let Some(share) = after.and_then(|after| Ok(after.share_since(&before?))).map_err(|why| why.to_string())? {
+        let mut reason = String::new();
+        for _ in 0..ATTEMPTS {
+            let Some((part, share)) = self.window(qos, lasting)? else {
+                // Whoever interrupts takes no more readings.
+                return Ok(Reading::default());
+            };
+            if let Some(why) = self.out_of_mode(share)? {
+                reason = why;
+                self.wait_until(monotonic_ns() + self.settle.0);
+                continue;
+            }
+            let mut reading = reading(&part, qos);
             reading.utilization.insert(CPU.to_owned(), share);
+            if let Some(dense) = &mut self.dense {
+                reading.utilization.insert(DENSE.to_owned(), f64::from(u8::from(dense.on)));
+                dense.windows += 1;
+                dense.entered += u64::from(dense.on);
+            }
+            return Ok(reading);
         }
-        match self.farm.as_mut().and_then(Farm::fallen) {
-            Some(why) => Err(why),
-            None => Ok(reading),
-        }
+        Err(format!("{ATTEMPTS} windows did not count: {reason}"))
     }
 
     fn drain(&mut self) -> Result<(), String> {

@@ -7,12 +7,16 @@
 //! CPU use grows about as the number of servers does, so that a few short windows say where its limit will be reached; the search begins there, with
 //! full windows alone near the limit. Servers that run stay for the second search.
 //!
-//! After the web-farm study of dense consolidation (1-vCPU guests, 25 and 50 requests/s each). CPU use is that of the servers' CPUs: the
-//! generator has its own where the arm has two ranks.
+//! A number of servers is an answer only where it was loaded and kept its limits: of those the highest that the search's interval holds. Rates are
+//! those that were measured at it. Where even `most` servers keep the limits there is no answer, but a lower bound.
+//!
+//! After the web-farm study of dense consolidation (1-vCPU guests, 25 and 50 requests/s each). CPU use is the servers' own processor time over
+//! that of their CPUs: other programs on these, and the kernel's work between servers and generator, are not in it. The generator has CPUs of its own
+//! where the arm has two ranks.
 
 use crate::content::PAGE_BYTES;
 use crate::farm::{Layout, Program, nginx};
-use crate::subject::{CPU, Subject, servers};
+use crate::subject::{CPU, DENSE, Subject, servers};
 use baremark_journal::{Journal, JournalError};
 use baremark_lab::search::{Probe, Search, SearchError, Step, UnderLoad};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
@@ -20,7 +24,7 @@ use baremark_model::command::{RAMP_DOWN, TIMEOUT};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings, Update};
 use baremark_model::knob::Misfit;
-use baremark_model::maximum::{Basis, Document, Ended, KneeRow, Plan};
+use baremark_model::maximum::{Basis, Document, Ended, KneeRow, Maximum, Plan, Said, Window};
 use baremark_model::parameters::Parameters;
 use baremark_model::qos::{Bound, Limit, Qos, Reading};
 use baremark_model::seam::Sample;
@@ -28,6 +32,7 @@ use baremark_model::units::{Nanos, Share};
 use baremark_model::wire::Detail;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -82,7 +87,7 @@ static PARAMETERS: [Knob; 17] = [
         "cpu_limit",
         Kind::Percent { min: 0.05, max: 0.99 },
         Default::Typed("90 %"),
-        "limit of the CPU use of the servers' CPUs",
+        "limit of the CPU use: the servers' own CPU time over that of their CPUs",
     ),
     Knob::new(
         "quota",
@@ -121,7 +126,8 @@ static PARAMETERS: [Knob; 17] = [
         Kind::Switch,
         Default::Typed("false"),
         "dense mode: while there are as many servers as CPUs, their quotas are twice the CPUs, and half of the CPUs is used, the host's ends of \
-         their links defer interrupts (GRO, gro_flush_timeout, napi_defer_hard_irqs); the conditions are checked at every level",
+         their links defer interrupts (GRO, gro_flush_timeout, napi_defer_hard_irqs; no TSO at the servers' ends); conditions and settings are checked \
+         after every window, and one in which they changed is measured again",
     ),
     Knob::new(
         "defer",
@@ -138,27 +144,39 @@ static METRICS: [Metric; 10] = [
         "servers",
         Better::Higher,
         Together::Sum,
-        "most servers whose 95th percentile of latency is within `limit`",
+        "most servers that were seen to have a 95th percentile of latency within `limit`",
     ),
     Metric::new(
         "servers_by_cpu",
         "servers",
         Better::Higher,
         Together::Sum,
-        "most servers with a CPU use within `cpu_limit`",
+        "most servers that were seen to have a CPU use within `cpu_limit`",
     ),
     Metric::new(
         "requests_per_s",
         "requests/s",
         Better::Higher,
         Together::Sum,
-        "pages per second with `servers`; of a search at the smaller of both numbers",
+        "pages per second with `servers`; of a search as measured at the smaller of both numbers",
     ),
     Metric::new("mb_per_s", "MB/s", Better::Higher, Together::Sum, "10^6 bytes of pages per second at that number"),
-    Metric::new("dense_share", "%", Better::Higher, Together::Mean, "levels in dense mode, of those that were set"),
+    Metric::new(
+        "dense_share",
+        "%",
+        Better::Higher,
+        Together::Mean,
+        "windows in dense mode, of those that were measured",
+    ),
     Metric::new("latency_p50_ms", "ms", Better::Lower, Together::Most, "median of latency with `servers`"),
     Metric::new("latency_p95_ms", "ms", Better::Lower, Together::Most, "95th percentile of latency with `servers`"),
-    Metric::new("cpu", "%", Better::Lower, Together::Mean, "CPU use of the servers' CPUs with `servers`"),
+    Metric::new(
+        "cpu",
+        "%",
+        Better::Lower,
+        Together::Mean,
+        "CPU time of the servers over that of their CPUs, with `servers`",
+    ),
     Metric::new("failed", "%", Better::Lower, Together::Mean, "pages that failed, with `servers`"),
     Metric::new(
         "generator_share",
@@ -272,14 +290,11 @@ impl Criterion {
     fn qos(self, settings: &Settings) -> Qos {
         let limit = |bound| Limit { operation: None, bound };
         let limits = match self {
-            Criterion::Cpu => {
-                vec![limit(Bound::Utilization { resource: Some(CPU.to_owned()), most: settings.cpu_limit })]
-            }
-            Criterion::Latency => vec![
-                limit(Bound::Latency { beyond: BEYOND, within: settings.limit }),
-                limit(Bound::Failures { most: FAILURES }),
-            ],
+            Criterion::Cpu => limit(Bound::Utilization { resource: Some(CPU.to_owned()), most: settings.cpu_limit }),
+            Criterion::Latency => limit(Bound::Latency { beyond: BEYOND, within: settings.limit }),
         };
+        // Servers that do not answer use no CPU.
+        let limits = vec![limits, limit(Bound::Failures { most: FAILURES })];
         Qos { limits, ..Qos::default() }
     }
 
@@ -531,20 +546,21 @@ impl Ready {
         let mut samples = Vec::new();
         let mut add = |metric: &str, value: f64| samples.push(Sample { metric: metric.to_owned(), value });
         let mut results = Vec::new();
-        for Found { criterion, document } in all {
-            let result = result(document);
-            if let Some(level) = result.level {
-                add(criterion.metric(), level);
+        let answers: Vec<Most> = all.iter().map(|found| result(&found.document)).collect();
+        for (Found { criterion, .. }, result) in all.iter().zip(&answers) {
+            if let Some(passed) = result.passed.as_ref().filter(|_| !result.ceiling) {
+                add(criterion.metric(), passed.servers as f64);
             }
-            let words = format!("{}: {}", criterion.words(&self.settings), result.words);
+            let words = format!("{}: {}", criterion.words(&self.settings), result.words(self.settings.rate));
             flags.extend(result.least.then(|| format!("a lower bound: {words}")));
-            flags.extend(result.level.is_none().then(|| format!("no number of servers: {words}")));
+            flags.extend(result.passed.is_none().then(|| format!("no number of servers: {words}")));
+            flags.extend(result.doubt.as_ref().map(|doubt| format!("{}: {doubt}", criterion.words(&self.settings))));
             results.push(words);
         }
-        let smaller = all.iter().filter_map(|found| result(&found.document).level).reduce(f64::min);
-        if let Some(level) = smaller {
-            add("requests_per_s", level * self.settings.rate as f64);
-            add("mb_per_s", level * self.settings.rate as f64 * PAGE_BYTES as f64 / 1e6);
+        let passed = answers.iter().filter_map(|answer| answer.passed.as_ref());
+        if let Some(smaller) = passed.min_by_key(|passed| passed.servers) {
+            add("requests_per_s", smaller.achieved_per_s);
+            add("mb_per_s", smaller.achieved_per_s * PAGE_BYTES as f64 / 1e6);
         }
         let windows = || all.iter().flat_map(|found| &found.document.trials).flat_map(|trial| &trial.windows);
         if let Some(busiest) = windows().filter_map(|window| window.reading.generator_cpu_share).reduce(f64::max) {
@@ -559,7 +575,7 @@ impl Ready {
             detail: Some(Detail {
                 format: "baremark-web-farm/1".to_owned(),
                 document: json!({
-                    "server": server, "rate": self.settings.rate, "results": results, "levels": levels(all),
+                    "server": server, "rate": self.settings.rate, "results": results, "levels": levels(all, self.settings.rate),
                     "searches": all.iter().map(|found| json!({ "limit": found.criterion, "search": found.document })).collect::<Vec<_>>(),
                 }),
             }),
@@ -568,52 +584,140 @@ impl Ready {
     }
 }
 
-/// The most servers, in numbers and words.
-struct Most {
-    level: Option<f64>,
-    /// Whether more may be possible.
-    least: bool,
-    words: String,
+/// Servers that were loaded and kept the limits.
+#[derive(Clone, Debug, PartialEq)]
+struct Passed {
+    servers: usize,
+    /// Pages per second that were measured with them.
+    achieved_per_s: f64,
 }
 
-fn result(document: &Document) -> Most {
-    let generator = document.generator_was_the_limit;
-    let reason = if generator { " (the load generator was the limit)" } else { "" };
-    if let Some(maximum) = document.maximum {
-        let interval = match (maximum.low, maximum.high) {
-            (Some(low), Some(high)) => {
-                let basis = match maximum.basis {
-                    Basis::Bracket => "from levels within the limit to levels beyond it".to_owned(),
-                    _ => format!("{} interval within this search", Share(maximum.confidence)),
-                };
-                format!(", {low:.0} to {high:.0} ({basis})")
-            }
-            _ => ", without an interval".to_owned(),
-        };
-        let words = format!("{:.0} servers{interval}{reason}", maximum.level);
-        return Most { level: Some(maximum.level), least: generator, words };
+/// The most servers.
+struct Most {
+    /// The most that kept the limits, as far as the search knows.
+    passed: Option<Passed>,
+    /// Whether more may be possible.
+    least: bool,
+    /// Whether no more were tried: then it is no answer.
+    ceiling: bool,
+    /// How the search ended, and what it knows of the limit's place.
+    how: String,
+    /// What contradicts it.
+    doubt: Option<String>,
+}
+
+impl Most {
+    fn words(&self, rate: u64) -> String {
+        let Some(passed) = &self.passed else { return self.how.clone() };
+        let count = passed.servers;
+        let unit = if count == 1 { "server" } else { "servers" };
+        format!(
+            "{}{count} {unit} with {:.0} of {} requests/s answered; {}",
+            if self.least { "at least " } else { "" },
+            passed.achieved_per_s,
+            count as u64 * rate,
+            self.how
+        )
     }
-    let bound = |level: f64, words: String| Most { level: Some(level), least: true, words };
-    let none = |words: &str| Most { level: None, least: false, words: words.to_owned() };
-    match document.ended {
-        Ended::PassesAll => {
-            bound(document.plan.highest, format!("{:.0} servers (most) keep the limit", document.plan.highest))
+}
+
+/// What all windows of one number of servers show together.
+struct Tried {
+    keeps: bool,
+    achieved_per_s: f64,
+}
+
+/// What was measured, by number of servers; windows without samples enough for a limit are left out.
+fn tried(document: &Document) -> BTreeMap<usize, Tried> {
+    let mut by_servers: BTreeMap<usize, Vec<&Window>> = BTreeMap::new();
+    let windows = document.trials.iter().flat_map(|trial| &trial.windows);
+    for window in windows.filter(|window| window.said != Said::Insufficient) {
+        by_servers.entry(servers(window.level)).or_default().push(window);
+    }
+    let of = |(count, windows): (usize, Vec<&Window>)| {
+        let seconds: f64 = windows.iter().map(|window| window.reading.elapsed_s).sum();
+        let answered: f64 = windows.iter().map(|window| window.reading.achieved_per_s * window.reading.elapsed_s).sum();
+        (count, Tried { keeps: keep(&windows, &document.qos), achieved_per_s: answered / seconds.max(1e-9) })
+    };
+    by_servers.into_iter().map(of).collect()
+}
+
+/// Whether windows keep every limit together: the share of all their pages, and the mean of their CPU use. One of the generator's is not kept.
+fn keep(windows: &[&Window], qos: &Qos) -> bool {
+    let kept = |(at, limit): (usize, &Limit)| match (&limit.bound, limit.allowed()) {
+        (_, Some(allowed)) => {
+            let counts = windows.iter().filter_map(|window| *window.reading.broken.get(at)?);
+            let (bad, all) = counts.fold((0, 0), |(bad, all), one| (bad + one.bad, all + one.all));
+            bad as f64 <= allowed * all as f64
         }
-        Ended::FailsAll => none("one server exceeds the limit"),
-        _ => none("nothing was found in the time of the search (search_time)"),
+        (Bound::Utilization { most, .. }, None) => {
+            let shares = || windows.iter().filter_map(|window| window.reading.utilization.get(CPU));
+            shares().sum::<f64>() <= most * shares().count() as f64
+        }
+        _ => true,
+    };
+    let generator = windows.iter().any(|window| window.reading.generator_limit.is_some());
+    !generator && qos.limits.iter().enumerate().all(kept)
+}
+
+/// The most servers of a search: the highest number that kept the limits, not beyond where the search found the limit to be.
+fn result(document: &Document) -> Most {
+    let all = tried(document);
+    let ceiling = document.maximum.map_or(f64::INFINITY, |maximum| maximum.high.unwrap_or(maximum.level).max(1.0));
+    let kept = |(count, one): &(&usize, &Tried)| one.keeps && **count as f64 <= ceiling;
+    let passed = all.iter().rfind(kept);
+    let passed = passed.map(|(&servers, one)| Passed { servers, achieved_per_s: one.achieved_per_s });
+    let below = |count: &usize| passed.as_ref().is_some_and(|passed| *count < passed.servers);
+    let failed = all.iter().rfind(|(count, one)| below(count) && !one.keeps).map(|(count, _)| count);
+    let doubt = passed.as_ref().zip(failed).map(|(passed, failed)| {
+        format!("{failed} servers exceeded the limit, and {} kept it; more blocks tell", passed.servers)
+    });
+    let generator = document.generator_was_the_limit;
+    let ceiling = document.ended == Ended::PassesAll;
+    let least = passed.is_some() && (generator || !matches!(document.ended, Ended::Found | Ended::FailsAll));
+    Most { least, ceiling, how: how(document, passed.is_some()), doubt, passed }
+}
+
+/// How a search ended.
+fn how(document: &Document, passed: bool) -> String {
+    let reason = if document.generator_was_the_limit { " (the load generator was the limit)" } else { "" };
+    match (document.ended, document.maximum) {
+        (Ended::PassesAll, _) => "ceiling reached: no more are started (most)".to_owned(),
+        (Ended::FailsAll, _) => "one server exceeds the limit".to_owned(),
+        (Ended::Found, Some(maximum)) => format!("{}{reason}", place(&maximum)),
+        (Ended::TimeOver, Some(maximum)) => {
+            format!("the search was not over in its time (search_time): {}{reason}", place(&maximum))
+        }
+        (Ended::TimeOver, None) if passed => "the search was not over in its time (search_time)".to_owned(),
+        _ => "nothing was found in the time of the search (search_time)".to_owned(),
     }
+}
+
+/// Where the limit is reached.
+fn place(maximum: &Maximum) -> String {
+    let interval = match (maximum.low, maximum.high) {
+        (Some(low), Some(high)) => {
+            let basis = match maximum.basis {
+                Basis::Bracket => "from levels within the limit to levels beyond it".to_owned(),
+                _ => format!("{} interval within this search", Share(maximum.confidence)),
+            };
+            format!(", {:.0} to {high:.0} ({basis})", low.max(0.0))
+        }
+        _ => ", without an interval".to_owned(),
+    };
+    format!("the limit is at {:.0}{interval}", maximum.level)
 }
 
 /// Latency and CPU use against the number of servers, of both searches, by number.
-fn levels(all: &[Found]) -> Vec<Value> {
+fn levels(all: &[Found], rate: u64) -> Vec<Value> {
     let of = |found: &Found| found.document.knee.iter().map(|row| (found.criterion, row.clone())).collect::<Vec<_>>();
     let mut rows: Vec<(Criterion, KneeRow)> = all.iter().flat_map(of).collect();
     rows.sort_by(|left, right| left.1.level.total_cmp(&right.1.level));
     let row = |(criterion, row): &(Criterion, KneeRow)| {
         json!({
             "servers": servers(row.level), "limit": criterion, "windows": row.windows, "verdict": row.verdict,
-            "requests_per_s": row.achieved_per_s, "failed_share": row.failed_share, "p50_ns": row.p50_ns, "p95_ns": row.p95_ns,
-            "cpu_share": row.utilization.get(CPU), "generator_share": row.generator_cpu_share,
+            "requested_per_s": row.level * rate as f64, "requests_per_s": row.achieved_per_s, "failed_share": row.failed_share, "p50_ns": row.p50_ns, "p95_ns": row.p95_ns,
+            "cpu_share": row.utilization.get(CPU), "dense_share": row.utilization.get(DENSE), "generator_share": row.generator_cpu_share,
         })
     };
     rows.iter().map(row).collect()
@@ -638,6 +742,9 @@ impl ReadyJob for Ready {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use baremark_model::arm::PageSize;
+    use baremark_model::maximum::Trial;
+    use baremark_model::qos::Broken;
 
     #[test]
     fn the_generator_has_the_last_cpu_where_there_are_several() {
@@ -647,15 +754,38 @@ mod tests {
         assert_eq!(divided(&[]), (vec![], vec![]));
     }
 
-    fn document(ended: Ended, level: Option<f64>, generator: bool) -> Document {
+    /// A search with windows: servers, whether the limits were kept, and the pages per second that were answered.
+    fn document(ended: Ended, level: Option<f64>, windows: &[(f64, bool, f64)]) -> Document {
+        let window = |&(level, kept, achieved_per_s): &(f64, bool, f64)| Window {
+            level,
+            from_above: false,
+            fitted: false,
+            said: if kept { Said::Pass } else { Said::Fail },
+            reading: Reading {
+                achieved_per_s,
+                elapsed_s: 2.0,
+                broken: vec![Some(Broken { bad: if kept { 0 } else { 300 }, all: 1000 })],
+                ..Reading::default()
+            },
+        };
+        let trial = Trial {
+            ended,
+            maximum: None,
+            limiting: None,
+            hysteresis: None,
+            windows: windows.iter().map(window).collect(),
+        };
         Document {
             format: String::new(),
             title: String::new(),
             factor: "servers".to_owned(),
-            qos: Qos::default(),
+            qos: Qos {
+                limits: vec![Limit { operation: None, bound: Bound::Failures { most: FAILURES } }],
+                ..Qos::default()
+            },
             plan: Plan::between(1.0, 64.0),
             ended,
-            maximum: level.map(|level| baremark_model::maximum::Maximum {
+            maximum: level.map(|level| Maximum {
                 level,
                 low: Some(level - 2.0),
                 high: Some(level + 3.0),
@@ -665,29 +795,72 @@ mod tests {
             }),
             shown_level: None,
             limited_by: Vec::new(),
-            generator_was_the_limit: generator,
+            generator_was_the_limit: false,
             hysteresis: None,
             knee: Vec::new(),
-            trials: Vec::new(),
+            trials: vec![trial],
         }
     }
 
-    /// A number that only bounds the answer is never reported as the answer.
+    fn told(document: &Document) -> (Option<usize>, bool, String) {
+        let most = result(document);
+        (most.passed.as_ref().map(|passed| passed.servers), most.least, most.words(25))
+    }
+
+    /// Where the limit is was reported as the answer, also where no such number was loaded and its neighbours failed.
     #[test]
-    fn a_search_that_did_not_end_at_the_servers_is_a_lower_bound() {
-        let of = |ended, level, generator| {
-            let most = result(&document(ended, level, generator));
-            (most.level, most.least, most.words)
-        };
-        let interval = "40 servers, 38 to 43 (95 % interval within this search)";
-        assert_eq!(of(Ended::Found, Some(40.0), false), (Some(40.0), false, interval.to_owned()));
-        let limited = format!("{interval} (the load generator was the limit)");
-        assert_eq!(of(Ended::Found, Some(40.0), true), (Some(40.0), true, limited));
-        assert_eq!(
-            of(Ended::PassesAll, None, false),
-            (Some(64.0), true, "64 servers (most) keep the limit".to_owned())
+    fn the_answer_is_a_number_of_servers_that_kept_the_limits() {
+        let windows = [(8.0, true, 199.0), (38.2, true, 948.0), (42.0, false, 900.0), (46.0, false, 600.0)];
+        let place = "the limit is at 40, 38 to 43 (95 % interval within this search)";
+        let words = format!("38 servers with 948 of 950 requests/s answered; {place}");
+        assert_eq!(told(&document(Ended::Found, Some(40.0), &windows)), (Some(38), false, words));
+        let limited = Document { generator_was_the_limit: true, ..document(Ended::Found, Some(40.0), &windows) };
+        let words = format!(
+            "at least 38 servers with 948 of 950 requests/s answered; {place} (the load generator was the limit)"
         );
-        assert_eq!(of(Ended::FailsAll, None, false).0, None);
-        assert_eq!(of(Ended::TimeOver, None, false).0, None);
+        assert_eq!(told(&limited), (Some(38), true, words));
+    }
+
+    /// 253 servers of which 17 % of the pages failed were reported when the time was over.
+    #[test]
+    fn a_search_whose_time_is_over_reports_no_level_that_failed() {
+        let windows = [(64.0, true, 1590.0), (253.0, false, 5200.0)];
+        let over = document(Ended::TimeOver, Some(158.5), &windows);
+        assert_eq!(told(&over).0, Some(64));
+        assert!(told(&over).1 && told(&over).2.starts_with("at least 64 servers"), "{:?}", told(&over));
+        let failed = document(Ended::TimeOver, None, &windows[1..]);
+        assert_eq!(
+            told(&failed),
+            (None, false, "nothing was found in the time of the search (search_time)".to_owned())
+        );
+        assert_eq!(told(&document(Ended::FailsAll, None, &[(1.0, false, 3.0)])).0, None);
+        let all = told(&document(Ended::PassesAll, None, &[(64.0, true, 1600.0)]));
+        assert_eq!((all.0, all.1), (Some(64), true));
+    }
+
+    /// 114 servers were reported where 140 had kept the limit, and no other number.
+    #[test]
+    fn a_number_that_failed_below_the_answer_is_a_doubt() {
+        let windows = [(114.0, false, 4000.0), (140.0, true, 6990.0), (150.0, false, 5000.0)];
+        let most = result(&document(Ended::Found, Some(139.0), &windows));
+        assert_eq!(most.passed, Some(Passed { servers: 140, achieved_per_s: 6990.0 }));
+        assert_eq!(most.doubt.as_deref(), Some("114 servers exceeded the limit, and 140 kept it; more blocks tell"));
+    }
+
+    /// 93 servers passed in three windows of five, and a fifth of their pages failed.
+    #[test]
+    fn windows_of_a_number_of_servers_are_judged_together() {
+        let windows = [(80.0, true, 1990.0), (93.0, true, 2320.0), (93.0, true, 2330.0), (93.0, false, 1200.0)];
+        assert_eq!(told(&document(Ended::Found, Some(94.0), &windows)).0, Some(80));
+    }
+
+    /// Servers that answer nothing use no CPU.
+    #[test]
+    fn pages_that_fail_break_either_limit() {
+        let settings = Settings::of(&ResolvedArm::native(1, PageSize::Small)).expect("defaults");
+        for criterion in [Criterion::Cpu, Criterion::Latency] {
+            let limits = criterion.qos(&settings).limits;
+            assert!(limits.iter().any(|limit| matches!(limit.bound, Bound::Failures { .. })), "{criterion:?}");
+        }
     }
 }

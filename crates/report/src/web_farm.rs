@@ -13,7 +13,7 @@ use serde_json::Value;
 
 /// How the format begins that is shown here.
 const FORMAT: &str = "baremark-web-farm/";
-const COLUMNS: [&str; 6] = ["pages/s", "failed", "p50", "p95", "CPU", "generator"];
+const COLUMNS: [&str; 7] = ["requested/s", "pages/s", "failed", "p50", "p95", "CPU", "generator"];
 
 /// The farms of a document, by treatment.
 pub(crate) fn groups(document: &Document) -> Vec<Group> {
@@ -40,6 +40,7 @@ fn row(level: &Value) -> Option<GridRow> {
     let share = |key: &str| level[key].as_f64().map(percent);
     let time = |key: &str| level[key].as_u64().map(|ns| format!("{:.2}", Nanos(ns)));
     let cells = [
+        level["requested_per_s"].as_f64().map(|rate| fixed(rate, 0)),
         level["requests_per_s"].as_f64().map(|rate| fixed(rate, 0)),
         share("failed_share"),
         time("p50_ns"),
@@ -62,7 +63,7 @@ mod tests {
 
     #[test]
     fn levels_are_rows_and_what_is_unknown_is_blank() {
-        let levels = json!([{ "servers": 32, "requests_per_s": 799.6, "failed_share": 0.0, "p50_ns": 1_200_000, "p95_ns": 3_000_000,
+        let levels = json!([{ "servers": 32, "requested_per_s": 800.0, "requests_per_s": 799.6, "failed_share": 0.0, "p50_ns": 1_200_000, "p95_ns": 3_000_000,
             "cpu_share": 0.41, "generator_share": 0.3 }, { "servers": 64, "cpu_share": 0.8 }, { "x": 1 }]);
         let document = json!({ "results": ["p95 up to 100 ms: 70 servers"], "levels": levels });
         let detail = DetailRow { treatment: Treatment::new(), block: 1, format: FORMAT.to_owned(), document };
@@ -80,7 +81,7 @@ mod tests {
         let rows: Vec<_> = group.grids[0].rows.iter().map(shown).collect();
         assert_eq!(rows.len(), 2);
         assert_eq!(rows[0].0, "32 servers");
-        assert!(rows[0].1.starts_with("800 | ") && rows[0].1.contains("1.20 ms | 3.00 ms | 41"), "{rows:?}");
-        assert!(rows[1].1.starts_with("- | - | - | - | 80"), "{rows:?}");
+        assert!(rows[0].1.starts_with("800 | 800 | ") && rows[0].1.contains("1.20 ms | 3.00 ms | 41"), "{rows:?}");
+        assert!(rows[1].1.starts_with("- | - | - | - | - | 80"), "{rows:?}");
     }
 }

@@ -95,13 +95,25 @@ fn switches(status: &str) -> u64 {
 /// Processor time of this process alone, user and system, in ns; what it started does not count.
 #[must_use]
 pub fn own_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID).unwrap_or(0)
+}
+
+/// Processor time of a process with all threads that it has had, user and system, in ns; what it started does not count. `None` where it
+/// is gone.
+#[must_use]
+pub fn cpu_ns(pid: u32) -> Option<u64> {
+    let mut clock: libc::clockid_t = 0;
+    // SAFETY: a clock's number that lives through the call.
+    let rc = unsafe { libc::clock_getcpuclockid(pid.cast_signed(), &raw mut clock) };
+    (rc == 0).then(|| clock_ns(clock))?
+}
+
+fn clock_ns(clock: libc::clockid_t) -> Option<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a timespec that lives through the call.
-    let rc = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
-    if rc != 0 {
-        return 0;
-    }
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+    let rc = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    let count = |part: i64| u64::try_from(part).unwrap_or(0);
+    (rc == 0).then(|| count(time.tv_sec) * 1_000_000_000 + count(time.tv_nsec))
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

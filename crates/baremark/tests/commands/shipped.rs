@@ -38,3 +38,15 @@ fn every_study_of_the_folder_is_shipped_and_can_be_planned() {
         assert_eq!(text(&output.stdout).contains("Time to ±"), asked, "{name}: {output:?}");
     }
 }
+
+/// A ratio has an interval from four blocks on: a study that compares and ends before them never has an answer.
+#[test]
+fn a_shipped_study_that_compares_may_have_blocks_enough() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
+    for entry in fs::read_dir(folder).unwrap().flatten().filter(|entry| entry.path().is_file()) {
+        let study: toml::Table = fs::read_to_string(entry.path()).unwrap().parse().unwrap();
+        let most = study.get("design").and_then(|design| design.get("most_blocks")?.as_integer());
+        let compares = study.get("report").is_some_and(|report| report.get("ratio_to").is_some());
+        assert!(!compares || most.is_none_or(|most| most >= 4), "{}: most_blocks = {most:?}", entry.path().display());
+    }
+}

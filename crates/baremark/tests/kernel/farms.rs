@@ -1,15 +1,24 @@
 //! Web farms and tiles in namespaces and control groups of their own: what they report, and nothing left on the host, also after a kill.
 
-use crate::common::bench::{Bench, lives, root, signal, text};
+use crate::common::bench::{Bench, lives, program, root, signal, text};
 use crate::common::consolidation::{
     command, doctor, estimate, farm_levels, ran, recorded, records, study, there, tiles, tiles_with_a_shop,
 };
 use crate::common::points::{kill, one_stopped};
 use crate::common::tiers::{all_gone, offspring};
+use baremark_consolidation::content;
+use baremark_consolidation::farm::{Farm, Layout, Program};
+use baremark_consolidation::quota::ControlGroups;
+use baremark_journal::{Journal, Kind};
 use baremark_sys::point::STOP_AT;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 /// Whether levels were found is judged by `measured`.
 #[test]
@@ -23,6 +32,96 @@ fn a_web_farm_reports_both_limits_and_the_curve_of_each() {
         let answers = level["requests_per_s"].as_f64().is_some_and(|rate| rate > 0.0);
         assert!(level["verdict"] == "insufficient" || answers, "{level}");
     }
+}
+
+/// CPU use was that of the whole machine: one server at a quota of a tenth of a CPU used all of them while another program did.
+#[test]
+fn cpu_use_of_a_farm_is_that_of_its_servers() {
+    if !root() {
+        return;
+    }
+    let bench = Bench::new();
+    bench.write("farm.toml", study("static", "servers = 1").replace("quota = \"50 %\"", "quota = \"10 %\""));
+    let over = AtomicBool::new(false);
+    let (result, output) = thread::scope(|scope| {
+        let cpus = thread::available_parallelism().unwrap().get();
+        (0..cpus).for_each(|_| drop(scope.spawn(|| while !over.load(Ordering::Relaxed) {})));
+        let ran = ran(&bench, "farm.toml");
+        over.store(true, Ordering::Relaxed);
+        ran
+    });
+    let said = text(&output.stderr);
+    assert!(estimate(&result, "cpu").is_some_and(|share| share < 50.0), "{result:#}\n{said}");
+}
+
+/// Both modes were the same: a veth whose sender keeps TSO hands over whole segments at once, whatever its receiver would wait for.
+#[test]
+fn dense_mode_changes_how_packets_come() {
+    if !root() {
+        return;
+    }
+    let bench = Bench::new();
+    let kinds: Vec<Box<dyn Kind>> =
+        baremark_networks::kinds().into_iter().chain([Box::new(ControlGroups) as _]).collect();
+    let journal = Journal::open(bench.path("changes"), kinds).unwrap();
+    let layout = Layout {
+        program: Program::Static,
+        own: program().to_owned(),
+        most: 2,
+        quota: 1.0,
+        link: None,
+        cpus: Vec::new(),
+        container: None,
+    };
+    let mut farm = Farm::new(&journal, layout).unwrap();
+    farm.grow(2).unwrap();
+    let packets_of_pages = |farm: &Farm| {
+        let before = farm.packets().unwrap();
+        farm.addresses(2).into_iter().for_each(page);
+        farm.packets().unwrap() - before
+    };
+    let defer = Some(Duration::from_micros(200));
+    let default = packets_of_pages(&farm);
+    farm.defer(defer).unwrap();
+    assert_eq!(farm.in_other_mode(defer).unwrap(), None);
+    let other = farm.in_other_mode(None).unwrap().unwrap();
+    assert!(other.contains("tso off inside, gro on outside, gro_flush_timeout 200000"), "{other}");
+    let dense = packets_of_pages(&farm);
+    // 200 KB in packets of 1,448 bytes, and in segments of up to 64 KiB.
+    assert!(dense >= 138 && default < dense / 2, "{default} {dense}");
+    farm.defer(None).unwrap();
+    assert_eq!(farm.in_other_mode(None).unwrap(), None, "as the kernel made it");
+    assert!(packets_of_pages(&farm) < dense / 2);
+    assert!(farm.cpu_ns().is_some_and(|ns| ns > 0));
+}
+
+/// The files of a page, one after the other.
+fn page(address: SocketAddr) {
+    for file in content::files() {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(format!("GET {} HTTP/1.1\r\nHost: farm\r\n\r\n", file.path).as_bytes()).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        assert!(answer.ends_with(&file.bytes));
+    }
+}
+
+/// Whether its conditions hold is the machine's; what is reported says in which mode each level was.
+#[test]
+fn a_farm_that_may_be_dense_says_in_which_mode_its_levels_were() {
+    if !root() {
+        return;
+    }
+    let bench = Bench::new();
+    bench.write("farm.toml", study("static", "search_time = \"8 s\"\ndense = true"));
+    let (result, output) = ran(&bench, "farm.toml");
+    let said = text(&output.stderr);
+    let levels = result["details"][0]["document"]["levels"].as_array().unwrap_or_else(|| panic!("{result:#}\n{said}"));
+    let shares = || levels.iter().map(|level| level["dense_share"].as_f64());
+    assert!(shares().all(|share| share.is_some_and(|share| (0.0..=1.0).contains(&share))), "{levels:#?}");
+    assert!(estimate(&result, "dense_share").is_some_and(|share| (0.0..=100.0).contains(&share)), "{result:#}");
+    assert_eq!(records(&bench), Vec::<PathBuf>::new(), "everything is undone");
 }
 
 /// As it makes its bridge, as it starts servers, as it loads them: stopped where a link has just been recorded and made, and killed there.
