@@ -234,7 +234,9 @@ pub(crate) fn flags(found: &Disturbance, discarded: &[DiscardedQuad]) -> Vec<Str
     let others = !found.work_of_others && found.others.is_some_and(|share| share > TOLD_OTHERS);
     let mut flags = Vec::new();
     if queued {
-        flags.push("ranks waited for CPUs that others had, for more than 1 % of the time of their phases".to_owned());
+        flags.push(
+            "measured threads were runnable but not running for more than 1 % of the time of their phases".to_owned(),
+        );
     }
     if others {
         flags.push("other programs used more than 10 % of the CPUs during the phases".to_owned());

@@ -31,6 +31,8 @@ pub struct Demand {
     pub verify_s: f64,
     /// How long a search may take in all, from the start of the tiers to their end, in s.
     pub budget_s: Option<f64>,
+    /// The limit on the latency of every operation, in s; `None` leaves each the one that its scenario has.
+    pub latency_s: Option<f64>,
     /// The share of operations that may break their limit.
     pub beyond: f64,
     /// The limit on the propagation delay, in s.

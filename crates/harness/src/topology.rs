@@ -927,7 +927,7 @@ fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
         ],
     );
     let limits = reader.section(root, "limits");
-    reader.known(&limits, &["per_operation", "beyond", "delay", "failures", "mix", "utilization"]);
+    reader.known(&limits, &["per_operation", "latency", "beyond", "delay", "failures", "mix", "utilization"]);
     let users = reader.count(&load, "users", (0, 10_000_000))?;
     let number = |reader: &mut Reader, key: &str, most: u64| reader.count(&load, key, (1, most)).unwrap_or(1);
     let (lowest, highest) = (number(reader, "lowest", 10_000_000), number(reader, "highest", 10_000_000));
@@ -963,6 +963,7 @@ fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
         search,
         verify_s: reader.seconds(&load, "verify"),
         budget_s: Some(reader.seconds(&load, "budget")).filter(|seconds| *seconds > 0.0),
+        latency_s: latency(reader, &limits),
         beyond: reader.share(&limits, "beyond"),
         delay_s: reader.seconds(&limits, "delay"),
         failures: reader.share(&limits, "failures"),
@@ -970,6 +971,17 @@ fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
         scenario: scenario(reader, &load),
         utilization: BTreeMap::new(),
     })
+}
+
+/// The limit on the latency of every operation, where there is one for all.
+fn latency(reader: &mut Reader, limits: &Section<'_>) -> Option<f64> {
+    let seconds = reader.seconds(limits, "latency");
+    let longest = users::LONGEST_LIMIT;
+    if seconds > longest.seconds() {
+        let what = format!("a limit of {seconds} s is longer than users wait for an answer");
+        reader.wrong(limits, "latency", what, format!("write at most \"{longest}\""));
+    }
+    Some(seconds).filter(|seconds| *seconds > 0.0)
 }
 
 /// Where load generators run.

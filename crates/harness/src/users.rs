@@ -18,7 +18,7 @@ pub const BID: &str = "place-bid";
 /// The operation whose answers show pushed bids.
 pub const PUSHED: &str = "next-bid";
 /// The longest limit of an operation that a user waits for.
-const LONGEST_LIMIT: Nanos = Nanos(5_000_000_000);
+pub(crate) const LONGEST_LIMIT: Nanos = Nanos(5_000_000_000);
 
 /// The scenario for an application that listens at `front`, such as `http://127.0.0.1:8080`: the model's, or that of a file, by its
 /// name and text.
@@ -56,15 +56,16 @@ pub fn load(mut scenario: Scenario, demand: &Demand, highest: u64, seed: u64) ->
     load
 }
 
-/// What must be kept, in the windows of a search as in a load that is kept: each operation its own limit, that on the
+/// What must be kept, in the windows of a search as in a load that is kept: each operation its own limit or the one for all, that on the
 /// propagation delay, and that on failures.
 #[must_use]
 pub fn qos(scenario: &Scenario, demand: &Demand) -> Qos {
     let mut limits: Vec<Limit> =
         scenario.limits().into_iter().filter(|limit| matches!(limit.bound, Bound::Latency { .. })).collect();
     for limit in &mut limits {
-        if let Bound::Latency { beyond, .. } = &mut limit.bound {
+        if let Bound::Latency { beyond, within } = &mut limit.bound {
             *beyond = demand.beyond;
+            *within = demand.latency_s.map_or(*within, |seconds| Nanos(nanos(seconds)));
         }
     }
     if scenario.operation_names().iter().any(|name| name == PUSHED) {

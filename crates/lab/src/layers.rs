@@ -58,13 +58,13 @@ const RULES: &[Rule] = &[
         saturation: &[(WAITED_FOR_CPU, 10.0)],
         errors: &[],
         applies: |rows| rows.lowest(UTILIZATION.0).is_some_and(|used| used >= USED),
-        advice: |_| "more CPUs, or fewer programs at the same time",
+        advice: |_| "stop other programs or pin the work to CPUs of its own (doctor names the busiest), or use more CPUs",
     },
     Rule {
         layer: "run queue",
         utilization: &[("kernel.running", "run or could")],
         saturation: &[
-            (("phases.queued", "of their time ranks waited for CPUs that others had"), 10.0),
+            (("phases.queued", "of their time measured threads were runnable but not running"), 10.0),
             (WAITED_FOR_CPU, 10.0),
         ],
         errors: &[],
@@ -138,7 +138,7 @@ const RULES: &[Rule] = &[
     },
 ];
 
-const STOLEN: &str = "of the time the hypervisor ran others on these CPUs";
+const STOLEN: &str = "of the time stolen: the hypervisor ran others on these CPUs (steal)";
 
 /// What was observed at one place.
 struct Rows<'r>(Vec<&'r ObservedRow>);

@@ -31,15 +31,17 @@ pub enum Unclean {
         count: u64,
     },
     /// The body touched what the guest's tables did not have.
-    #[error("{count} guest page faults: touch every buffer in this machine first, or run the body once untimed")]
+    #[error(
+        "{count} page faults in the microVM while it was timed: touch every buffer in it first, or run the body once untimed"
+    )]
     GuestFaults {
         /// How many.
         count: u64,
     },
     /// KVM had to make or repair entries of the tables that the processor walks.
     #[error(
-        "{count} page faults handled by KVM: touch every buffer in this machine first, and keep the host from moving its \
-         pages (compaction, khugepaged, NUMA balancing)"
+        "KVM handled {count} page faults of the microVM while it was timed: keep the host from moving its pages \
+         (compaction, khugepaged, NUMA balancing), such as by transparent_hugepage=madvise"
     )]
     HostFaults {
         /// How many (`pf_fixed`).

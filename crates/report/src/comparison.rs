@@ -74,7 +74,7 @@ fn method(comparison: &Comparison) -> String {
         rows => format!(" (the {rows} rows are judged together)"),
     };
     format!(
-        "{}, {how}; intervals of {levels}{rows}; differences from {} on matter",
+        "{}, {how}; intervals of {levels}{rows}; smallest difference of interest: {}",
         clean(&comparison.workload),
         comparison.delta
     )

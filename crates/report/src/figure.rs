@@ -98,7 +98,7 @@ fn forest_caption(document: &Document, rows: &[Ratio<'_>], of: usize) -> String 
     let base = if rows.iter().all(to_native) { format!(" to {}", document.run.native_means) } else { String::new() };
     let more = if of > rows.len() { format!(" (the first {} of {of})", rows.len()) } else { String::new() };
     let open = rows.iter().any(|Ratio { row, .. }| tone(row) == Tone::Open);
-    let hollow = if open { "; hollow: a bound only" } else { "" };
+    let hollow = if open { "; hollow: inconclusive" } else { "" };
     let delta = document.run.design.delta;
     let several = rows.iter().any(|ratio| ratio.part.name != rows[0].part.name);
     let noun = if several { "metrics" } else { quantity.noun() };

@@ -55,7 +55,7 @@ fn method(joined: &Joined) -> String {
         }
         Spread::BetweenRuns => "from the spread between the runs of each side",
     };
-    format!("intervals of {levels} {how}; differences from {} on matter", joined.delta)
+    format!("intervals of {levels} {how}; smallest difference of interest: {}", joined.delta)
 }
 
 fn side(side: &JoinedSide) -> String {

@@ -141,7 +141,7 @@ pub(crate) fn cautions(document: &Document) -> Vec<String> {
     let run = &document.run;
     let mut cautions = Vec::new();
     if run.mode.quick {
-        cautions.push("--quick: the smallest study with the smallest sizes; leave it out for a measurement.");
+        cautions.push("Quick run: reduced sizes and few repetitions. Run without --quick for a result.");
     }
     let resumed;
     if run.ended.is_none() {
@@ -187,9 +187,18 @@ fn without_ratios(document: &Document) -> Vec<Headline> {
     };
     let mut said: Vec<Headline> = missing(document).into_iter().chain(values).map(plain).collect();
     if document.estimates.is_empty() {
-        said.push(plain("Nothing was measured: every trial was discarded.".to_owned()));
+        said.push(plain(nothing(document).to_owned()));
     }
     said
+}
+
+/// Why a run has no value.
+pub(crate) fn nothing(document: &Document) -> &'static str {
+    match (document.trials.is_empty(), document.run.ended.is_none()) {
+        (true, true) => "No trial has ended yet.",
+        (true, false) => "No trial had ended when the run did.",
+        (false, _) => "Nothing was measured: every trial was discarded.",
+    }
 }
 
 /// What could not be compared for lack of it, by environment, and why where that is one reason.

@@ -61,7 +61,7 @@ fn applications(of: Subject<'_>) -> Section {
 fn before_work(of: Subject<'_>) -> Section {
     let mut blocks: Vec<Block> = wake_up::histogram(of.document).into_iter().map(Block::Table).collect();
     blocks.extend(lines(&wake_up::searches(of.document)));
-    Section { id: "before-work", head: "Wake-ups and copies", note: "", blocks }
+    Section { id: "before-work", head: "Wake-up latency and number of copies", note: "", blocks }
 }
 
 fn guests(of: Subject<'_>) -> Section {

@@ -2,6 +2,8 @@
 //!
 //! One row for each ratio that a study requests, or for each run that has none. The only script sorts the table; every text of a run is escaped.
 
+use crate::grid::estimated;
+use crate::outline::nothing;
 use crate::svg::{STYLE, escape};
 use crate::treatment::Factors;
 use crate::words::{limits_of, outcome, ratio_of};
@@ -128,7 +130,13 @@ fn rows_of(document: &Document) -> Vec<Row> {
     if !found.is_empty() {
         return found;
     }
-    let outcome = if document.estimates.is_empty() { "nothing was measured" } else { "values without a ratio" };
-    let (study, outcome) = (document.run.study.clone(), outcome.to_owned());
+    let values: Vec<_> = document.estimates.iter().filter(|row| row.metric == document.run.metric).collect();
+    let outcome = match values.as_slice() {
+        [] if document.estimates.is_empty() => nothing(document).trim_end_matches('.').to_owned(),
+        [] => "no value of the headline's metric".to_owned(),
+        [only] => format!("{} {}", estimated(only, 1.0), only.unit),
+        several => format!("{} values without a ratio", several.len()),
+    };
+    let study = document.run.study.clone();
     vec![Row { study, comparison: String::new(), ratio: None, outcome }]
 }

@@ -8,7 +8,7 @@ use crate::commands;
 use crate::grid::estimated;
 use crate::number::{self, Digits, count, duration, fixed, ratio_decimals};
 use crate::observed_at::is_a_vm;
-use crate::outline::{cautions, missing, reliability};
+use crate::outline::{cautions, missing, nothing, reliability};
 use crate::part::{Part, parts};
 use crate::provenance::blocks;
 use crate::terminal::{INDENT, Page};
@@ -39,7 +39,6 @@ const MOST_LINES_OF_A_MODEL: usize = 5;
 const LEAST_ROOM: usize = 22;
 /// The widest label of a row.
 const LABEL: usize = 28;
-/// Settings that say what an environment is isolated by, and what it should have and has not.
 /// The workload that only computes: it has no page walks and no system calls, so that its loss is that of VM exits.
 const CONTROL: &str = "fma";
 /// The factor of how small pages' frames lie.
@@ -66,7 +65,10 @@ fn page(document: &Document, style: &Style, most: usize) -> String {
     let parts = parts(document);
     let rows = fitting_rows(&parts, style.width);
     page.text.push('\n');
-    table(&mut page, &parts, &rows, most);
+    match rows.as_slice() {
+        [] => page.paragraph(Paint::Caution, INDENT, INDENT, nothing(document)),
+        rows => table(&mut page, &parts, rows, most),
+    }
     page.text.push('\n');
     let said = said(document);
     for (label, says) in &said {
@@ -226,10 +228,6 @@ fn levels<'r>(part: &Part<'_>, row: &'r RatioRow, with_place: bool) -> Vec<(&'r 
 }
 
 fn table(page: &mut Page, parts: &[Part<'_>], rows: &[Row<'_>], most: usize) {
-    if rows.is_empty() {
-        page.paragraph(Paint::Caution, INDENT, INDENT, "Nothing was measured: every trial was discarded.");
-        return;
-    }
     let columns = Columns::of(rows, page.style.width);
     let shown = &rows[..rows.len().min(most)];
     if columns.widths[2] > 0 {
@@ -524,9 +522,13 @@ fn differing(part: &Part<'_>, row: &RatioRow) -> Option<String> {
     let most = rows.max_by(|one, two| distance(one).total_cmp(&distance(two)))?;
     let value = number::estimate(most.value, Some(most.lo), Some(most.hi));
     Some(
-        format!("Not shown; the largest difference: {} {value} {}", clean(&most.what), clean(&most.unit))
-            .trim_end()
-            .to_owned(),
+        format!(
+            "No cause is shown. Largest difference in system activity: {} {value} {}",
+            clean(&most.what),
+            clean(&most.unit)
+        )
+        .trim_end()
+        .to_owned(),
     )
 }
 

@@ -16,6 +16,7 @@ use baremark_harness::topology::{DEFAULTS, Topology};
 use baremark_harness::workload;
 use baremark_lab::analysis::Run;
 use baremark_model::event::TrialStatus;
+use baremark_model::literal::quoted;
 use baremark_model::plan::Mode;
 use serde::Deserialize as _;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ const NAME: &str = "baremark auction run";
 const EXAMPLES: &str = "\
 Examples:
   baremark auction run --quick          # most users within the limits
+  baremark auction run --set limits.latency='500 ms'   # p99 of every operation
   baremark auction run --set load.users=200 --set database.service=postgres
   baremark auction run --set app.on=container --print-study   # as a study
   baremark run auction                  # native against container";
@@ -137,7 +139,7 @@ fn level(text: &str) -> Result<String, Refusal> {
         // Topology files have a 0 for it.
         workload::MOST if key == "load.users" => "0".to_owned(),
         plain_value if plain => plain_value.to_owned(),
-        other => format!("'{}'", other.replace('\'', "")),
+        other => quoted(other),
     };
     Ok(format!("{key} = {value}"))
 }
@@ -185,5 +187,20 @@ fn exit_of(run: &Run) -> Exit {
         Exit::Failure
     } else {
         Exit::Undecided
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::level;
+
+    #[test]
+    fn a_value_keeps_its_quotation_marks() {
+        let of = |text: &str| level(text).map_err(|refusal| refusal.message);
+        assert_eq!(of("limits.latency=500 ms").as_deref(), Ok("limits.latency = \"500 ms\""));
+        assert_eq!(of("title=Ann's \"site\"").as_deref(), Ok("title = \"Ann's \\\"site\\\"\""));
+        assert_eq!(of("load.users=most").as_deref(), Ok("load.users = 0"));
+        assert_eq!(of("app.cpus=[1, 2]").as_deref(), Ok("app.cpus = [1, 2]"));
+        assert!(of("load.users").is_err_and(|why| why.contains("write KEY=VALUE")));
     }
 }

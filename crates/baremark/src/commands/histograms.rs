@@ -324,9 +324,9 @@ pub fn cells(histogram: &Histogram, measure: &str) -> String {
 /// A device and direction: percentiles of each histogram, then its processes.
 fn device(text: &mut String, traced: &Traced, whole: &Snapshot, of: ((u32, u32), Direction), ios: &Ios) {
     const LABELS: [&str; 8] = [
-        "size below",
-        "sectors to the last",
-        "to nearest of last 16",
+        "I/O size, up to",
+        "seek (sectors)",
+        "seek, nearest of 16",
         "time in queue",
         "time at device",
         "time in all",

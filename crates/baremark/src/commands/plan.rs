@@ -198,7 +198,7 @@ fn describe(plan: &Plan) -> String {
     let _ = match plan.pairs.iter().any(|pair| pair.asked) {
         true => writeln!(
             text,
-            "The first interim analysis is at block {}; the run ends when every ratio is known to ±{}, confirmed by a\nthird more blocks, and after {} or {} blocks at the latest. Differences from {} on matter.",
+            "The first interim analysis is at block {}; the run ends when every ratio is known to ±{}, confirmed by a\nthird more blocks, and after {} or {} blocks at the latest. Smallest difference of interest: {}.",
             design.least_blocks, design.precision, design.budget, design.most_blocks, design.delta
         ),
         false => writeln!(

@@ -4,7 +4,7 @@ use super::kind::{
     Capabilities, EnvironmentKind, FRESH, Holder, INSTEAD_OF, Setting, Short, harmless, identifying, of_target, setting,
 };
 use crate::arm::ExecutorKind;
-use crate::descriptor::{Default, Kind};
+use crate::descriptor::{Default, Kind, Value};
 
 /// Its row.
 pub(super) const KIND: EnvironmentKind = EnvironmentKind {
@@ -23,8 +23,19 @@ pub(super) const KIND: EnvironmentKind = EnvironmentKind {
     },
     settings: SETTINGS,
     elsewhere_by: &[],
-    short: Some(Short { form: "[:IMAGE]", needs: "", image: None, settings: |target| Ok(of_target("image", target)) }),
+    short: Some(Short {
+        form: "[:IMAGE|RUNTIME]",
+        needs: "",
+        image: None,
+        settings: |target| match target.filter(|target| RUNTIMES.contains(target)) {
+            Some(runtime) => Ok(vec![("runtime", Value::Choice(runtime.to_owned()))]),
+            None => Ok(of_target("image", target)),
+        },
+    }),
 };
+
+/// What starts a container for an engine; on a command line a target of one of these names is no image.
+const RUNTIMES: &[&str] = &["runc", "crun", "runsc"];
 
 const SETTINGS: &[Setting] = &[
     setting(
@@ -53,7 +64,7 @@ const SETTINGS: &[Setting] = &[
     ),
     setting(
         "runtime",
-        Kind::Choice(&["runc", "crun", "runsc"]),
+        Kind::Choice(RUNTIMES),
         Default::Derived("the engine's own, or runc where that does not work"),
         "the runtime that the engine starts containers with; runsc is gVisor, which needs engine podman and network none",
     ),

@@ -1,7 +1,8 @@
 //! A process of Open MPI.
 
 use super::kind::{
-    Capabilities, EnvironmentKind, FRESH, Holder, INSTEAD_OF, START_HELP, START_LIMIT, Setting, identifying, setting,
+    Capabilities, EnvironmentKind, FRESH, Holder, INSTEAD_OF, START_HELP, START_LIMIT, Setting, Short, identifying,
+    setting,
 };
 use crate::arm::ExecutorKind;
 use crate::descriptor::{Default, Kind};
@@ -23,7 +24,7 @@ pub(super) const KIND: EnvironmentKind = EnvironmentKind {
     },
     settings: SETTINGS,
     elsewhere_by: &["hostfile", "arguments"],
-    short: None,
+    short: Some(Short::ALONE),
 };
 
 const SETTINGS: &[Setting] = &[

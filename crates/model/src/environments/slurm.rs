@@ -1,7 +1,8 @@
 //! A job of a Slurm cluster.
 
 use super::kind::{
-    Capabilities, EnvironmentKind, FRESH, Holder, INSTEAD_OF, START_HELP, START_LIMIT, Setting, identifying, setting,
+    Capabilities, EnvironmentKind, FRESH, Holder, INSTEAD_OF, START_HELP, START_LIMIT, Setting, Short, identifying,
+    of_target, setting,
 };
 use crate::arm::ExecutorKind;
 use crate::descriptor::{Default, Kind};
@@ -24,7 +25,12 @@ pub(super) const KIND: EnvironmentKind = EnvironmentKind {
     },
     settings: SETTINGS,
     elsewhere_by: &[],
-    short: None,
+    short: Some(Short {
+        form: "[:PARTITION]",
+        needs: "",
+        image: None,
+        settings: |target| Ok(of_target("partition", target)),
+    }),
 };
 
 const SETTINGS: &[Setting] = &[

@@ -1,5 +1,6 @@
 //! The arguments of `baremark ab` and `baremark run --in`.
 
+use super::elsewhere;
 use crate::overrides::{Spending, percent};
 use baremark_model::units::{Nanos, Share};
 use std::path::PathBuf;
@@ -37,8 +38,7 @@ impl Arguments {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Commands and programs")]
 pub struct Options {
-    /// Environments to run in: native, microvm, sandbox, container[:IMAGE], qemu[:KERNEL], ssh:HOST[:PORT], kubernetes[:CONTEXT/NAMESPACE]
-    #[arg(long = "in", value_name = "ENVIRONMENTS", value_delimiter = ',', help_heading = PLACES)]
+    #[arg(long = "in", value_name = "ENVIRONMENTS", value_delimiter = ',', help_heading = PLACES, help = elsewhere::help())]
     pub(super) places: Vec<String>,
     /// Image of the pods of kubernetes, which must have a shell [default: docker.io/library/busybox:stable]
     #[arg(long, value_name = "IMAGE", help_heading = PLACES)]

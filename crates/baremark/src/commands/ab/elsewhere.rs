@@ -30,6 +30,12 @@ fn forms() -> String {
     format!("{} or {last}", all.join(", "))
 }
 
+/// What `--help` says of `--in`.
+pub fn help() -> String {
+    let all: Vec<String> = typeable().map(|(kind, short)| format!("{}{}", kind.name, short.form)).collect();
+    format!("Environments to run in: {}", all.join(", "))
+}
+
 /// The environments of a list, with the image of pods, where one is given.
 pub fn places(typed: &[String], image: Option<&str>) -> Result<Vec<Place>, String> {
     let mut places: Vec<Place> = Vec::new();

@@ -470,6 +470,22 @@ mod tests {
     }
 
     #[test]
+    fn a_runtime_is_not_an_image_and_jobs_of_clusters_are_environments() {
+        let text =
+            run_of(&["--in", "native,container:crun,container:debian:12,slurm:short,mpi", "--", "sh"]).expect("sound");
+        let study = study::parse("run", text.as_bytes(), &descriptors()).unwrap_or_else(|why| panic!("{why}\n{text}"));
+        let of = |name: &str, key: &str| study.environments[name].get(key).map(ToString::to_string);
+        assert_eq!((of("container", "runtime").as_deref(), of("container", "image")), (Some("crun"), None));
+        assert_eq!((of("container-2", "runtime"), of("container-2", "image").as_deref()), (None, Some("debian:12")));
+        assert_eq!(of("slurm", "partition").as_deref(), Some("short"));
+        assert_eq!(study.factors[0].levels.len(), 5);
+        let help = elsewhere::help();
+        for form in ["container[:IMAGE|RUNTIME]", "slurm[:PARTITION]", "ssh:HOST[:PORT]", "mpi"] {
+            assert!(help.contains(form), "{help}");
+        }
+    }
+
+    #[test]
     fn a_program_runs_in_places_against_the_first_and_its_files_are_carried_elsewhere() {
         let of = |words: &[&str]| {
             let text = run_of(words).expect("sound");

@@ -150,7 +150,7 @@ pub(super) fn generator(document: &Document) -> String {
     let verdict = match generator.verdict {
         Generator::KeptUp => "not the limit",
         Generator::Busy => "busy; latencies may include its own delay",
-        Generator::WasTheLimit => "the limit; the figures describe the generator, not the server",
+        Generator::WasTheLimit => "fell behind: latencies include its own delay, not the server's alone",
     };
     format!("{cpu}{}: {verdict}", lag.unwrap_or_default())
 }

@@ -115,7 +115,7 @@ fn pictures(document: &Document, style: &Style) -> String {
     let curve = percentile_curve(document);
     if curve.len() > 2 {
         let share = |nines: f64| format!("p{}", (1e4 * (1.0 - 10_f64.powf(-nines))).round() / 100.0);
-        let title = "latency by percentile, more nines to the right";
+        let title = "latency distribution (percentile)";
         text.push('\n');
         text.push_str(&draw(&Curve { points: &curve, x: &share, y: &ns, title, logarithmic: true }, 8, style));
     }
