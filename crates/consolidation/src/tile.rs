@@ -42,7 +42,7 @@ const GLANCE: Duration = Duration::from_millis(20);
 const APPLICATIONS: f64 = 0.8;
 
 static PARAMETERS: [Knob; 6] = [
-    Knob::new("most", Kind::Count { min: 1, max: 64 }, Default::Typed("3"), "most tiles that are started"),
+    Knob::new("most", Kind::Count { min: 1, max: 64 }, Default::Typed("8"), "most tiles that are started"),
     Knob::new(
         DURATION,
         Kind::Time { min: SECOND, max: 24 * 3600 * SECOND },
@@ -79,7 +79,13 @@ static METRICS: [Metric; 4] = [
         "sum over tiles of 0.8 of the geometric mean of applications' normalized throughputs and 0.2 of the infrastructure's, for the most \
          tiles; of applications alone where there is no infrastructure",
     ),
-    Metric::new("tiles", "tiles", Better::Higher, Together::Sum, "most tiles in which every member keeps its limit"),
+    Metric::new(
+        "tiles",
+        "tiles",
+        Better::Higher,
+        Together::Sum,
+        "most tiles in which every member keeps its limit; absent, as score and latency_ratio are, where `most` of them do",
+    ),
     Metric::new(
         "latency_ratio",
         "1",
@@ -113,7 +119,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
         help: HELP,
     }),
     short_phases: false,
-    quick: &[("duration", "4 s"), ("warm_up", "1 s"), ("most", "2")],
+    quick: &[("duration", "4 s"), ("warm_up", "6 s"), ("most", "4")],
     check: |_| Ok(()),
 };
 
@@ -344,6 +350,31 @@ fn latency_ratio(members: &[&Member], level: &Level, one: &Level) -> Option<f64>
     (!ratios.is_empty()).then(|| (ratios.iter().sum::<f64>() / ratios.len() as f64).exp())
 }
 
+/// The metrics of the most tiles that kept every limit, where `highest` was the most that are started. What bounds the search alone is no answer:
+/// then it says so.
+fn answer(
+    members: &[&Member],
+    (one, most): (&Level, &Level),
+    highest: usize,
+    references: &BTreeMap<String, f64>,
+) -> (Vec<Sample>, Option<String>) {
+    let (tiles, of_most) = (most.tiles, score(members, most, references));
+    let found = |value: Option<f64>| value.filter(|_| tiles < highest);
+    let values = [
+        ("score", found(of_most)),
+        ("tiles", found(Some(tiles as f64))),
+        ("latency_ratio", found(latency_ratio(members, most, one))),
+        ("score_of_one", score(members, one, references)),
+    ];
+    let sample = |(metric, value): (&str, Option<f64>)| Some(Sample { metric: metric.to_owned(), value: value? });
+    let bound = (tiles >= highest).then(|| {
+        let score = of_most.map_or_else(String::new, |score| format!(" with a score of {score:.2}"));
+        let (unit, keep) = if tiles == 1 { ("tile", "keeps") } else { ("tiles", "keep") };
+        format!("ceiling reached: at least {tiles} {unit}{score} {keep} every limit; raise most")
+    });
+    (values.into_iter().filter_map(sample).collect(), bound)
+}
+
 impl Ready<'_> {
     fn interrupted(&self) -> Result<(), JobError> {
         if self.around.interrupt.load(Ordering::Acquire) { Err(JobError::Interrupted) } else { Ok(()) }
@@ -442,19 +473,11 @@ impl Ready<'_> {
                 ..JobRun::default()
             };
         };
-        if most.tiles == self.most {
-            flags.push(format!("{} tiles (most) keep every limit; more may be possible", self.most));
-        }
         let references = references(&members, one);
-        let values = [
-            ("score", score(&members, most, &references)),
-            ("tiles", Some(most.tiles as f64)),
-            ("latency_ratio", latency_ratio(&members, most, one)),
-            ("score_of_one", score(&members, one, &references)),
-        ];
-        let sample = |(metric, value): (&str, Option<f64>)| Some(Sample { metric: metric.to_owned(), value: value? });
+        let (samples, bound) = answer(&members, (one, most), self.most, &references);
+        flags.extend(bound);
         JobRun {
-            samples: values.into_iter().filter_map(sample).collect(),
+            samples,
             checked: format!("every member of {} tiles kept its limit", most.tiles),
             flags,
             detail: Some(self.detail(levels, &references, Some(one))),
@@ -648,6 +671,27 @@ mod tests {
         }
         assert!(matches!(did(&a, 0, Err(JobError::Interrupted), Duration::ZERO), Err(JobError::Interrupted)));
         assert!(ran(&a, 0, 5.0, 9.9).broken.is_none());
+    }
+
+    /// "3 tiles" was printed of a search that had not tried more.
+    #[test]
+    fn the_ceiling_of_a_search_is_no_answer() {
+        let web = member("web", 1.0, Some(4.0));
+        let one = Level { tiles: 1, members: vec![ran(&web, 0, 4.0, 1.0)] };
+        let two = Level { tiles: 2, members: vec![ran(&web, 0, 4.0, 1.0), ran(&web, 1, 2.0, 1.0)] };
+        let of = |highest: usize| {
+            let (samples, bound) = answer(&[&web], (&one, &two), highest, &references(&[&web], &one));
+            let named: BTreeMap<String, f64> = samples.into_iter().map(|one| (one.metric, one.value)).collect();
+            (named, bound)
+        };
+        let (ceiling, bound) = of(2);
+        assert_eq!(ceiling, BTreeMap::from([("score_of_one".to_owned(), 1.0)]));
+        assert_eq!(
+            bound.as_deref(),
+            Some("ceiling reached: at least 2 tiles with a score of 1.50 keep every limit; raise most")
+        );
+        let (found, bound) = of(3);
+        assert_eq!((found["tiles"], found["score"], bound), (2.0, 1.5, None));
     }
 
     #[test]

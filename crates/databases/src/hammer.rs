@@ -67,7 +67,13 @@ static PARAMETERS: [Knob; 22] = joined(&[&[DATABASE, ROWS, PER_CPU, MIX, UTILIZA
 
 static METRICS: [Metric; 20] = [
     Metric::new("tx_per_s", "tx/s", Better::Higher, Together::Sum, "statements per second, each a transaction"),
-    Metric::new("tx_per_s_per_cpu", "tx/s", Better::Higher, Together::Mean, "the same for each CPU of the server"),
+    Metric::new(
+        "tx_per_s_per_cpu",
+        "tx/CPU-s",
+        Better::Higher,
+        Together::Mean,
+        "statements per second of CPU time that server and driver used; absent where the server's is unknown",
+    ),
     Metric::new("latency_p50_ms", "ms", Better::Lower, Together::Mean, "median latency"),
     Metric::new("latency_p95_ms", "ms", Better::Lower, Together::Most, "95th percentile of it"),
     Metric::new("latency_p99_ms", "ms", Better::Lower, Together::Most, "99th percentile of it"),
@@ -207,7 +213,7 @@ impl Job for Hammer {
         common.setup.connections = per_cpu * cpus.max(1);
         let counts = Arc::new(Counts::default());
         let seed = around.seed;
-        let nails = Nails { rows, mix, cpus: cpus.max(1), seed, phase: 0, counts };
+        let nails = Nails { rows, mix, external: common.setup.external.is_some(), seed, phase: 0, counts };
         Ok(Box::new(Ready::new(nails, common, around, report)?))
     }
 }
@@ -236,7 +242,8 @@ pub struct Counts {
 struct Nails {
     rows: i64,
     mix: [usize; 4],
-    cpus: usize,
+    /// Whether the server was there already, so that its CPU time is unknown.
+    external: bool,
     seed: u64,
     phase: u64,
     counts: Arc<Counts>,
@@ -282,7 +289,9 @@ impl Workload for Nails {
     }
 
     fn samples(&self, outcome: &Outcome) -> Vec<Sample> {
-        vec![sample("tx_per_s_per_cpu", outcome.per_s() / self.cpus as f64)]
+        let used_s = (outcome.driver_cpu_ns + outcome.metered) as f64 / 1e9;
+        let known = !self.external && used_s > 0.0;
+        known.then(|| sample("tx_per_s_per_cpu", outcome.ended() as f64 / used_s)).into_iter().collect()
     }
 
     fn counts_kernel_work(&self) -> bool {
@@ -462,6 +471,29 @@ pub fn unaccounted(connection: &mut dyn Connection, rows: i64, counts: &Counts) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Statements were divided by CPUs that were allowed, whether or not they were used.
+    #[test]
+    fn statements_per_cpu_are_of_the_cpu_time_that_was_used() {
+        let nails =
+            |external| Nails { rows: 1, mix: [100, 0, 0, 0], external, seed: 1, phase: 0, counts: Arc::default() };
+        let outcome = |driver_cpu_ns, metered| Outcome {
+            operations: vec![crate::engine::Operation {
+                committed: 900,
+                rolled_back: 100,
+                ..crate::engine::Operation::default()
+            }],
+            driver_cpu_ns,
+            metered,
+            elapsed_ns: 4_000_000_000,
+            ..Outcome::default()
+        };
+        // 0.1 s of the driver and 0.4 s of the server in 4 s.
+        let of = |external, one: &Outcome| nails(external).samples(one).first().map(|sample| sample.value);
+        assert_eq!(of(false, &outcome(100_000_000, 400_000_000)), Some(2000.0));
+        assert_eq!(of(false, &outcome(500_000_000, 0)), Some(2000.0), "an embedded database is in the driver's time");
+        assert_eq!(of(true, &outcome(100_000_000, 0)), None, "the time of a server that was there already is unknown");
+    }
 
     #[test]
     fn the_mix_is_exact_and_there_is_always_a_row_to_delete() {

@@ -19,11 +19,14 @@ use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::seam::Sample;
 use baremark_model::wire::Detail;
 use baremark_stats::percentile::sample_floor;
+use baremark_sys::affinity;
 use baremark_sys::clock::monotonic_ns;
 use baremark_sys::process::{self, MemoryUse};
+use baremark_sys::process_tree;
 use baremark_sys::wake::{no_slack, sleep_until};
 use hdrhistogram::Histogram;
 use serde_json::json;
+use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -78,21 +81,22 @@ const fn metric(key: &'static str, unit: &'static str, better: Better, help: &'s
     Metric { key, unit, better, together: Together::Mean, help }
 }
 
-static METRICS: [Metric; 7] = [
+static METRICS: [Metric; 8] = [
     metric("memory_mib", "MiB", Better::Lower, "memory by copy: PSS and page tables of its processes"),
     metric(
         "copies",
         "1",
         Better::Higher,
-        "most copies that kept every limit; `max` of them where more were not started",
+        "most copies that kept every limit; absent where more were not started for `max` alone",
     ),
     metric(
         "fit",
         "1",
         Better::Higher,
-        "copies that fit into the memory above the reserve, extrapolated from memory_mib: an upper bound, for memory that the \
-         kernel keeps for a copy outside of its processes is not in it",
+        "copies that memory and CPUs bound, extrapolated from memory_mib to the memory above the reserve and, under a light load, from cpu to the \
+         CPUs: an upper bound, for what the kernel keeps and does for a copy outside of its processes is not in it; the result says which bounds",
     ),
+    metric("cpu", "%", Better::Lower, "share of one CPU that a copy's processes use, under a light load"),
     metric(
         "overhead_mib",
         "MiB",
@@ -183,6 +187,8 @@ struct Level {
     copies: u64,
     /// The 99th percentile of the latency in nanoseconds, of loaded copies.
     latency_ns: Option<u64>,
+    /// CPUs that all copies together used, of loaded copies.
+    cpus_used: Option<f64>,
     passed: bool,
 }
 
@@ -205,6 +211,13 @@ struct Memory {
     available_bytes: u64,
 }
 
+impl Memory {
+    /// That of one copy, in bytes.
+    fn of_copy_bytes(&self) -> f64 {
+        count(self.of.pss_bytes + self.of.page_table_bytes) / count(self.copies)
+    }
+}
+
 impl ReadyJob for Ready {
     fn works_in_own_processes(&self) -> bool {
         self.launcher.starts_own_processes()
@@ -218,19 +231,30 @@ impl ReadyJob for Ready {
         copies.shrink(0).map_err(JobError::failed)?;
         let most = levels.iter().filter(|level| level.passed).max_by_key(|level| level.copies);
         let most = most.ok_or_else(|| JobError::failed("one copy alone does not keep the limit; raise `limit`"))?;
-        let told = match &bound {
-            Bound::Max => format!("{} copies kept every limit, and no more were started (max)", most.copies),
-            Bound::Reserve => format!("{} copies fit above the reserve of memory", most.copies),
-            Bound::Latency => format!("{} copies kept the limit of latency", most.copies),
-            Bound::Start(why) => format!("{} copies ran, and the next did not start: {why}", most.copies),
+        // Where the search found what bounds the copies, nothing is extrapolated.
+        let room = if bound == Bound::Max { self.room(most, &memory, before)? } else { None };
+        let told = match (&bound, &room) {
+            (Bound::Max, Some(room)) => format!("at least {} copies keep every limit (max); {room}", most.copies),
+            (Bound::Max, None) => format!(
+                "at least {} copies keep every limit (max); the CPU time of a copy is unknown, and with it how many fit",
+                most.copies
+            ),
+            (Bound::Reserve, _) => format!("{} copies fit above the reserve of memory", most.copies),
+            (Bound::Latency, _) => format!("{} copies kept the limit of latency", most.copies),
+            (Bound::Start(why), _) => format!("{} copies ran, and the next did not start: {why}", most.copies),
         };
         let mut flags = self.launcher.remarks();
         if bound == Bound::Max {
-            flags.push(format!("{}: stopped at max = {} copies; more may fit", self.launcher.place(), self.max));
+            flags.push(format!("{}: ceiling reached: {told}; raise max", self.launcher.place()));
         }
+        let mut samples = self.samples(*most, &memory, before);
+        if bound != Bound::Max {
+            samples.push(sample("copies", count(most.copies)));
+        }
+        samples.extend(room.map(|room| sample("fit", room.fit())));
         let rows: Vec<_> = levels.iter().map(row).collect();
         Ok(JobRun {
-            samples: self.samples(*most, &memory, before)?,
+            samples,
             checked: told.clone(),
             flags,
             detail: Some(Detail {
@@ -243,7 +267,7 @@ impl ReadyJob for Ready {
 }
 
 fn row(level: &Level) -> serde_json::Value {
-    json!({ "copies": level.copies, "latency_p99_ns": level.latency_ns, "passed": level.passed })
+    json!({ "copies": level.copies, "latency_p99_ns": level.latency_ns, "cpus_used": level.cpus_used, "passed": level.passed })
 }
 
 impl Ready {
@@ -293,37 +317,47 @@ impl Ready {
         let copies = servers.len() as u64;
         let Some(rate) = self.rate else {
             servers.iter().try_for_each(Server::request).map_err(JobError::failed)?;
-            return Ok(Level { copies, latency_ns: None, passed: true });
+            return Ok(Level { copies, latency_ns: None, cpus_used: None, passed: true });
         };
         let least = sample_floor(PERCENTILE, 0.95).unwrap_or(0);
         let lasts_ns = SHORTEST_NS.max(least.saturating_mul(1_000_000_000) / (rate * copies));
+        let (begun_ns, before_ns) = (monotonic_ns(), cpu_ns(servers));
         let parts = thread::scope(|scope| {
             let parts: Vec<_> =
                 servers.chunks(A_THREAD).map(|part| scope.spawn(move || loaded(part, rate, lasts_ns))).collect();
             let joined = parts.into_iter().map(|part| part.join().unwrap_or_else(|_| Err("a thread ended".to_owned())));
             joined.collect::<Result<Vec<_>, String>>()
         });
+        let lasted_ns = monotonic_ns() - begun_ns;
         let mut latencies = room();
         for part in parts.map_err(JobError::failed)? {
             latencies.add(part).map_err(JobError::failed)?;
         }
         let latency_ns = latencies.value_at_quantile(PERCENTILE);
-        Ok(Level { copies, latency_ns: Some(latency_ns), passed: latency_ns <= self.limit_ns })
+        let used_ns = cpu_ns(servers).zip(before_ns).map(|(now, before)| now.saturating_sub(before));
+        #[expect(clippy::cast_precision_loss, reason = "nanoseconds of a test")]
+        let cpus_used = used_ns.map(|ns| ns as f64 / lasted_ns.max(1) as f64);
+        Ok(Level { copies, latency_ns: Some(latency_ns), cpus_used, passed: latency_ns <= self.limit_ns })
+    }
+
+    /// How many copies memory and CPUs bound, by what one took of each; `None` under a load whose CPU time is unknown.
+    fn room(&self, most: &Level, memory: &Memory, before: u64) -> Result<Option<Room>, JobError> {
+        let total = process::total_memory_bytes().map_err(failed)?;
+        let above_reserve = count(before) - self.reserve * count(total);
+        let by_memory = above_reserve / memory.of_copy_bytes();
+        let cpus = affinity::allowed_cpus().map_err(failed)?.len() as u64;
+        let by_cpus = most.cpus_used.map(|used| count(cpus) * count(most.copies) / used.max(1e-9));
+        Ok((self.rate.is_none() || by_cpus.is_some()).then_some(Room { by_memory, by_cpus, cpus }))
     }
 
     #[expect(clippy::cast_precision_loss, reason = "bytes and counts far below 2^53")]
-    fn samples(&self, most: Level, memory: &Memory, before: u64) -> Result<Vec<Sample>, JobError> {
-        let total = process::total_memory_bytes().map_err(failed)?;
+    fn samples(&self, most: Level, memory: &Memory, before: u64) -> Vec<Sample> {
         let each = |bytes: u64| bytes as f64 / memory.copies as f64;
-        let by_copy = each(memory.of.pss_bytes + memory.of.page_table_bytes);
-        let above_reserve = before as f64 - self.reserve * total as f64;
-        let sample = |metric: &str, value: f64| Sample { metric: metric.to_owned(), value };
         let mut samples = vec![
-            sample("memory_mib", by_copy / f64::from(1 << 20)),
-            sample("copies", most.copies as f64),
-            sample("fit", (above_reserve / by_copy).floor().max(1.0)),
+            sample("memory_mib", memory.of_copy_bytes() / f64::from(1 << 20)),
             sample("page_tables_kib", each(memory.of.page_table_bytes) / 1024.0),
         ];
+        samples.extend(most.cpus_used.map(|used| sample("cpu", 100.0 * used / most.copies as f64)));
         if memory.guest_bytes > 0 {
             let others = memory.of.pss_bytes.saturating_sub(memory.guest_bytes) + memory.of.page_table_bytes;
             samples.push(sample("overhead_mib", each(others) / f64::from(1 << 20)));
@@ -333,7 +367,51 @@ impl Ready {
             samples.push(sample("available_mib", each(taken) / f64::from(1 << 20)));
         }
         samples.extend(most.latency_ns.map(|ns| sample("latency_p99_ms", ns as f64 / 1e6)));
-        Ok(samples)
+        samples
+    }
+}
+
+fn sample(metric: &str, value: f64) -> Sample {
+    Sample { metric: metric.to_owned(), value }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "bytes and counts far below 2^53")]
+fn count(of: u64) -> f64 {
+    of as f64
+}
+
+/// How many copies a resource bounds, extrapolated from what one took of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Room {
+    by_memory: f64,
+    /// `None` of idle copies.
+    by_cpus: Option<f64>,
+    cpus: u64,
+}
+
+impl Room {
+    /// By the resource that bounds first.
+    fn fit(&self) -> f64 {
+        self.by_cpus.map_or(self.by_memory, |by_cpus| by_cpus.min(self.by_memory)).floor().max(1.0)
+    }
+}
+
+impl Display for Room {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let unit = if self.cpus == 1 { "CPU" } else { "CPUs" };
+        match self.by_cpus {
+            None => write!(f, "by memory alone, of idle copies, {:.0} would fit", self.fit()),
+            Some(by_cpus) if by_cpus < self.by_memory => write!(
+                f,
+                "{} {unit} bound first, at {by_cpus:.0} by what a copy used of them; memory would at {:.0}",
+                self.cpus, self.by_memory
+            ),
+            Some(by_cpus) => write!(
+                f,
+                "memory bounds first, at {:.0} by what a copy took of it; {} {unit} would at {by_cpus:.0}",
+                self.by_memory, self.cpus
+            ),
+        }
     }
 }
 
@@ -369,6 +447,12 @@ fn search<E>(max: u64, mut at: impl FnMut(u64) -> Result<(Level, Option<Bound>),
 #[expect(clippy::cast_precision_loss, reason = "bytes of memory")]
 pub(crate) fn leaves_reserve(available: u64, needed: u64, total: u64, reserve: f64) -> bool {
     available.saturating_sub(needed) as f64 >= reserve * total as f64
+}
+
+/// Processor time of all processes of these copies, in ns; `None` where one's is unknown.
+fn cpu_ns(servers: &[Server]) -> Option<u64> {
+    let of = |server: &Server| server.processes().ok()?.into_iter().map(process_tree::cpu_ns).sum::<Option<u64>>();
+    servers.iter().map(of).sum()
 }
 
 fn available() -> Result<u64, JobError> {
@@ -463,7 +547,7 @@ mod tests {
     fn found(max: u64, fit: u64, room: u64) -> (u64, Bound, u64) {
         let at = |target: u64| -> Result<(Level, Option<Bound>), ()> {
             let copies = target.min(room);
-            let level = Level { copies, latency_ns: None, passed: copies <= fit };
+            let level = Level { copies, latency_ns: None, cpus_used: None, passed: copies <= fit };
             Ok((level, (copies < target).then_some(Bound::Reserve)))
         };
         let (levels, bound) = search(max, at).expect("it finds");
@@ -482,6 +566,20 @@ mod tests {
         assert_eq!(found(64, 1000, 21), (21, Bound::Reserve, 21), "the reserve of memory ends it");
         assert_eq!(found(64, 18, 21), (18, Bound::Latency, 21));
         assert_eq!(found(64, 0, 1000).0, 0, "one alone fails");
+    }
+
+    /// Memory alone was extrapolated: 7,400 servers with 100 requests/s each on 2 CPUs.
+    #[test]
+    fn what_bounds_first_is_how_many_fit() {
+        let room = |by_cpus| Room { by_memory: 7400.0, by_cpus, cpus: 2 };
+        assert_eq!(room(Some(333.4)).fit(), 333.0);
+        assert_eq!(
+            room(Some(333.4)).to_string(),
+            "2 CPUs bound first, at 333 by what a copy used of them; memory would at 7400"
+        );
+        assert_eq!(room(Some(1e5)).fit(), 7400.0);
+        assert!(room(Some(1e5)).to_string().starts_with("memory bounds first, at 7400 "));
+        assert_eq!(room(None).to_string(), "by memory alone, of idle copies, 7400 would fit");
     }
 
     /// 1000 bytes of which 100 must be left.

@@ -42,7 +42,7 @@ pub struct Script {
     pub seed: u64,
 }
 
-/// What a driver says at its end.
+/// What a driver says at its end; of a search that of the number of users which is its answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Told {
     /// Actions that counted.
@@ -55,9 +55,9 @@ pub struct Told {
     pub percentiles_ns: Vec<(f64, u64)>,
     /// The time that was measured.
     pub seconds: f64,
-    /// The most users within the limit, by search.
+    /// The most users who kept the limit, by search; `None` where the search has no answer.
     pub most_users: Option<f64>,
-    /// How the search ended, in words.
+    /// Why the search has no answer, or one at its end, in words.
     pub search: Option<String>,
     /// What went wrong.
     pub wrong: Option<String>,
@@ -90,11 +90,17 @@ fn steady(script: &Script, crowd: &mut Crowd<'_>) -> io::Result<Told> {
     Ok(summary(script, &actions, window.as_secs_f64()))
 }
 
+/// What a window of a search showed.
+struct Watched {
+    window: Window,
+    actions: Vec<Action>,
+}
+
 fn search(script: &Script, crowd: &mut Crowd<'_>) -> io::Result<Told> {
     #[expect(clippy::cast_precision_loss, reason = "a number of users")]
     let stairs = Staircase { lowest: 1.0, start: 1.0, highest: script.users as f64, finest: 1.0, windows: 8 };
-    let window = Duration::from_nanos(script.time_ns);
-    let (mut visits, mut windows, mut all) = (Vec::new(), Vec::new(), Vec::new());
+    let time = Duration::from_nanos(script.time_ns);
+    let (mut visits, mut all) = (Vec::new(), Vec::new());
     let end = loop {
         let level = match stairs.next(&visits) {
             Next::Done(end) => break end,
@@ -109,32 +115,58 @@ fn search(script: &Script, crowd: &mut Crowd<'_>) -> io::Result<Told> {
         let users = level as u64;
         let approach = if crowd.size() > users { Approach::Above } else { Approach::Below };
         crowd.resize(users)?;
-        let actions = crowd.watch(window);
+        let actions = crowd.watch(time);
         let bad = actions.iter().filter(|action| nanos(action.response) > script.limit_ns).count() as u64;
         let count = Count { bad, all: actions.len() as u64 };
-        let response = match count.all {
-            0 => Response::Insufficient,
-            #[expect(clippy::cast_precision_loss, reason = "a number of actions")]
-            all if bad as f64 <= ALLOWED * all as f64 => Response::Pass,
+        let response = match (bad, count.all) {
+            (_, 0) => Response::Insufficient,
+            counts if within(counts) => Response::Pass,
             _ => Response::Fail,
         };
         visits.push(Visit { level, response });
-        windows.push(Window { level, count, approach });
-        all.extend(actions);
+        all.push(Watched { window: Window { level, count, approach }, actions });
     };
+    let fine = stairs.fine_from(&visits).unwrap_or(0);
+    Ok(found(script, end, &all, fine))
+}
+
+/// Whether so few of all actions are slow that the limit is kept; of none it is not.
+fn within((slow, all): (u64, u64)) -> bool {
+    #[expect(clippy::cast_precision_loss, reason = "a number of actions")]
+    let kept = slow as f64 <= ALLOWED * all as f64;
+    kept && all > 0
+}
+
+/// The answer of a search and the responses at it: the most users who were seen to keep the limit, up to where it is reached by the windows
+/// from `fine` on. What bounds the search alone is no answer.
+fn found(script: &Script, end: End, all: &[Watched], fine: usize) -> Told {
+    let fitted: Vec<Window> = all.iter().skip(fine).map(|one| one.window).collect();
+    let place =
+        capacity(&fitted, ALLOWED, 0.95).map(|place| place.interval.map_or(place.level, |interval| interval.hi));
+    let ceiling = place.filter(|_| end == End::Turned).unwrap_or(f64::INFINITY).max(1.0);
+    let windows = |level: f64| all.iter().map(|one| one.window).filter(move |one| one.level.total_cmp(&level).is_eq());
+    // All windows of a level are judged together.
+    let keeps = |level: f64| {
+        let sum = windows(level).fold((0, 0), |(bad, all), one| (bad + one.count.bad, all + one.count.all));
+        within(sum)
+    };
+    let levels = all.iter().map(|one| one.window.level).filter(|level| *level <= ceiling && keeps(*level));
+    let kept = levels.reduce(f64::max);
+    // Where nobody keeps the limit, the responses of one user say by how much.
+    let level = kept.unwrap_or(1.0);
+    let of_level = || all.iter().filter(|one| one.window.level.total_cmp(&level).is_eq());
+    let actions: Vec<Action> = of_level().flat_map(|one| one.actions.iter().copied()).collect();
     #[expect(clippy::cast_precision_loss, reason = "a number of windows")]
-    let seconds = window.as_secs_f64() * visits.len() as f64;
-    let mut told = summary(script, &all, seconds);
-    let fitted = stairs.fine_from(&visits).and_then(|from| windows.get(from..));
-    #[expect(clippy::cast_precision_loss, reason = "a number of users")]
-    let most = script.users as f64;
-    (told.most_users, told.search) = match end {
-        End::PassesAll => (Some(most), Some(format!("even {most} users pass"))),
-        End::FailsAll => (Some(0.0), Some("even one user fails".to_owned())),
-        End::Insufficient => (None, Some("too few actions in a window".to_owned())),
-        End::Turned => (fitted.and_then(|fitted| capacity(fitted, ALLOWED, 0.95)).map(|found| found.level), None),
+    let seconds = Duration::from_nanos(script.time_ns).as_secs_f64() * of_level().count() as f64;
+    let told = summary(script, &actions, seconds);
+    let (most_users, search) = match end {
+        End::PassesAll => (None, Some(format!("ceiling reached: at least {level} users keep the limit; raise most"))),
+        End::FailsAll => (Some(0.0), Some("one user exceeds the limit already: responses are of one".to_owned())),
+        End::Insufficient => (None, Some("a window had too few actions; write a longer time".to_owned())),
+        End::Turned if kept.is_none() => (Some(0.0), Some("one user exceeds the limit in most windows".to_owned())),
+        End::Turned => (kept, None),
     };
-    Ok(told)
+    Told { most_users, search, ..told }
 }
 
 fn summary(script: &Script, actions: &[Action], seconds: f64) -> Told {
@@ -450,5 +482,62 @@ pub fn main(program: &Path, arguments: &[String]) -> Result<(), String> {
         }
         ["open", file] => say(open(Path::new(file)).map_err(|why| format!("opening {file}: {why}"))?.to_string()),
         _ => Err("desktop takes drive, user or open".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn script(users: u64) -> Script {
+        let (each_bytes, pace_ns, limit_ns, time_ns, seed) = (1, 1, 200_000_000, 5_000_000_000, 1);
+        Script { users, search: true, each_bytes, pace_ns, limit_ns, time_ns, seed }
+    }
+
+    /// A window in which all users took so long, or some of them.
+    fn watched(users: f64, ms: u64, slow: u64, all: u64) -> Watched {
+        let action = |at: u64| Action {
+            user: 0,
+            due: Instant::now(),
+            response: Duration::from_millis(if at < slow { 500 } else { ms }),
+            opened: false,
+        };
+        Watched {
+            window: Window { level: users, count: Count { bad: slow, all }, approach: Approach::Below },
+            actions: (0..all).map(action).collect(),
+        }
+    }
+
+    fn p50_ms(told: &Told) -> u64 {
+        told.percentiles_ns.iter().find(|(p, _)| *p <= 0.5).map_or(0, |(_, ns)| ns / 1_000_000)
+    }
+
+    /// "64 users" was printed of a search that had not tried more.
+    #[test]
+    fn the_ceiling_of_a_search_is_no_answer() {
+        let all = [watched(32.0, 20, 0, 200), watched(64.0, 40, 2, 400)];
+        let told = found(&script(64), End::PassesAll, &all, 0);
+        assert_eq!(told.most_users, None);
+        assert_eq!(told.search.as_deref(), Some("ceiling reached: at least 64 users keep the limit; raise most"));
+        assert_eq!((told.actions, p50_ms(&told)), (400, 40));
+    }
+
+    /// Percentiles were of all levels that the search had tried, those that failed among them.
+    #[test]
+    fn responses_are_of_the_users_who_are_the_answer() {
+        let all = [
+            watched(4.0, 10, 0, 200),
+            watched(16.0, 150, 120, 200),
+            watched(10.0, 70, 3, 200),
+            watched(12.0, 90, 40, 200),
+            watched(10.0, 71, 2, 200),
+            watched(12.0, 90, 30, 200),
+        ];
+        let told = found(&script(64), End::Turned, &all, 2);
+        assert_eq!(told.most_users, Some(10.0));
+        assert_eq!((told.actions, told.slow, p50_ms(&told)), (400, 5, 71));
+        assert!((told.seconds - 10.0).abs() < 1e-9, "two windows of 5 s");
+        let none = found(&script(64), End::FailsAll, &[watched(1.0, 300, 50, 50)], 0);
+        assert_eq!((none.most_users, none.slow), (Some(0.0), 50));
     }
 }

@@ -197,7 +197,9 @@ fn tiles_run_to_a_score() {
     let counted = result["trials"][0]["status"] == "ok";
     assert_eq!(score.is_some(), counted, "{result:#}\n{said}");
     if counted {
-        assert!(estimate(&result, "tiles").is_some_and(|tiles| tiles == 1.0 || tiles == 2.0), "{result:#}");
+        // Of two at most: where both keep their limits, more may do so.
+        let bound = result["flags"].to_string().contains("ceiling reached: at least 2 tiles with a score of ");
+        assert!(bound != (estimate(&result, "tiles") == Some(1.0)), "{result:#}");
         let report = text(&bench.run(&["report", "--details"]).stdout);
         assert!(report.contains("Throughput over that of one tile"), "{report}");
     }

@@ -66,15 +66,18 @@ fn copies_are_counted_with_their_memory_and_their_latency() {
     bench.write("light.toml", text_of("light", "max = 5\nlimit = \"1 min\""));
     let document = bench.json(&["run", "light.toml", "--json"]);
     let of = |metric: &str| estimates(&document, metric, "place");
-    assert!(of("copies").iter().all(|(_, copies)| (copies - 5.0).abs() < 1e-9), "{document:#}");
+    assert!(of("copies").is_empty(), "a ceiling is no answer: {document:#}");
+    assert!(of("cpu").iter().all(|(_, share)| *share >= 0.0), "{document:#}");
     assert!(of("latency_p99_ms").iter().all(|(_, ms)| *ms > 0.0 && *ms < 60_000.0), "{document:#}");
     let memory = of("memory_mib");
     assert!(!memory.is_empty() && memory.iter().all(|(_, mib)| *mib > 0.05), "{memory:?}");
-    assert!(of("fit").iter().all(|(_, fit)| *fit > 5.0), "{document:#}");
+    // On a busy machine five copies may use all that there is.
+    assert!(of("fit").iter().all(|(_, fit)| *fit >= 1.0), "{document:#}");
     let flags = document["flags"].to_string();
-    assert!(flags.contains("stopped at max = 5 copies"), "{flags}");
+    assert!(flags.contains("ceiling reached: at least 5 copies keep every limit (max)"), "{flags}");
+    assert!(flags.contains("bound first") || flags.contains("bounds first"), "{flags}");
     let details = text(&bench.run(&["report", "--details"]).stdout);
-    assert!(details.contains("5 copies kept every limit"), "{details}");
+    assert!(details.contains("at least 5 copies keep every limit"), "{details}");
     nothing_is_left_in(&std::env::temp_dir());
     // A limit that one copy cannot keep is a failure, and a reserve that is in use already is refused before anything is started.
     bench.write("strict.toml", text_of("light", "max = 1\nrate = 1000\nlimit = \"10 us\""));
