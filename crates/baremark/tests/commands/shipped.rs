@@ -50,3 +50,25 @@ fn a_shipped_study_that_compares_may_have_blocks_enough() {
         assert!(!compares || most.is_none_or(|most| most >= 4), "{}: most_blocks = {most:?}", entry.path().display());
     }
 }
+
+/// A study that comes with the program and needs what a machine lacks is the machine's matter (3), not a mistake in what was typed (2): the same
+/// text as a file of the user's own.
+#[test]
+fn a_shipped_study_that_needs_what_is_not_there_ends_with_3() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let machine = folder.join("tests/machines/one-cpu-1-gib.txt");
+    let bench = Bench::new();
+    for (study, lacks) in [
+        ("page-walks", "array needs 768 MiB of memory in one trial, and "),
+        ("mtu", "2 ranks need a CPU each, and this process may use 1"),
+    ] {
+        let code = |study: &str| {
+            let output = bench.run(&["plan", study, "--machine", machine.to_str().unwrap()]);
+            assert!(text(&output.stderr).contains(lacks), "{study}: {}", text(&output.stderr));
+            output.status.code()
+        };
+        let own = fs::read_to_string(folder.join(format!("../../studies/{study}.toml"))).unwrap();
+        bench.write("own.toml", own);
+        assert_eq!((code(study), code("own.toml")), (Some(3), Some(2)), "{study}");
+    }
+}
