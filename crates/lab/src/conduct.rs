@@ -177,6 +177,7 @@ impl<'c> Conductor<'c> {
     /// Runs the trials that are missing until `until` blocks are there; an ending when something ends the run first.
     fn measure(&mut self, state: &mut State<'c>, until: u64) -> Result<Option<Ending>, JournalError> {
         for block in 0..until {
+            let before = state.trials.len();
             for cell in schedule::order(self.plan, block) {
                 if state.given_up[cell] || state.has(block, cell) {
                     continue;
@@ -197,6 +198,11 @@ impl<'c> Conductor<'c> {
             }
             if state.given_up.iter().all(|&given_up| given_up) {
                 return Ok(Some(Ending::Failed(state.last_reason.clone())));
+            }
+            if block == 0 && state.trials.len() > before {
+                let design = &self.plan.design;
+                let short = short_budget(design.budget, design.least_blocks, state.spent);
+                short.into_iter().for_each(|text| (self.watch)(&Event::Warning { text }));
             }
         }
         Ok(None)
@@ -427,6 +433,20 @@ impl<'c> Conductor<'c> {
     }
 }
 
+/// What a budget is short of, where blocks that last as long as the first do not make the smallest study in it: said when that is known, and
+/// not when the budget is spent.
+fn short_budget(budget: Nanos, least: u64, block: Duration) -> Option<String> {
+    let (budget_s, block_s) = (budget.seconds(), block.as_secs_f64());
+    let fit = (budget_s / block_s.max(1e-9)).floor().max(1.0);
+    let needed_s = (least as f64 * block_s).ceil();
+    (fit < least as f64).then(|| {
+        format!(
+            "the first block took {block_s:.0} s: {fit:.0} of the {least} blocks that an interval needs fit the budget of {budget}; \
+             interrupt, and give it {needed_s:.0} s or more (budget in [design], or --budget)"
+        )
+    })
+}
+
 impl Ending {
     /// The ending in words, as a run's stop reason.
     #[must_use]
@@ -537,4 +557,19 @@ fn from_row(row: &LookRow) -> Analysis {
 
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A study of 6 blocks of 48 s with a budget of 100 s said so after 96 s.
+    #[test]
+    fn a_budget_below_the_smallest_study_is_known_after_its_first_block() {
+        let of = |least, block_s| short_budget(Nanos(100_000_000_000), least, Duration::from_secs(block_s));
+        let said = of(6, 48).expect("two of six fit");
+        assert!(said.starts_with("the first block took 48 s: 2 of the 6 blocks that an interval needs fit "), "{said}");
+        assert!(said.contains("give it 288 s or more"), "{said}");
+        assert_eq!((of(6, 16), of(1, 300)), (None, None));
+    }
 }

@@ -11,7 +11,7 @@ use baremark_model::document::{Outcome, Size};
 use baremark_model::event::{Event, TrialStatus};
 use baremark_model::knob::Misfit;
 use baremark_model::plan::{Cell, Pair};
-use baremark_model::units::Share;
+use baremark_model::units::{Nanos, Share};
 use baremark_model::wire::{DiscardedQuad, Disturbance, PhaseDisturbance};
 use baremark_stats::Rng;
 use std::path::PathBuf;
@@ -59,6 +59,18 @@ fn a_run_ends_when_the_precision_is_reached_and_confirmed() {
     assert!(ratio.words.starts_with("slower by ") && ratio.size == Size::Percent, "{ratio:?}");
     let (lo, hi) = (ratio.lo.unwrap(), ratio.hi.unwrap());
     assert!(lo < 0.9 && 0.9 < hi && hi - lo < 0.02, "{ratio:?}");
+}
+
+/// The budget is what the first trial takes, so that nothing of this is a matter of time.
+#[test]
+fn a_budget_for_one_block_is_said_after_it() {
+    let (mut plan, mut memory) = (plan("microvm"), Memory::default());
+    plan.design.budget = Nanos(1);
+    let (_, events) = conduct(&plan, vec![("native", keeps(0.9, 0.005))], &mut memory, &NEVER);
+    let ended = events.iter().position(|event| matches!(event, Event::TrialEnded { .. })).unwrap();
+    let Some(Event::Warning { text }) = events.get(ended + 1) else { panic!("{events:?}") };
+    assert!(text.contains("1 of the 10 blocks that an interval needs fit the budget"), "{text}");
+    assert_eq!(memory.trials.len(), 1);
 }
 
 #[test]
