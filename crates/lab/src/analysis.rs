@@ -12,10 +12,11 @@ use crate::time_use;
 use crate::values;
 pub use crate::values::RATE;
 use baremark_model::arm::ResolvedArm;
+use baremark_model::codes::Flag;
 use baremark_model::descriptor::{Better, Descriptor, Value};
 use baremark_model::document::{
-    DetailRow, Document, EstimateRow, FASTER_THAN_NATIVE, FORMAT, FairnessRow, FlagRow, LookRow, METHOD,
-    MemberEstimate, Outcome, RatioRow, RunHead, SensitivityRow, Size, TrialArm, TrialRow, UsedEnvironment,
+    DetailRow, Document, EstimateRow, FORMAT, FairnessRow, FlagRow, LookRow, METHOD, MemberEstimate, Outcome, RatioRow,
+    RunHead, SensitivityRow, Size, TrialArm, TrialRow, UsedEnvironment,
 };
 use baremark_model::environments::{self, Capabilities};
 use baremark_model::imported::{self, Imported};
@@ -643,7 +644,7 @@ fn beside_another(run: &Run) -> Vec<FlagRow> {
             let ratio = found.centre.exp();
             let text =
                 format!("its value depends on the arm that it is paired with: {ratio:.3} times as much with {partner}");
-            rows.push(FlagRow { treatment: planned.treatment.clone(), text, trials: logs.len() });
+            rows.push(FlagRow { treatment: planned.treatment.clone(), text, trials: logs.len(), code: None });
         }
     }
     rows
@@ -664,7 +665,7 @@ fn unequal_instruction_sets(run: &Run) -> Vec<FlagRow> {
             let treatment = run.plan.arms[pair.numerator].treatment.clone();
             let text =
                 "its instruction set is another than its reference's: the ratio is not one of places alone".to_owned();
-            rows.push(FlagRow { treatment, text, trials: unequal });
+            rows.push(FlagRow { treatment, text, trials: unequal, code: None });
         }
     }
     rows
@@ -688,8 +689,13 @@ fn faster_than_native(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow])
             true => "the arms' memory lies alike, so check placement, frequency and other load",
             false => "its memory is made of larger pages than native's and lies less scattered; vary page_frames",
         };
-        let text = format!("{FASTER_THAN_NATIVE}: {why}");
-        rows.push(FlagRow { treatment: row.treatment.clone(), text, trials: 0 });
+        let text = format!("faster than native beyond the interval: {why}");
+        rows.push(FlagRow {
+            treatment: row.treatment.clone(),
+            text,
+            trials: 0,
+            code: Some(Flag::FasterThanNative(why.to_owned())),
+        });
     }
     rows
 }
@@ -699,7 +705,7 @@ fn flags(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow]) -> Vec<FlagR
     rows.extend(beside_another(run));
     rows.extend(unequal_instruction_sets(run));
     let mut raise = |treatment: &Treatment, text: String, trials: usize| {
-        rows.push(FlagRow { treatment: treatment.clone(), text, trials });
+        rows.push(FlagRow { treatment: treatment.clone(), text, trials, code: None });
     };
     for (arm, planned) in run.plan.arms.iter().enumerate() {
         let places = places(&run.plan, &run.trials, arm);

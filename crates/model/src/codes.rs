@@ -113,6 +113,14 @@ pub enum ReasonCode {
     NoComparison,
 }
 
+/// What a flag says that something is decided by.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Flag {
+    /// A virtual machine is faster than native, and what else differs between the two, in words.
+    FasterThanNative(String),
+}
+
 /// What made a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin<'f> {

@@ -3,7 +3,7 @@
 //! Keys are only ever added within a version. Its JSON Schema, docs/result.schema.json, is written from these types by a
 //! test, so that the two cannot part.
 
-use crate::codes::{Cause, Decision, Translation};
+use crate::codes::{Cause, Decision, Flag, Translation};
 use crate::descriptor::Better;
 use crate::environments::{self, Capabilities};
 use crate::machine::MachineFacts;
@@ -532,9 +532,6 @@ pub struct LookRow {
     pub step: Option<Decision>,
 }
 
-/// How the text of a flag begins that says why a virtual machine is faster than native.
-pub const FASTER_THAN_NATIVE: &str = "faster than native beyond the interval";
-
 /// Something to know alongside a number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FlagRow {
@@ -544,6 +541,9 @@ pub struct FlagRow {
     pub text: String,
     /// In how many trials it was raised; 0 when it concerns the run.
     pub trials: usize,
+    /// What programs may decide by, where there is such a thing; `null` also in documents of versions that did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<Flag>,
 }
 
 /// One ratio as a model predicts it; no prediction is fitted to the ratio that it is next to.

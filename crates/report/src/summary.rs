@@ -16,10 +16,10 @@ use crate::text::{Paint, Style, clean, cut, left, right, width, wrap};
 use crate::treatment::{ENVIRONMENT, Factors, list};
 use crate::unmeasured;
 use crate::words::{Quantity, Tone, caution, limits_of, outcome, ratio_of, short, tone};
-use baremark_model::codes::Cause;
+use baremark_model::codes::{Cause, Flag};
 use baremark_model::command;
 use baremark_model::descriptor::Better;
-use baremark_model::document::{Document, ExplanationRow, FASTER_THAN_NATIVE, Grade, Outcome, RatioRow};
+use baremark_model::document::{Document, ExplanationRow, Grade, Outcome, RatioRow};
 use baremark_model::environments;
 use baremark_model::plan::Contrast;
 use baremark_model::tables::WORKLOAD;
@@ -387,8 +387,8 @@ fn unlike(parts: &[Part<'_>]) -> Option<String> {
             treatment.insert(WORKLOAD.to_owned(), part.document.run.workload.clone());
         }
         let flags = part.document.flags.iter().filter(|flag| flag.treatment == treatment);
-        let why = flags.filter_map(|flag| flag.text.strip_prefix(FASTER_THAN_NATIVE)).next()?;
-        Some(format!("{} is faster than native{}.", name(part, row, with_place), clean(why)))
+        let Flag::FasterThanNative(why) = flags.filter_map(|flag| flag.code.as_ref()).next()?;
+        Some(format!("{} is faster than native: {}.", name(part, row, with_place), clean(why)))
     })
 }
 

@@ -17,6 +17,7 @@
 
 mod command;
 mod descriptors;
+mod environments;
 mod plan;
 mod reference;
 mod schema;

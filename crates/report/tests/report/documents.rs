@@ -368,9 +368,19 @@ pub fn flagged() -> Document {
     document.ratios[1].sensitivity[1] = check("without flagged trials", 18, 0.9771, true);
     document.ratios[0].correlated = true;
     document.flags = vec![
-        FlagRow { treatment: Treatment::new(), text: "the load average was 1.7 before the run".to_owned(), trials: 0 },
-        FlagRow { treatment: v4, text: "lost time differs between the arms by 0.61 %".to_owned(), trials: 3 },
-        FlagRow { treatment: n2, text: "first and second halves of a phase differ".to_owned(), trials: 1 },
+        FlagRow {
+            treatment: Treatment::new(),
+            text: "the load average was 1.7 before the run".to_owned(),
+            trials: 0,
+            code: None,
+        },
+        FlagRow {
+            treatment: v4,
+            text: "lost time differs between the arms by 0.61 %".to_owned(),
+            trials: 3,
+            code: None,
+        },
+        FlagRow { treatment: n2, text: "first and second halves of a phase differ".to_owned(), trials: 1, code: None },
     ];
     let moved = || vec!["the arm's memory changed during a phase: 4 MiB less in huge pages".to_owned()];
     document.trials[5].status = TrialStatus::Void { reasons: moved() };
@@ -633,6 +643,6 @@ pub fn several() -> Document {
     kernel.insert("environment".to_owned(), "microvm".to_owned());
     let reason = "workload 'page-table' needs an operating system of its own, which microvm is none".to_owned();
     document.absent.push(Absent { treatment: kernel, reason, code: None });
-    document.flags = vec![FlagRow { treatment: machine, text: "the halves differ".to_owned(), trials: 2 }];
+    document.flags = vec![FlagRow { treatment: machine, text: "the halves differ".to_owned(), trials: 2, code: None }];
     document
 }

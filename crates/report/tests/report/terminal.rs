@@ -1,11 +1,12 @@
 //! The report as a terminal and a pipe show it.
 
 use crate::documents;
-use baremark_model::codes::Cause;
+use baremark_model::codes::{Cause, Flag};
 use baremark_model::document::{
-    Document, EstimateRow, ExplanationRow, FASTER_THAN_NATIVE, FlagRow, Grade, MemberEstimate, Reliability,
-    UsedEnvironment,
+    Document, EstimateRow, ExplanationRow, FlagRow, Grade, MemberEstimate, Reliability, UsedEnvironment,
 };
+use baremark_model::environments::Capabilities;
+use baremark_model::plan::Treatment;
 use baremark_model::units::UnixTime;
 use baremark_report::history::{self, ChangeRow, HistoryRow, SeriesRow};
 use baremark_report::{Color, Style, json, summary, terminal};
@@ -242,6 +243,33 @@ fn the_first_screen_names_what_isolates_a_sandbox_and_what_it_lacks() {
     assert!(text.contains(note), "what the kernel said is in the details: {text}");
 }
 
+/// A document of a later version, with an environment that this one has no row of, says itself what it is.
+#[test]
+fn an_environment_is_known_by_what_the_document_says_that_it_can() {
+    let renamed = |can: Option<Capabilities>| {
+        let mut document = documents::typical();
+        let rename = |treatment: &mut Treatment| {
+            if let Some(label) = treatment.get_mut("environment").filter(|label| *label == "microvm") {
+                "unikernel".clone_into(label);
+            }
+        };
+        document.ratios.iter_mut().for_each(|row| rename(&mut row.treatment));
+        document.estimates.iter_mut().for_each(|row| rename(&mut row.treatment));
+        document.run.capabilities.extend(can.map(|can| ("unikernel".to_owned(), can)));
+        let first = summary::render(&document, &Style { width: 200, ..STYLE });
+        (
+            first.contains("a lower bound for a VM"),
+            terminal::render(&document, &Style { width: 200, ..STYLE }).contains("unikernel: CPU and MMU part only"),
+        )
+    };
+    let microvm = baremark_model::environments::can("microvm");
+    assert_eq!(renamed(Some(microvm)), (true, true));
+    assert_eq!(renamed(Some(Capabilities { devices: true, ..microvm })), (false, false));
+    assert_eq!(renamed(None), (false, false), "of an earlier version's document nothing is known of it");
+    let document = documents::typical();
+    assert_eq!(document.run.can("microvm"), microvm, "by its name");
+}
+
 #[test]
 fn a_container_is_named_as_the_machine() {
     let mut document = documents::typical();
@@ -324,8 +352,9 @@ fn what_else_differs_where_a_virtual_machine_is_faster_is_a_note() {
         let mut treatment = row.treatment.clone();
         document.ratios[0] = documents::ratio(&treatment, &row.relative_to, found);
         treatment.insert("workload".to_owned(), workload.to_owned());
-        let text = format!("{FASTER_THAN_NATIVE}: its memory is made of larger pages");
-        document.flags.push(FlagRow { treatment, text, trials: 0 });
+        let why = "its memory is made of larger pages".to_owned();
+        let text = format!("faster than native beyond the interval: {why}");
+        document.flags.push(FlagRow { treatment, text, trials: 0, code: Some(Flag::FasterThanNative(why)) });
         let text = summary::render(&document, &Style { width: 200, ..STYLE });
         text.lines().find_map(|line| line.strip_prefix("Note    ")).unwrap_or_default().to_owned()
     };
