@@ -5,12 +5,13 @@
 use crate::disturbance::{self, Meter, Work};
 use crate::placing;
 use crate::progress::Progress;
-use crate::trial::{CALIBRATION, TrialError, crowds, look_for_lost_time, nanos};
+use crate::trial::{CALIBRATION, TrialError, crowds, look_for_lost_time};
 use baremark_kernels::isa;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::job::{Job, JobError, JobRun, Surroundings, Update};
 use baremark_model::placement::Placed;
 use baremark_model::seam::{ExecutorFacts, Verification};
+use baremark_model::units::Nanos;
 use baremark_model::wire::{ArmRecord, Disturbance, LostTime, PagesSeen, Series, Stretch, TrialResult, TrialSpec};
 use baremark_sys::clock::{self, Calibration, ClockError};
 use baremark_sys::point;
@@ -116,7 +117,7 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
         instruction_set: isa::widest(),
         lost_before,
         lost_after,
-        elapsed_ns: nanos(begun.elapsed()),
+        elapsed_ns: Nanos::from(begun.elapsed()).0,
         spent_ns: BTreeMap::new(),
         disturbance: Some(disturbance),
         discarded: Vec::new(),

@@ -21,7 +21,7 @@ use baremark_model::seam::{
     Body, Executor, Fault, Prepared, RankTime, RunRecord, TickRate, Verification, Work, Workload,
 };
 use baremark_model::team::Team;
-use baremark_model::units::Share;
+use baremark_model::units::{Nanos, Share};
 use baremark_model::wire::{ArmRecord, BodyRun, LostTime, MemberRecord, PagesSeen, Series, TrialResult, TrialSpec};
 use baremark_sys::affinity::Seat;
 use baremark_sys::{clock, gaps};
@@ -129,7 +129,7 @@ pub(crate) fn run(
         // Measured inside the phases instead.
         lost_before: LostTime::default(),
         lost_after: LostTime::default(),
-        elapsed_ns: nanos(spent.begun.elapsed()),
+        elapsed_ns: Nanos::from(spent.begun.elapsed()).0,
         spent_ns: spent.by_part,
         disturbance: Some(disturbance),
         discarded,
@@ -153,13 +153,13 @@ impl Spent {
     /// Whatever was done since the last call was done on `part`.
     fn on(&mut self, part: &str) {
         let now = Instant::now();
-        *self.by_part.entry(part.to_owned()).or_default() += nanos(now - self.last);
+        *self.by_part.entry(part.to_owned()).or_default() += Nanos::from(now - self.last).0;
         self.last = now;
     }
 
     /// A share of the time of the phases, which is in `phases` too.
     fn of_phases(&mut self, part: &str, time: Duration) {
-        self.by_part.insert(part.to_owned(), nanos(time));
+        self.by_part.insert(part.to_owned(), Nanos::from(time).0);
     }
 }
 
@@ -407,12 +407,12 @@ impl Stage<'_> {
         progress.phases_begin();
         let began = Instant::now();
         for (position, &arm) in self.spec.schedule.iter().enumerate() {
-            let begin_ns = nanos(began.elapsed());
+            let begin_ns = Nanos::from(began.elapsed()).0;
             if position > 0 && position % QUAD == 0 && self.spec.most_ns.is_some_and(|most| begin_ns >= most) {
                 break;
             }
             let phase = self.phase(position, arm, reps, progress)?;
-            let phase = Series { begin_ns, end_ns: nanos(began.elapsed()), ..phase };
+            let phase = Series { begin_ns, end_ns: Nanos::from(began.elapsed()).0, ..phase };
             if phase.samples.is_empty() {
                 self.void.push(format!("arm {arm}: a phase took no time that could be measured"));
             }
@@ -488,11 +488,6 @@ impl Stage<'_> {
         }
         Ok(medians)
     }
-}
-
-/// A duration in nanoseconds, saturating.
-pub(crate) fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A body without work: what remains is the executor's own cost.

@@ -150,7 +150,7 @@ impl<'c> Conductor<'c> {
             (self.watch)(&Event::Stopped {
                 reason: ending.words(),
                 blocks: tally::blocks_of(self.plan, &state.trials),
-                elapsed_ns: nanos(began.elapsed()),
+                elapsed_ns: Nanos::from(began.elapsed()).0,
             });
         }
         *trials = state.trials;
@@ -236,7 +236,7 @@ impl<'c> Conductor<'c> {
         let host = arms.first().map_or(Ok(()), |&arm| self.set_host(arm));
         let agents = host.map_err(LinkError::Host).and_then(|()| self.agents(wanted, state));
         let outcome = agents.and_then(|agents| self.run(agents, wanted, (&spec, (block, cell)), state));
-        let elapsed_ns = nanos(began.elapsed());
+        let elapsed_ns = Nanos::from(began.elapsed()).0;
         let (status, result) = self.judge(outcome)?;
         Some(Finished { block, cell, place: state.next_place(), spec, status, result, elapsed_ns })
     }
@@ -553,10 +553,6 @@ fn from_row(row: &LookRow) -> Analysis {
         half_width: row.half_width.map_or(f64::INFINITY, f64::ln_1p),
         correlated: row.correlated,
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -7,11 +7,12 @@
 //! clocks, and a trial whose clocks are not known well enough for that is void.
 
 use crate::host_observer::placed;
-use crate::lab_clock::{nanos, now_ns};
+use crate::lab_clock::now_ns;
 use crate::link::{AgentLink, Came, LinkError};
 use baremark_model::ensemble::{Part, by_rules};
 use baremark_model::loading::Loading;
 use baremark_model::seam::{Audit, RankTime, Sample, TickRate, Verification};
+use baremark_model::units::Nanos;
 use baremark_model::wire::{
     ArmRecord, BodyRun, FromAgent, LostTime, MemberRecord, MemberResult, Pass, Series, Stretch, TrialResult, TrialSpec,
 };
@@ -140,7 +141,7 @@ impl Gate {
         }
         let slowest = clocks.iter().map(|clock| clock.error_ns).max().unwrap_or(0);
         // Twice there and back, for a leave that takes longer than the clock's readings did.
-        let begin_ns = now_ns() + 8 * slowest + nanos(LEAST_NOTICE);
+        let begin_ns = now_ns() + 8 * slowest + Nanos::from(LEAST_NOTICE).0;
         for (index, (agent, clock)) in agents.iter_mut().zip(&clocks).enumerate() {
             let begin_ns = begin_ns.saturating_add_signed(clock.offset_ns);
             agent.pass(Pass { reps, begin_ns }).map_err(|why| why.of_site(index, of))?;

@@ -4,6 +4,7 @@
 //! a desktop that falls behind is slow, not idle. Opening starts a process that reads what was saved and must find it as
 //! it was. One process drives them and counts; it is a program of its own, so that an agent's memory is not theirs.
 
+use baremark_model::units::Nanos;
 use baremark_stats::search::{Approach, Count, End, Next, Response, Staircase, Visit, Window, capacity};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -116,7 +117,7 @@ fn search(script: &Script, crowd: &mut Crowd<'_>) -> io::Result<Told> {
         let approach = if crowd.size() > users { Approach::Above } else { Approach::Below };
         crowd.resize(users)?;
         let actions = crowd.watch(time);
-        let bad = actions.iter().filter(|action| nanos(action.response) > script.limit_ns).count() as u64;
+        let bad = actions.iter().filter(|action| Nanos::from(action.response).0 > script.limit_ns).count() as u64;
         let count = Count { bad, all: actions.len() as u64 };
         let response = match (bad, count.all) {
             (_, 0) => Response::Insufficient,
@@ -172,7 +173,7 @@ fn found(script: &Script, end: End, all: &[Watched], fine: usize) -> Told {
 fn summary(script: &Script, actions: &[Action], seconds: f64) -> Told {
     let mut responses =
         Histogram::<u64>::new_with_bounds(1, 3_600_000_000_000, 3).expect("1 ns to 1 h at 3 digits are bounds");
-    actions.iter().for_each(|action| responses.saturating_record(nanos(action.response)));
+    actions.iter().for_each(|action| responses.saturating_record(Nanos::from(action.response).0));
     let enough =
         |p: f64| baremark_stats::percentile::sample_floor(p, 0.95).is_some_and(|floor| responses.len() >= floor);
     let found = [0.5, 0.95, 0.99].into_iter().filter(|p| enough(*p)).map(|p| (p, responses.value_at_quantile(p)));
@@ -182,7 +183,7 @@ fn summary(script: &Script, actions: &[Action], seconds: f64) -> Told {
     }
     Told {
         actions: actions.len() as u64,
-        slow: actions.iter().filter(|action| nanos(action.response) > script.limit_ns).count() as u64,
+        slow: actions.iter().filter(|action| Nanos::from(action.response).0 > script.limit_ns).count() as u64,
         opened: actions.iter().filter(|action| action.opened).count() as u64,
         percentiles_ns,
         seconds,
@@ -325,7 +326,7 @@ pub fn user(program: &Path, file: &Path, each_bytes: u64, pace: Duration, seed: 
             7 => desk.open(program, file)?,
             _ => desk.type_in(),
         }
-        writeln!(output, "did {} {}", nanos(due.elapsed()), u64::from(opens))?;
+        writeln!(output, "did {} {}", Nanos::from(due.elapsed()).0, u64::from(opens))?;
         output.flush()?;
         due += pace;
     }
@@ -454,10 +455,6 @@ fn digest(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(bytes);
     hasher.finish()
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// `PROGRAM desktop drive SCRIPT`, `desktop user FILE BYTES PACE SEED` and `desktop open FILE`: what this program is when it

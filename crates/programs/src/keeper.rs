@@ -7,6 +7,7 @@
 
 use crate::heard::{Ear, Heard};
 use crate::loader;
+use baremark_model::units::Nanos;
 use baremark_model::wire::{WireError, read_frame, write_frame};
 use baremark_sys::launch::{Launch, Launched};
 use baremark_sys::registry::{self, Made, Record};
@@ -149,8 +150,8 @@ impl Used {
     /// Of a program that a process with this largest resident set has started.
     fn new(used: &offspring::Used, floor_bytes: u64) -> Self {
         Used {
-            user_ns: nanos(used.user),
-            system_ns: nanos(used.system),
+            user_ns: Nanos::from(used.user).0,
+            system_ns: Nanos::from(used.system).0,
             peak_rss_bytes: Some(used.peak_rss_bytes).filter(|&peak| peak > floor_bytes + RSS_MARGIN),
             context_switches: used.voluntary_switches + used.involuntary_switches,
             page_faults: used.minor_faults + used.major_faults,
@@ -375,7 +376,7 @@ impl Keeper {
         };
         Ok(Outcome {
             end,
-            wall_ns: nanos(ended.at.saturating_duration_since(began)),
+            wall_ns: Nanos::from(ended.at.saturating_duration_since(began)).0,
             used: Used::new(&ended.used, floor_bytes),
             stdout,
             stderr,
@@ -573,8 +574,4 @@ fn not_started(why: &str) -> Outcome {
         stderr: Heard::default(),
         left: Vec::new(),
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

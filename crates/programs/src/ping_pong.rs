@@ -11,7 +11,7 @@ use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
 use baremark_model::peer;
 use baremark_model::seam::Sample;
-use baremark_model::units::Bytes;
+use baremark_model::units::{Bytes, Nanos};
 use baremark_stats::percentile::sample_floor;
 use hdrhistogram::Histogram;
 use std::io::{self, Read, Write};
@@ -416,5 +416,5 @@ fn histogram() -> Histogram<u64> {
 }
 
 fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX).max(1)
+    Nanos::from(duration).0.max(1)
 }

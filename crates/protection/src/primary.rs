@@ -7,9 +7,10 @@ use crate::encoding::{put, put_at};
 use crate::link::{Link, Replica};
 use crate::memory::Memory;
 use crate::output::{self, Gate, Proxy};
-use crate::report::{Counters, nanos};
+use crate::report::Counters;
 use crate::threads::{End, Threads};
 use baremark_model::protection::Report;
+use baremark_model::units::Nanos;
 use baremark_sys::tracee::{self, ChildSignals};
 use baremark_sys::{affinity, clock, wake};
 use std::collections::BTreeMap;
@@ -207,7 +208,7 @@ impl Primary {
                 drain(wake)?;
                 continue;
             }
-            self.counters.report.link_wait_ns += nanos(now - due);
+            self.counters.report.link_wait_ns += Nanos::from(now - due).0;
             self.checkpoint()?;
             due = Instant::now() + epoch;
         }
@@ -217,8 +218,8 @@ impl Primary {
     fn hear(&mut self) -> Result<(), ProtectionError> {
         let Some(acknowledged) = self.replica.acknowledged().map_err(ProtectionError::Link)? else { return Ok(()) };
         let report = &mut self.counters.report;
-        report.sending_ns += nanos(acknowledged.sending);
-        report.acknowledging_ns += nanos(acknowledged.took);
+        report.sending_ns += Nanos::from(acknowledged.sending).0;
+        report.acknowledging_ns += Nanos::from(acknowledged.took).0;
         let expected = self.in_flight.take();
         if self.compare {
             report.compared += 1;
@@ -245,7 +246,7 @@ impl Primary {
             report.first_pages = pages;
         }
         report.epochs += 1;
-        report.checkpointed_ns = nanos(self.begun.elapsed());
+        report.checkpointed_ns = Nanos::from(self.begun.elapsed()).0;
         report.pages += pages;
         report.new_pages += new;
         report.held_pages += held;

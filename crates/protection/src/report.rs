@@ -1,6 +1,7 @@
 //! What is counted while a program is protected, pause by pause.
 
 use baremark_model::protection::{FORMAT, Report};
+use baremark_model::units::Nanos;
 use std::time::Duration;
 
 /// Below this many values there is no 99th percentile: with fewer, the largest of all may lie below it with more than 2.5 %.
@@ -17,7 +18,7 @@ pub struct Counters {
 impl Counters {
     /// Counts a pause.
     pub fn pause(&mut self, pause: Duration) {
-        let pause = nanos(pause);
+        let pause = Nanos::from(pause).0;
         self.report.paused_ns += pause;
         self.report.pause_max_ns = self.report.pause_max_ns.max(pause);
         self.pauses.push(pause);
@@ -31,17 +32,13 @@ impl Counters {
         Report {
             format: FORMAT.0.to_owned(),
             version: FORMAT.1,
-            requested_ns: epoch.map_or(0, nanos),
-            wall_ns: nanos(wall),
+            requested_ns: epoch.map_or(0, |epoch| Nanos::from(epoch).0),
+            wall_ns: Nanos::from(wall).0,
             pause_p50_ns: at(50),
             pause_p99_ns: at(99).filter(|_| self.pauses.len() >= FEWEST_FOR_P99),
             ..self.report
         }
     }
-}
-
-pub(crate) fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

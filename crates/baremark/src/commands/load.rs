@@ -11,6 +11,7 @@ mod words;
 
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
+use crate::message::chain;
 use crate::watch;
 use baremark_load::document::{Document, Ended};
 use baremark_load::limits::{self, CPU, Verdict};
@@ -23,7 +24,6 @@ use baremark_model::units::{Nanos, Share, UnitError};
 use baremark_sys::cpu_time::CpuTime;
 use clap::{Args, ValueEnum};
 use record::{End, Recorder};
-use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -263,17 +263,6 @@ fn failed(why: LoadError) -> Refusal {
             Refusal::failure(message)
         }
     }
-}
-
-/// The error with what caused it.
-fn chain(why: &dyn std::error::Error) -> String {
-    let mut message = why.to_string();
-    let mut source = why.source();
-    while let Some(cause) = source {
-        let _ = write!(message, ": {cause}");
-        source = cause.source();
-    }
-    message
 }
 
 #[cfg(test)]

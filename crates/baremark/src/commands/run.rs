@@ -3,6 +3,7 @@
 use crate::context::{Context, descriptors_of};
 use crate::data;
 use crate::exit::{Exit, Refusal};
+use crate::message::chain;
 use crate::places;
 use crate::planning;
 use crate::predicted;
@@ -101,15 +102,6 @@ fn host_changes(context: &Context, plan: &Plan) -> Result<Option<Setter>, Refusa
     let journal = crate::changes::journal().map_err(Refusal::failure)?;
     let parameters = plan.arms.iter().map(|arm| &arm.arm.parameters);
     Ok(Some(Setter::new(journal, Host::this(data::of(parameters, &plan.environments)))))
-}
-
-/// An error with its causes.
-fn chain(why: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(why.source(), |why| why.source());
-    causes.fold(why.to_string(), |text, cause| {
-        let cause = cause.to_string();
-        if text.contains(&cause) { text } else { format!("{text}: {cause}") }
-    })
 }
 
 /// What the programs of a plan have to be done on this machine before the first trial and after the last.

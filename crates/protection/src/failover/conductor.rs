@@ -4,7 +4,7 @@ use super::control::{self, FromReplica, Order, Release, ToReplica};
 use super::primary::STREAMS;
 use super::proxy::{self, Connection, Listening, Outside};
 use super::report::{Failover, FailoverReport};
-use crate::report::nanos;
+use baremark_model::units::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
@@ -161,7 +161,7 @@ pub fn run(order: &Order, baremark: &Path, report_event: &mut dyn FnMut(&Event))
     let mut conductor = Conductor::start(order, baremark, report_event)?;
     conductor.open_streams();
     let ended = conductor.conduct();
-    conductor.report.wall_ns = nanos(begun.elapsed());
+    conductor.report.wall_ns = Nanos::from(begun.elapsed()).0;
     // While output leaves, nothing makes more of it.
     drop((conductor.primary, conductor.secondary));
     let leaving: Vec<Connection> = conductor.connections.into_values().chain(conductor.leaving).collect();

@@ -12,6 +12,7 @@ use crate::memory::Memory;
 use baremark_guest_program::Command;
 use baremark_guest_program::image::{Description, Target};
 use baremark_guest_program::protected::{self, Protected};
+use baremark_model::units::Nanos;
 use baremark_sys::ready::Ready;
 use baremark_sys::{affinity, local_socket, tracee};
 use std::collections::BTreeMap;
@@ -436,7 +437,7 @@ impl<'c> Primary<'c> {
             threads: self.program.threads() as u64,
             pages: collected.pages,
             link_bytes: (copy.len() + output.len() + registers.len()) as u64,
-            paused_ns: crate::report::nanos(paused),
+            paused_ns: Nanos::from(paused).0,
             ..release
         };
         let connections = self.connections(&open);
