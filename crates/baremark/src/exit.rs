@@ -90,7 +90,11 @@ impl Exit {
             commands: &[
                 ("check", "a loss of --margin could have been missed: more runs are needed"),
                 ("ab --fail-above", "more blocks are needed"),
-                ("load", "too few samples for a limit; with --find-max, or no time, so that no maximum was found"),
+                (
+                    "load",
+                    "too few samples for a limit; with --find-max, no maximum was found: no time, too few windows that count, or even the \
+                     highest level meets every limit",
+                ),
                 ("verify-scale", "no arm has an interval: the budget ended too early"),
                 ("auction run", "the search had no time, or too few samples, to verify a number of users"),
             ],

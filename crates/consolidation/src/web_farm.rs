@@ -18,7 +18,7 @@ use crate::content::PAGE_BYTES;
 use crate::farm::{Layout, Program, nginx};
 use crate::subject::{CPU, DENSE, Subject, servers};
 use baremark_journal::{Journal, JournalError};
-use baremark_lab::search::{Probe, Search, SearchError, Step, UnderLoad};
+use baremark_lab::search::{Expected, Probe, Search, SearchError, Step, UnderLoad};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command::{RAMP_DOWN, TIMEOUT};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
@@ -532,7 +532,7 @@ impl Ready {
             plan: self.settings.plan,
             interrupt: &self.interrupt,
             deadline: Some(Instant::now() + self.settings.search_time),
-            around: Some(around),
+            around: Some(Expected::Near(around)),
             stored: stored.iter().filter_map(own).collect(),
             watch: &mut watch,
         };

@@ -7,10 +7,12 @@
 
 mod judge;
 mod outcome;
+mod pace;
 mod resumed;
 mod under_load;
 
 use outcome::Walked;
+pub use pace::{takes_s, window_s};
 pub use resumed::Probe;
 use resumed::Resumed;
 pub use under_load::UnderLoad;
@@ -61,13 +63,21 @@ pub struct Search<'s> {
     pub interrupt: &'s AtomicBool,
     /// No window begins that would end after this; what is known by then is the result.
     pub deadline: Option<Instant>,
-    /// About where the answer is, if that is known: the first trial begins there and does not ramp up to it. Where it is not there, the search goes on
-    /// beyond.
-    pub around: Option<f64>,
+    /// What is known of where the answer is: then no trial ramps up to it. Where it is not there, the search goes on beyond.
+    pub around: Option<Expected>,
     /// The windows that were measured before it was interrupted, in order: they are not measured again.
     pub stored: Vec<Probe>,
     /// Who watches.
     pub watch: &'s mut dyn FnMut(&Step),
+}
+
+/// What is known beforehand of where an answer is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Expected {
+    /// It is within a third of this level: the first trial begins there.
+    Near(f64),
+    /// It is somewhere about this level, such as the throughput of a closed loop: each trial brackets it by short windows from there on.
+    About(f64),
 }
 
 /// Why a search was refused.
@@ -88,6 +98,8 @@ pub enum SearchError {
 enum Cut {
     Interrupted,
     TimeOver,
+    /// Windows at one level did not count.
+    Uncounted,
     Broken(String),
 }
 
@@ -95,6 +107,13 @@ enum Cut {
 const RAMP_WINDOW: f64 = 0.3;
 /// An answer that is known about is looked for within this share of it at first.
 const EXPECTED_WITHIN: f64 = 0.3;
+/// So many windows of a visit that do not count end a search.
+const UNCOUNTED: usize = 3;
+/// The first step of a bracket, and how far beyond its ends a staircase may go.
+const FIRST_STEP: f64 = 0.15;
+const BEYOND: f64 = 1.1;
+/// Where a bracket begins, as a share of the level that the answer is about: a closed loop carries somewhat more than keeps a limit.
+const BEGIN: f64 = 0.85;
 /// After a trial, some visits at this share of its maximum.
 const CONFIRMED_AT: f64 = 0.9;
 
@@ -116,6 +135,7 @@ impl Search<'_> {
                 Ok(ended) => ended,
                 Err(Cut::Interrupted) => Ended::Interrupted,
                 Err(Cut::TimeOver) => Ended::TimeOver,
+                Err(Cut::Uncounted) => Ended::Insufficient,
                 Err(Cut::Broken(why)) if trials.is_empty() && windows.is_empty() => {
                     return Err(SearchError::Start(why));
                 }
@@ -170,7 +190,11 @@ impl Search<'_> {
         subject.start(trial).map_err(Cut::Broken)?;
         let plan = self.plan;
         let (mut range, mut start) = match (around, self.around) {
-            (None, Some(expected)) => {
+            // A fresh start begins where the first did, about what is known by then.
+            (found, Some(Expected::About(level))) => {
+                self.bracket(subject, trial, BEGIN * found.unwrap_or(level), windows)?
+            }
+            (None, Some(Expected::Near(expected))) => {
                 let level = expected.clamp(plan.lowest, plan.highest);
                 let low = ((1.0 - EXPECTED_WITHIN) * level).max(plan.lowest);
                 ((low, ((1.0 + EXPECTED_WITHIN) * level).min(plan.highest)), level)
@@ -268,6 +292,46 @@ impl Search<'_> {
         }
     }
 
+    /// From a level on up after a pass and down after a failure, by steps that double, until one level passed and another failed; returns where the
+    /// staircase shall stand, and begin.
+    fn bracket(
+        &mut self,
+        subject: &mut Resumed<'_>,
+        trial: usize,
+        level: f64,
+        windows: &mut Vec<Window>,
+    ) -> Result<((f64, f64), f64), Cut> {
+        let plan = self.plan;
+        let (mut kept, mut broken, mut step) = (None, None, FIRST_STEP);
+        let mut level = level.clamp(plan.lowest, plan.highest);
+        loop {
+            let said =
+                self.visit(subject, trial, level, (RAMP_WINDOW * plan.window_s, plan.windows_per_visit), windows)?;
+            if said == Said::Fail {
+                broken = Some(level);
+                subject.drain().map_err(Cut::Broken)?;
+            } else {
+                // Without samples enough nothing was broken.
+                kept = Some(level);
+            }
+            level = match (kept, broken) {
+                // In a short window either may be chance: the staircase may go beyond both.
+                (Some(kept), Some(broken)) => {
+                    let range = ((kept / BEYOND).max(plan.lowest), (BEYOND * broken).min(plan.highest));
+                    return Ok((range, (kept * broken).sqrt()));
+                }
+                (Some(kept), None) if kept >= plan.highest => return Ok(((0.5 * kept, kept), kept)),
+                (None, Some(broken)) if broken <= plan.lowest => {
+                    return Ok(((broken, (2.0 * broken).min(plan.highest)), broken));
+                }
+                (Some(kept), None) => ((1.0 + step) * kept).min(plan.highest),
+                (None, Some(broken)) => (broken / (1.0 + step)).max(plan.lowest),
+                (None, None) => level,
+            };
+            step = (2.0 * step).min(1.0);
+        }
+    }
+
     /// As many windows at one level as its limits need samples, at most `most`; what they say together.
     fn visit(
         &mut self,
@@ -281,7 +345,8 @@ impl Search<'_> {
         let from_above = windows.last().is_some_and(|before| before.level > level);
         self.has_time(subject, self.plan.settle_s + window_s)?;
         subject.set(level, nanos(self.plan.settle_s)).map_err(Cut::Broken)?;
-        for _ in 0..most {
+        let (mut counted, mut uncounted) = (0, 0);
+        while counted < most {
             if self.interrupt.load(Ordering::Relaxed) {
                 return Err(Cut::Interrupted);
             }
@@ -290,6 +355,14 @@ impl Search<'_> {
             if self.interrupt.load(Ordering::Relaxed) {
                 return Err(Cut::Interrupted);
             }
+            if reading == Reading::default() {
+                uncounted += 1;
+                if uncounted == UNCOUNTED {
+                    return Err(Cut::Uncounted);
+                }
+                continue;
+            }
+            counted += 1;
             windows.push(Window { level, from_above, fitted: false, said: Said::Insufficient, reading });
             let said = judge::visit(&windows[begin..], self.qos, self.plan.samples);
             windows[begin..].iter_mut().for_each(|window| window.said = said);

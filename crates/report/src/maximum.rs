@@ -66,8 +66,8 @@ pub fn answer(document: &Document) -> String {
                 format!("Even {} {factor} exceed a limit; search lower (--between).", level(document.plan.lowest))
             }
             Ended::Insufficient => {
-                "The windows hold too few samples for these limits: use longer windows (--window), more of \
-                 them (--visits), or a lower percentile."
+                "Windows that count hold too few samples for these limits: use longer windows (--window) or a lower percentile, or end \
+                 other programs where they used the CPUs."
                     .to_owned()
             }
             Ended::Interrupted | Ended::Broken | Ended::TimeOver | Ended::Found => {
@@ -171,11 +171,15 @@ fn table(page: &mut Page, document: &Document) {
     page.text.push('\n');
 }
 
+/// Windows of which a level's verdict needs that many, however many operations are in each (`baremark_stats::search::judge_limits`).
+const FEWEST_WINDOWS: usize = 3;
+
 /// How a level was judged, in the words of a limit.
 fn result(row: &KneeRow) -> &str {
     match row.verdict.as_str() {
         "pass" => said(Said::Pass),
         "fail" => said(Said::Fail),
+        "insufficient" if row.windows < FEWEST_WINDOWS => "too few windows",
         "insufficient" => said(Said::Insufficient),
         other => other,
     }
@@ -222,4 +226,29 @@ fn level(value: f64) -> String {
         2
     };
     fixed(value, places)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A window of 10^5 requests had "too few samples".
+    #[test]
+    fn a_level_of_two_windows_lacks_windows_and_not_samples() {
+        let row = |windows: usize, verdict: &str| KneeRow {
+            level: 50_000.0,
+            windows,
+            verdict: verdict.to_owned(),
+            achieved_per_s: 50_000.0,
+            failed_share: 0.0,
+            p50_ns: None,
+            p95_ns: None,
+            p99_ns: None,
+            utilization: std::collections::BTreeMap::new(),
+            generator_cpu_share: None,
+        };
+        assert_eq!(result(&row(2, "insufficient")), "too few windows");
+        assert_eq!(result(&row(3, "insufficient")), "too few samples");
+        assert_eq!(result(&row(1, "fail")), "exceeded");
+    }
 }

@@ -29,7 +29,35 @@ impl CpuUsers {
     /// descendants.
     #[must_use]
     pub fn others_since(&self, earlier: &Self, root: u32) -> Vec<(String, f64)> {
-        let own: BTreeSet<u32> = [self, earlier].into_iter().flat_map(|users| members(&users.0, root)).collect();
+        self.apart_from(earlier, &BTreeSet::from([root]))
+    }
+
+    /// The same without any of the processes `roots` and their descendants.
+    #[must_use]
+    pub fn apart_from(&self, earlier: &Self, roots: &BTreeSet<u32>) -> Vec<(String, f64)> {
+        let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
+        for (pid, ticks) in self.used_since(earlier, roots) {
+            let name = self.0.get(&pid).map_or("", |process| &process.name);
+            *by_name.entry(name).or_default() += ticks;
+        }
+        let mut all: Vec<(String, f64)> =
+            by_name.into_iter().map(|(name, ticks)| (name.to_owned(), seconds(ticks))).collect();
+        all.retain(|(_, seconds)| *seconds > 0.0);
+        all.sort_by(|one, two| two.1.total_cmp(&one.1));
+        all
+    }
+
+    /// What each process used from `earlier` to this, in seconds of processor time by its number: all but the process `root` and its descendants.
+    #[must_use]
+    pub fn processes_since(&self, earlier: &Self, root: u32) -> BTreeMap<u32, f64> {
+        let used = self.used_since(earlier, &BTreeSet::from([root]));
+        used.into_iter().map(|(pid, ticks)| (pid, seconds(ticks))).collect()
+    }
+
+    /// Ticks of each process, but those of `roots` and their descendants and of the kernel's threads.
+    fn used_since(&self, earlier: &Self, roots: &BTreeSet<u32>) -> Vec<(u32, u64)> {
+        let tree = |users: &CpuUsers| roots.iter().flat_map(|root| members(&users.0, *root)).collect::<Vec<_>>();
+        let own: BTreeSet<u32> = [self, earlier].into_iter().flat_map(tree).collect();
         let same = |pid: &u32, process: &Entry| earlier.0.get(pid).filter(|before| before.started == process.started);
         // What a child had used before `earlier` is no use of its parent's since.
         let mut had: BTreeMap<u32, u64> = BTreeMap::new();
@@ -38,21 +66,19 @@ impl CpuUsers {
                 *had.entry(before.parent).or_default() += before.ticks;
             }
         }
-        let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
-        for (pid, process) in &self.0 {
-            if own.contains(pid) || *pid == KTHREADD || process.parent == KTHREADD {
-                continue;
-            }
+        let of = |(pid, process): (&u32, &Entry)| {
             let before = same(pid, process).map_or(0, |before| before.ticks + had.get(pid).copied().unwrap_or(0));
-            *by_name.entry(&process.name).or_default() += process.ticks.saturating_sub(before);
-        }
-        #[expect(clippy::cast_precision_loss, reason = "ticks of some minutes")]
-        let mut all: Vec<(String, f64)> =
-            by_name.into_iter().map(|(name, ticks)| (name.to_owned(), ticks as f64 * TICK_S)).collect();
-        all.retain(|(_, seconds)| *seconds > 0.0);
-        all.sort_by(|one, two| two.1.total_cmp(&one.1));
-        all
+            (*pid, process.ticks.saturating_sub(before))
+        };
+        let counts =
+            |(pid, process): &(&u32, &Entry)| !own.contains(*pid) && **pid != KTHREADD && process.parent != KTHREADD;
+        self.0.iter().filter(counts).map(of).collect()
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "ticks of some minutes")]
+fn seconds(ticks: u64) -> f64 {
+    ticks as f64 * TICK_S
 }
 
 /// The outermost of this process's ancestors that run the same program as it, without a gap: the one whose descendants are all that this program
@@ -122,6 +148,23 @@ mod tests {
         for ((name, seconds), (as_expected, of)) in found.iter().zip(expected) {
             assert!(name == as_expected && (seconds - of).abs() < 1e-9, "{found:?}");
         }
+    }
+
+    /// A server and what it starts for its requests are no other programs.
+    #[test]
+    fn several_trees_are_left_out_together() {
+        let before =
+            users(&[(1, "init", 0, 0, 0), (10, "baremark", 1, 5, 0), (20, "server", 1, 6, 100), (30, "cc", 1, 7, 0)]);
+        let after = users(&[
+            (1, "init", 0, 0, 0),
+            (10, "baremark", 1, 5, 50),
+            (20, "server", 1, 6, 300),
+            (21, "cgi", 20, 9, 40),
+            (30, "cc", 1, 7, 20),
+        ]);
+        assert_eq!(after.apart_from(&before, &BTreeSet::from([10, 20])), [("cc".to_owned(), 0.2)]);
+        let each = after.processes_since(&before, 10);
+        assert_eq!((each[&20], each[&21], each.contains_key(&10)), (2.0, 0.4, false));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `baremark load`: requests to a server, by connections, a rate or users, and what became of them.
 
 pub mod find_max;
+mod others;
 mod page;
 pub mod record;
 mod sites;

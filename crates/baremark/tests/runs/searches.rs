@@ -8,8 +8,10 @@ use crate::common::schemas::assert_fits;
 use baremark_model::maximum::{Document as Maximum, Ended, Said, Window};
 use std::process::Stdio;
 
-const SEARCH: [&str; 13] = [
+const SEARCH: [&str; 14] = [
     "--find-max",
+    // What else runs decides nothing here.
+    "--count-disturbed",
     "--limit",
     "failures<10%",
     "--between",
@@ -32,6 +34,17 @@ fn rows(bench: &Bench) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
+/// The exit code of a search that ended so.
+fn code(ended: Ended) -> i32 {
+    match ended {
+        Ended::Found => 0,
+        Ended::FailsAll => 4,
+        Ended::Insufficient | Ended::TimeOver | Ended::PassesAll => 5,
+        Ended::Interrupted => 130,
+        Ended::Broken => 1,
+    }
+}
+
 fn stored(bench: &Bench) -> Maximum {
     serde_json::from_slice(&bench.run(&["report", "--json"]).stdout).unwrap()
 }
@@ -42,8 +55,8 @@ fn a_search_is_a_run_whose_windows_are_reported() {
     let bench = Bench::new();
     let url = format!("http://{}/", bucket(500.0, 30.0));
     let ran = bench.run(&[&["load", &url][..], &SEARCH, &["--visits", "6"]].concat());
-    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
     let (rows, document) = (rows(&bench), stored(&bench));
+    assert_eq!(ran.status.code(), Some(code(document.ended)), "{:?}: {}", document.ended, text(&ran.stderr));
     let windows = &document.trials[0].windows;
     assert!(!windows.is_empty() && rows.len() == windows.len(), "{rows:?}");
     for (row, window) in rows.iter().zip(windows) {
@@ -80,7 +93,8 @@ fn a_killed_search_is_resumed_without_its_finished_windows() {
     let before = rows(&bench);
     assert_eq!(before.len(), 3, "{before:?}");
     let resumed = bench.run(&["resume"]);
-    assert_eq!(resumed.status.code(), Some(0), "{}", text(&resumed.stderr));
+    let ended = stored(&bench).ended;
+    assert_eq!(resumed.status.code(), Some(code(ended)), "{ended:?}: {}", text(&resumed.stderr));
     assert!(text(&resumed.stderr).contains("3 windows of run "), "{}", text(&resumed.stderr));
     let after = rows(&bench);
     assert!(after.len() >= before.len() && after.starts_with(&before), "{before:?} {after:?}");
@@ -88,7 +102,16 @@ fn a_killed_search_is_resumed_without_its_finished_windows() {
     assert_eq!(bench.run(&["resume"]).status.code(), Some(2), "it is finished");
     // Of a URL with a query only the rest is stored: it cannot be resumed.
     let secret = format!("{url}?token=own");
-    let mut command = bench.command(&["load", &secret, "--find-max", "--limit", "p99<10s", "--window", "300 ms"]);
+    let mut command = bench.command(&[
+        "load",
+        &secret,
+        "--find-max",
+        "--count-disturbed",
+        "--limit",
+        "p99<10s",
+        "--window",
+        "300 ms",
+    ]);
     let mut child = stopped_at(command.stdout(Stdio::null()).stderr(Stdio::null()), "progress-stored:1");
     kill(&mut child);
     let id = bench.json(&["history", "--json"])["runs"][0]["id"].as_str().unwrap().to_owned();
@@ -101,7 +124,8 @@ fn a_killed_search_is_resumed_without_its_finished_windows() {
 fn a_search_that_is_interrupted_says_so() {
     let bench = Bench::new();
     let url = format!("http://{}/", server());
-    let mut command = bench.command(&["load", &url, "--find-max", "--limit", "p99<10s", "--window", "1 s"]);
+    let mut command =
+        bench.command(&["load", &url, "--find-max", "--count-disturbed", "--limit", "p99<10s", "--window", "1 s"]);
     let child = stopped_at(command.stdout(Stdio::piped()).stderr(Stdio::piped()), "progress-stored:1");
     interrupt(&child);
     let output = child.wait_with_output().unwrap();
@@ -118,18 +142,15 @@ fn every_kind_of_limit_is_counted_in_a_search() {
     let url = format!("http://{}", news());
     let search = |what: &str, between: &str, last: &str| {
         let mut arguments = vec!["load", &url, "--scenario", "two.toml", what, "--between", between, "--trials", "1"];
+        arguments.push("--count-disturbed");
         let limits = ["look:p90<9s", "hear:failures<50%", "mix<80%", "hear:delay.p50<9s", last];
         limits.into_iter().for_each(|limit| arguments.extend(["--limit", limit]));
         arguments.extend(["--window", "300 ms", "--settle", "50 ms", "--visits", "6", "--timeout", "5 min", "--json"]);
         let output = bench.run(&arguments);
         assert_fits(&output.stdout, "baremark-maximum/1");
         let found = serde_json::from_slice::<Maximum>(&output.stdout).unwrap();
-        let code = match found.ended {
-            Ended::FailsAll => 4,
-            Ended::Insufficient | Ended::TimeOver => 5,
-            _ => 0,
-        };
-        assert_eq!(output.status.code(), Some(code), "{:?}: {}", found.ended, text(&output.stderr));
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code(found.ended)), "{:?}: {said}", found.ended);
         found
     };
     // News is 30 ms old: a limit below that is broken by each.

@@ -19,7 +19,7 @@ pub trait UnderLoad {
     fn set(&mut self, level: f64, settle: Nanos) -> Result<(), String>;
 
     /// Reads one window at the level set, against the limits of `qos`; what began in it is waited for, within reason, and
-    /// what has not ended then has broken its limits.
+    /// what has not ended then has broken its limits. The default is a window that does not count: it is neither a pass nor a failure.
     ///
     /// # Errors
     /// As [`UnderLoad::start`].

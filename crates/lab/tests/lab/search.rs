@@ -1,6 +1,6 @@
 //! The search for a maximum, conducted on queues whose capacity is known and on systems that misbehave, all in simulated time.
 
-use baremark_lab::search::{Probe, Search, SearchError, Step, UnderLoad};
+use baremark_lab::search::{Expected, Probe, Search, SearchError, Step, UnderLoad, window_s};
 use baremark_model::histogram::Histogram;
 use baremark_model::maximum::{Basis, Document, Ended, Plan, Said, Samples, Window};
 use baremark_model::qos::{Bound, Broken, Qos, Reading};
@@ -17,6 +17,8 @@ struct Queue {
     rng: Rng,
     study: u64,
     backlog: f64,
+    /// What it serves a second at speed 1.
+    service: f64,
     speed: f64,
     spread: f64,
     level: f64,
@@ -36,6 +38,7 @@ impl Queue {
             rng: Rng::stream(7, study),
             study,
             backlog: 0.0,
+            service: SERVICE,
             speed: 1.0,
             spread: 0.01,
             level: 0.0,
@@ -55,7 +58,7 @@ impl Queue {
             if now > seconds {
                 return;
             }
-            self.backlog = (self.backlog - gap).max(0.0) + self.rng.exponential() / (SERVICE * self.speed);
+            self.backlog = (self.backlog - gap).max(0.0) + self.rng.exponential() / (self.service * self.speed);
             let login = self.rng.uniform() < self.logins;
             each(self.backlog, login);
         }
@@ -330,7 +333,7 @@ fn a_rare_operation_is_judged_and_need_not_hold_a_search_up() {
 fn a_search_that_begins_where_the_answer_is_expected_has_no_ramp() {
     let (limits, known) = (qos(&["p95<80ms"]), capacity(0.05, 0.08));
     let plan = Plan { visits: 24, trials: 1, confirming: 0, ..Plan::between(5.0, 5000.0) };
-    let found = |around: Option<f64>| {
+    let found = |around: Option<Expected>| {
         let (interrupt, mut watch) = (AtomicBool::new(false), |_: &Step| {});
         let mut search = Search { around, ..of(&limits, plan, &interrupt, &mut watch) };
         let (document, broken) = search.run(&mut Queue::new(21)).unwrap();
@@ -339,10 +342,87 @@ fn a_search_that_begins_where_the_answer_is_expected_has_no_ramp() {
         assert!((level / known - 1.0).abs() < 0.1, "{level}, not {known}, from {around:?}");
         document.trials[0].windows.len()
     };
-    let (ramped, expected) = (found(None), found(Some(1.1 * known)));
+    let (ramped, expected) = (found(None), found(Some(Expected::Near(1.1 * known))));
     assert!(expected < ramped, "{expected} windows, and {ramped} with a ramp");
-    found(Some(0.2 * known));
-    found(Some(4.0 * known));
+    found(Some(Expected::Near(0.2 * known)));
+    found(Some(Expected::Near(4.0 * known)));
+    let about = found(Some(Expected::About(SERVICE)));
+    assert!(about < ramped, "{about} windows, and {ramped} with a ramp");
+    found(Some(Expected::About(0.02 * known)));
+    found(Some(Expected::About(50.0 * known)));
+}
+
+/// A search took eight minutes for what a probe of two seconds brackets: with the windows of a server as fast as this, and three fresh starts, it
+/// takes about one in simulated time, and its answer is that of the queue.
+#[test]
+fn a_search_about_a_known_throughput_takes_about_a_minute() {
+    let limits = qos(&["p95<50ms"]);
+    // The queue of this rate fills and empties within milliseconds: it carries all but what a limit of 50 ms takes.
+    let (service, known) = (10_000.0, 10_000.0 - 20.0_f64.ln() / 0.05);
+    let mut longest = Duration::ZERO;
+    let mut off: Vec<f64> = (0..8)
+        .map(|study| {
+            let window_s = window_s(&limits, Some(service), 0.025);
+            let plan =
+                Plan { window_s, settle_s: window_s / 6.0, visits: 6, confirming: 1, ..Plan::between(10.0, 200_000.0) };
+            let (interrupt, begun, mut watch) = (AtomicBool::new(false), Instant::now(), |_: &Step| {});
+            let around = Some(Expected::About(service));
+            let mut search = Search { around, ..of(&limits, plan, &interrupt, &mut watch) };
+            let queue = Queue { service, spread: 0.0, ..Queue::new(study) };
+            let mut queue = Clocked { queue, now: begun };
+            let document = search.run(&mut queue).unwrap().0;
+            longest = longest.max(queue.now - begun);
+            (document.maximum.unwrap().level / known).ln()
+        })
+        .collect();
+    off.sort_by(f64::total_cmp);
+    println!("{longest:?}, {:+.1} % to {:+.1} %", 100.0 * off[0], 100.0 * off[7]);
+    assert!(longest < Duration::from_secs(100), "{longest:?}");
+    assert!(off[0] > -0.05 && off[7] < 0.05, "within 5 %: {off:?}");
+}
+
+/// A queue whose windows do not count at first.
+struct Disturbed {
+    queue: Queue,
+    windows: usize,
+}
+
+impl UnderLoad for Disturbed {
+    fn start(&mut self, trial: usize) -> Result<(), String> {
+        self.queue.start(trial)
+    }
+
+    fn set(&mut self, level: f64, settle: Nanos) -> Result<(), String> {
+        self.queue.set(level, settle)
+    }
+
+    fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, String> {
+        self.windows = self.windows.saturating_sub(1);
+        let reading = self.queue.read(qos, lasting)?;
+        Ok(if self.windows > 0 { Reading::default() } else { reading })
+    }
+
+    fn drain(&mut self) -> Result<(), String> {
+        self.queue.drain()
+    }
+}
+
+/// Windows that other programs disturbed are in no level and no verdict; a search that has no others ends without an answer.
+#[test]
+fn windows_that_do_not_count_are_measured_again() {
+    let (limits, interrupt) = (qos(&["p95<80ms"]), AtomicBool::new(false));
+    let plan = Plan { trials: 1, ..Plan::between(5.0, 5000.0) };
+    let found = |windows: usize| {
+        let mut watch = |_: &Step| {};
+        let mut subject = Disturbed { queue: Queue::new(3), windows };
+        of(&limits, plan, &interrupt, &mut watch).run(&mut subject).unwrap().0
+    };
+    let document = found(3);
+    assert_eq!(document.ended, Ended::Found);
+    assert!((document.maximum.unwrap().level / capacity(0.05, 0.08) - 1.0).abs() < 0.1, "{:?}", document.maximum);
+    assert!(document.trials[0].windows.iter().all(|window| window.reading.asked_per_s > 0.0));
+    let none = found(usize::MAX);
+    assert_eq!((none.ended, none.maximum, none.knee.len()), (Ended::Insufficient, None, 0));
 }
 
 /// A queue whose clock shows the time that was simulated.

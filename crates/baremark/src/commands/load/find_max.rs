@@ -1,5 +1,6 @@
 //! The search for the largest rate, or number of users, at which a server keeps its limits.
 
+use super::others::{self, Others, Probed};
 use super::record::{End, Recorder};
 use super::study::{self, Secrets};
 use super::view::fitting;
@@ -8,7 +9,7 @@ use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::record::SEARCH;
 use crate::watch;
-use baremark_lab::search::{Probe, Search, SearchError, Step, UnderLoad};
+use baremark_lab::search::{Expected, Probe, Search, SearchError, Step, UnderLoad, takes_s, window_s};
 use baremark_load::dial::Dial;
 use baremark_load::limits::{self, CPU};
 use baremark_load::load::{Load, LoadError};
@@ -16,17 +17,19 @@ use baremark_load::order::Order;
 use baremark_load::reading::{patience, reading};
 use baremark_load::workload;
 use baremark_model::maximum::{Document, Ended, Plan};
-use baremark_model::qos::{Limit, Qos, Reading};
+use baremark_model::qos::{Bound, Broken, Limit, Qos, Reading};
 use baremark_model::units::{Nanos, Share};
 use baremark_store::{RunId, Store};
 use baremark_sys::clock::monotonic_ns;
 use baremark_sys::cpu_time::CpuTime;
+use baremark_sys::cpu_users::CpuUsers;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use std::io::{IsTerminal, Write as _, stderr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What a search needs in addition to a load.
 #[derive(Args)]
@@ -38,21 +41,24 @@ pub struct SearchArgs {
     /// Search range, such as 10..5000
     #[arg(long, value_name = "LOW..HIGH", requires = "find_max", value_parser = range)]
     between: Option<(f64, f64)>,
-    /// Length of one measurement window
-    #[arg(long, value_name = "TIME", default_value = "10 s", requires = "find_max")]
-    window: Nanos,
-    /// Settling time after each load change
-    #[arg(long, value_name = "TIME", default_value = "2 s", requires = "find_max")]
-    settle: Nanos,
+    /// Length of one measurement window [default: as the limits need at the server's throughput, 2 s to 10 s]
+    #[arg(long, value_name = "TIME", requires = "find_max")]
+    window: Option<Nanos>,
+    /// Settling time after each load change [default: a sixth of the window]
+    #[arg(long, value_name = "TIME", requires = "find_max")]
+    settle: Option<Nanos>,
     /// Number of independent searches; a confidence interval needs three
     #[arg(long, value_name = "N", default_value_t = 3, requires = "find_max")]
     trials: usize,
     /// Probes at the final step size, per search
-    #[arg(long, value_name = "N", default_value_t = 12, requires = "find_max")]
+    #[arg(long, value_name = "N", default_value_t = 6, requires = "find_max")]
     visits: usize,
     /// Final step size, as a share of the load level
     #[arg(long, value_name = "SHARE", default_value = "2.5 %", requires = "find_max")]
     step: Share,
+    /// Count windows that exceed a limit while other programs use the CPUs, which are measured again otherwise
+    #[arg(long, requires = "find_max")]
+    count_disturbed: bool,
 }
 
 /// What is varied.
@@ -88,13 +94,20 @@ pub(super) struct Request {
     /// The digest of what is in the scenario's file.
     #[serde(default)]
     scenario: Option<String>,
+    /// Operations per second of a closed loop, about which the search begins.
+    #[serde(default)]
+    around: Option<f64>,
+    /// Whether windows count in which other programs used the CPUs.
+    #[serde(default)]
+    count_disturbed: bool,
 }
 
 impl Request {
-    fn of(args: &LoadArgs, plan: Plan, factor: Factor, scenario: Option<String>) -> Request {
+    fn of(args: &LoadArgs, (plan, around): (Plan, Option<f64>), factor: Factor, scenario: Option<String>) -> Request {
         let complete = study::text(args, Secrets::Shown) == study::text(args, Secrets::LeftOut);
         let (limits, seed, cpus) = (args.limit.clone(), args.seed, args.cpus.clone());
-        Request { factor, plan, limits, seed, cpus, complete, scenario }
+        let count_disturbed = args.search.count_disturbed;
+        Request { factor, plan, limits, seed, cpus, complete, scenario, around, count_disturbed }
     }
 
     /// The line of the stored study.
@@ -127,7 +140,8 @@ pub fn resume(context: &Context, store: Store, id: RunId) -> Result<(String, Exi
         stored.progress.iter().filter_map(|row| serde_json::from_value(row.clone()).ok()).collect();
     watch::say(format_args!("{} windows of run {id} are stored", probes.len()));
     let recorder = Recorder::take_up(store, id, stored.started, stored.plan)?;
-    find(context, load, &request, probes, recorder)
+    let others = probe(&load, request.factor, &context.interrupt).others;
+    find(context, load, &request, (probes, others), recorder)
 }
 
 /// What is in the order's scenario: windows of two scenarios are not one search.
@@ -141,12 +155,12 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
     let (lowest, highest) = search.between.unwrap_or(if factor == Factor::Rate { RATES } else { USERS });
     let plan = Plan {
         finest: search.step.0,
-        window_s: search.window.seconds(),
-        settle_s: search.settle.seconds(),
         trials: search.trials,
         visits: search.visits,
+        confirming: CONFIRMING,
         ..Plan::between(lowest, highest)
     };
+    let (window, settle) = (search.window.map(Nanos::seconds), search.settle.map(Nanos::seconds));
     let mut args = args;
     match factor {
         Factor::Rate => args.rate = Some(highest.to_string()),
@@ -154,25 +168,51 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
     }
     let (_, plan_of_load) = study::plan(context, &args, Secrets::Shown)?;
     let order = study::order(&args, &plan_of_load)?;
-    let request = Request::of(&args, plan, factor, of_scenario(&order));
+    let scenario = of_scenario(&order);
     let load = order.load().map_err(Refusal::bad_input)?;
-    qos(&load, &args.limit)?;
+    let qos = qos(&load, &args.limit)?;
+    let probed = probe(&load, factor, &context.interrupt);
+    let window_s = window.unwrap_or_else(|| window_s(&qos, probed.per_s, plan.finest));
+    let settle_s = settle.unwrap_or(window_s / SETTLE);
+    let request = Request::of(&args, (Plan { window_s, settle_s, ..plan }, probed.per_s), factor, scenario);
+    if let Some(per_s) = probed.per_s.filter(|_| !context.json) {
+        let left = takes_s(&request.plan, Some(per_s));
+        watch::say(format_args!(
+            "a closed loop has {per_s:.0} operations/s; windows of {window_s:.1} s, about {left:.0} s in all"
+        ));
+    }
     let recorder = Recorder::begin_search(context, &args, &request)?;
-    find(context, load, &request, Vec::new(), recorder)
+    find(context, load, &request, (Vec::new(), probed.others), recorder)
 }
+
+/// What a closed loop of connections has, of a search for a rate: of users there is none that rest.
+fn probe(load: &Load, factor: Factor, interrupt: &Arc<AtomicBool>) -> Probed {
+    match factor {
+        Factor::Rate => others::probe(load, interrupt),
+        Factor::Users => Probed { per_s: None, others: None },
+    }
+}
+
+/// Visits somewhat below the maximum of a trial.
+const CONFIRMING: usize = 1;
+/// So many times the settling time is a window.
+const SETTLE: f64 = 6.0;
 
 fn find(
     context: &Context,
     load: Load,
     request: &Request,
-    stored: Vec<Probe>,
+    (stored, others): (Vec<Probe>, Option<Others>),
     recorder: Recorder,
 ) -> Result<(String, Exit), Refusal> {
     let (factor, plan) = (request.factor, request.plan);
     let qos = qos(&load, &request.limits)?;
     let title = load.scenario.title.clone();
-    let mut target = Target { load, dial: None, interrupt: &context.interrupt };
-    let mut watch = Watch { recorder, live: watch::live(), quiet: context.json && !stderr().is_terminal() };
+    let others = others.filter(|_| !request.count_disturbed);
+    let mut target = Target { load, dial: None, interrupt: &context.interrupt, others, disturbed: Vec::new() };
+    let quiet = context.json && !stderr().is_terminal();
+    let ends = Instant::now() + Duration::from_secs_f64(takes_s(&plan, request.around).clamp(0.0, 1e6));
+    let mut watch = Watch { recorder, live: watch::live(), quiet, ends };
     let found = Search {
         title: &title,
         factor: if factor == Factor::Rate { "operations/s" } else { "users" },
@@ -180,7 +220,7 @@ fn find(
         plan,
         interrupt: &context.interrupt,
         deadline: None,
-        around: None,
+        around: request.around.map(Expected::About),
         stored,
         watch: &mut |step| watch.see(step),
     }
@@ -193,6 +233,12 @@ fn find(
     if let Some(why) = &broken {
         watch::say(format_args!("error: {why}"));
     }
+    if let Some(last) = target.disturbed.last() {
+        let count = target.disturbed.len();
+        watch::say(format_args!(
+            "{count} windows that exceeded a limit were measured again: {last}; end these, or use --count-disturbed"
+        ));
+    }
     let exit = exit_of(document.ended);
     let value = serde_json::to_value(&document).map_err(|why| Refusal::failure(format!("writing JSON: {why}")))?;
     let end = match document.ended {
@@ -204,14 +250,14 @@ fn find(
     Ok((text, exit))
 }
 
-/// The exit code of a search. A bound is an answer: even the highest level keeps the limits.
+/// The exit code of a search. That even the highest level keeps the limits is a bound, and no maximum.
 fn exit_of(ended: Ended) -> Exit {
     match ended {
         Ended::Interrupted => Exit::Interrupted,
         Ended::Broken => Exit::Failure,
         Ended::FailsAll => Exit::Regression,
-        Ended::Insufficient | Ended::TimeOver => Exit::Undecided,
-        Ended::Found | Ended::PassesAll => Exit::Success,
+        Ended::Insufficient | Ended::TimeOver | Ended::PassesAll => Exit::Undecided,
+        Ended::Found => Exit::Success,
     }
 }
 
@@ -231,7 +277,14 @@ struct Target<'c> {
     load: Load,
     dial: Option<Dial>,
     interrupt: &'c AtomicBool,
+    /// Who else is on this machine; `None` where what is loaded is not known.
+    others: Option<Others>,
+    /// Why windows did not count.
+    disturbed: Vec<String>,
 }
+
+/// A window that others disturbed, and in which a limit was exceeded, is measured so many times.
+const ATTEMPTS: usize = 2;
 
 /// After an overload, what is on its way is waited for so long beyond its timeout.
 const DRAINED_NS: u64 = 2_000_000_000;
@@ -251,6 +304,46 @@ impl Target<'_> {
             }
             thread::sleep(Duration::from_nanos(left.min(GLANCE_NS)));
         }
+    }
+}
+
+/// Whether a window exceeds a limit by its counts, or the generator could not make its load.
+fn exceeds(qos: &Qos, reading: &Reading) -> bool {
+    let by_counts = |(limit, broken): (&Limit, &Option<Broken>)| {
+        #[expect(clippy::cast_precision_loss, reason = "operations of a window")]
+        let exceeded = |allowed: f64, counts: Broken| counts.bad as f64 > allowed * counts.all as f64;
+        limit.allowed().zip(*broken).is_some_and(|(allowed, counts)| exceeded(allowed, counts))
+    };
+    let busy = |limit: &Limit| match &limit.bound {
+        Bound::Utilization { most, .. } => reading.utilization.get(CPU).is_some_and(|share| share > most),
+        _ => false,
+    };
+    reading.generator_limit.is_some()
+        || qos.limits.iter().zip(&reading.broken).any(by_counts)
+        || qos.limits.iter().any(busy)
+}
+
+impl Target<'_> {
+    fn window(&mut self, qos: &Qos, lasting: Nanos) -> Result<(Reading, Option<String>), String> {
+        let asked = self.dial()?.ask(lasting, patience(qos)).map_err(words)?;
+        self.wait_until(asked.begin_ns);
+        let (before, users, begun) = (CpuTime::now(), CpuUsers::now().ok(), Instant::now());
+        self.wait_until(asked.end_ns);
+        let after = CpuTime::now();
+        let disturbed = self.others.as_ref().zip(users).zip(CpuUsers::now().ok());
+        let disturbed = disturbed.and_then(|((others, users), now)| others.disturbed(&users, &now, begun.elapsed()));
+        let interrupt = self.interrupt;
+        let Some(part) = self.dial()?.collect(asked, interrupt).map_err(words)? else {
+            // Whoever interrupts takes no more readings.
+            return Ok((Reading::default(), None));
+        };
+        let mut reading = reading(&part, qos);
+        if let (Ok(before), Ok(after)) = (before, after)
+            && let Some(share) = after.share_since(&before)
+        {
+            reading.utilization.insert(CPU.to_owned(), share);
+        }
+        Ok((reading, disturbed))
     }
 }
 
@@ -275,23 +368,15 @@ impl UnderLoad for Target<'_> {
     }
 
     fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, String> {
-        let asked = self.dial()?.ask(lasting, patience(qos)).map_err(words)?;
-        self.wait_until(asked.begin_ns);
-        let before = CpuTime::now();
-        self.wait_until(asked.end_ns);
-        let after = CpuTime::now();
-        let interrupt = self.interrupt;
-        let Some(part) = self.dial()?.collect(asked, interrupt).map_err(words)? else {
-            // Whoever interrupts takes no more readings.
-            return Ok(Reading::default());
-        };
-        let mut reading = reading(&part, qos);
-        if let (Ok(before), Ok(after)) = (before, after)
-            && let Some(share) = after.share_since(&before)
-        {
-            reading.utilization.insert(CPU.to_owned(), share);
+        for _ in 0..ATTEMPTS {
+            let (reading, disturbed) = self.window(qos, lasting)?;
+            match disturbed.filter(|_| exceeds(qos, &reading)) {
+                None => return Ok(reading),
+                Some(why) => self.disturbed.push(why),
+            }
         }
-        Ok(reading)
+        // Whoever took the CPUs each time leaves no evidence: neither of a pass nor of a failure.
+        Ok(Reading::default())
     }
 
     fn drain(&mut self) -> Result<(), String> {
@@ -306,6 +391,8 @@ struct Watch {
     recorder: Recorder,
     live: bool,
     quiet: bool,
+    /// When it is about over.
+    ends: Instant,
 }
 
 impl Watch {
@@ -326,8 +413,10 @@ impl Watch {
             Step::Window { trial, level, said, reading, .. } => {
                 let said = baremark_report::maximum::said(*said);
                 let time = |ns: Option<u64>| super::words::time(ns);
+                let left = self.ends.saturating_duration_since(Instant::now()).as_secs();
+                let left = if left > 0 { format!(", about {left} s to go") } else { String::new() };
                 let line = format!(
-                    "trial {}  {level:>8.1} requested  {:>8.1}/s done  {:>6} failed  p50 {:>8}  p99 {:>8}  {said}",
+                    "trial {}  {level:>8.1} requested  {:>8.1}/s done  {:>6} failed  p50 {:>8}  p99 {:>8}  {said}{left}",
                     trial + 1,
                     reading.achieved_per_s,
                     reading.failed,
@@ -357,6 +446,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_window_exceeds_by_counts_and_by_the_processor() {
+        let qos = Qos {
+            limits: ["failures<1%", "utilization.cpu<80%"].map(|text| text.parse().expect("a limit")).to_vec(),
+            ..Qos::default()
+        };
+        let reading = |bad: u64, cpu: f64| Reading {
+            broken: vec![Some(Broken { bad, all: 1000 }), None],
+            utilization: [(CPU.to_owned(), cpu)].into(),
+            ..Reading::default()
+        };
+        assert!(!exceeds(&qos, &reading(10, 0.8)));
+        assert!(exceeds(&qos, &reading(11, 0.1)) && exceeds(&qos, &reading(0, 0.81)));
+    }
+
+    #[test]
     fn a_search_without_an_answer_does_not_end_as_one_that_has_one() {
         let all = [
             Ended::Found,
@@ -367,6 +471,6 @@ mod tests {
             Ended::Broken,
             Ended::Interrupted,
         ];
-        assert_eq!(all.map(|ended| exit_of(ended).code()), [0, 0, 4, 5, 5, 1, 130]);
+        assert_eq!(all.map(|ended| exit_of(ended).code()), [0, 5, 4, 5, 5, 1, 130]);
     }
 }
