@@ -68,7 +68,10 @@ impl Exit {
         Documented {
             exit: Exit::Missing,
             meaning: "no part of it can run on this machine",
-            commands: &[("run", "nothing of a shipped study can run on this machine")],
+            commands: &[
+                ("run", "nothing of a shipped study can run on this machine"),
+                ("ab", "a command is not installed"),
+            ],
         },
         Documented {
             exit: Exit::Regression,

@@ -1,10 +1,9 @@
 //! Changes to a study that are given on the command line: `--set`, `--vary`, `--budget`, `--precision` and `--by`, written into its text, so
 //! that what is stored and printed is the study that ran.
 
-use crate::commands::ab::quote;
 use crate::context::descriptors;
 use crate::exit::Refusal;
-use crate::source::Source;
+use crate::source::{Changed, Source};
 use baremark_model::descriptor::Knob;
 use baremark_model::literal::quoted;
 use baremark_model::problem::nearest;
@@ -55,38 +54,38 @@ pub fn percent(text: &str) -> Result<Share, String> {
     if (0.0002..=0.5).contains(&share.0) { Ok(share) } else { Err("write a percentage from 0.02 to 50".to_owned()) }
 }
 
-/// The study with these changes; as it is without any. Its name says what was changed.
+/// The study with these changes; as it is without any.
 pub fn applied(source: Source, changes: &Changes, spending: &Spending) -> Result<Source, Refusal> {
     let (set, vary) = (pairs("--set", &changes.set)?, pairs("--vary", &changes.vary)?);
-    let typed = [
-        ("--precision", "precision", spending.precision.map(|share| share.to_string())),
-        ("--budget", "budget", spending.budget.map(|time| time.to_string())),
-    ];
-    if set.is_empty() && vary.is_empty() && spending.by.is_none() && typed.iter().all(|(.., value)| value.is_none()) {
+    let design = spending.precision.is_some() || spending.budget.is_some();
+    if set.is_empty() && vary.is_empty() && spending.by.is_none() && !design {
         return Ok(source);
     }
     let before = study::parse(&source.name, &source.bytes, &descriptors()).map_err(Refusal::bad_input)?;
     let mut text = String::from_utf8_lossy(&source.bytes).into_owned();
-    let mut name = source.name;
+    let is_of_work = !set.is_empty() || !vary.is_empty() || spending.by.is_some();
     for (key, value) in set {
         let place = place_of("--set", &text, &before, &key)?;
         text = put(&text, &place, &literal(&value));
-        name.push_str(&format!(" --set {key}={}", quote(&value)));
     }
     for (key, values) in vary {
         text = varied(text, &before, &key, &values)?;
-        name.push_str(&format!(" --vary {key}={}", quote(&values)));
     }
-    for (option, key, value) in typed {
-        let Some(value) = value else { continue };
+    // Half of the smallest difference of interest is the coarsest precision.
+    let delta = spending.precision.map(|share| Share(2.0 * share.0)).filter(|delta| before.design.delta.0 < delta.0);
+    let typed = [
+        ("delta", delta.map(|share| share.to_string())),
+        ("precision", spending.precision.map(|share| share.to_string())),
+        ("budget", spending.budget.map(|time| time.to_string())),
+    ];
+    for (key, value) in typed.into_iter().filter_map(|(key, value)| Some((key, value?))) {
         text = put(&text, &["design".to_owned(), key.to_owned()], &quoted(&value));
-        name.push_str(&format!(" {option} {}", value.replace(' ', "")));
     }
     if let Some(metric) = &spending.by {
         text = compared_by(&text, &before, metric)?;
-        name.push_str(&format!(" --by {metric}"));
     }
-    Ok(Source { name, bytes: text.into_bytes() })
+    let changed = if is_of_work { Changed::Work } else { Changed::Design };
+    Ok(Source { name: source.name, bytes: text.into_bytes(), changed })
 }
 
 /// Each as key and value.
@@ -111,8 +110,9 @@ fn literal(typed: &str) -> String {
 
 /// The section and key that are meant, from the outermost: as typed where it begins with a section, or else the one place that ends so.
 fn place_of(option: &str, text: &str, study: &Study, key: &str) -> Result<Vec<String>, Refusal> {
-    let sections =
-        ["study", "workload", "factors", "environments", "observe", "design", "report", "command", "commands"];
+    let fixed = ["study", "workload", "factors", "environments", "observe", "design", "report", "command", "commands"];
+    let own = study.workloads.iter().filter_map(|chosen| Some(chosen.descriptor.section?.name));
+    let sections: Vec<&str> = fixed.into_iter().chain(own).collect();
     if let Some((section, _)) = key.split_once('.').filter(|(section, _)| sections.contains(section)) {
         let known = taking(text, study, &key[section.len() + 1..]);
         let whole = known.into_iter().find(|place| place.join(".") == key);
@@ -139,8 +139,7 @@ fn taking(text: &str, study: &Study, key: &str) -> Vec<Vec<String>> {
     if let Ok(document) = DeTable::parse(text) {
         typed(document.get_ref(), &mut Vec::new(), &mut all);
     }
-    let end = format!(".{key}");
-    let ends_so = |place: &Vec<String>| place.join(".").ends_with(&end);
+    let ends_so = |place: &Vec<String>| format!(".{}", place.join(".")).ends_with(&format!(".{key}"));
     let mut found: Vec<Vec<String>> = all.into_iter().filter(ends_so).collect();
     if found.is_empty() {
         let place = |(section, knob): (Vec<String>, &Knob)| section.into_iter().chain([knob.key.to_owned()]).collect();
@@ -223,12 +222,17 @@ fn name(part: &str) -> String {
 
 /// The study with the key as a factor, which it then is nowhere else.
 fn varied(text: String, study: &Study, key: &str, values: &str) -> Result<String, Refusal> {
-    let places = taking(&text, study, key);
-    let own = match places.first() {
-        Some(place) => place.last().cloned().unwrap_or_default(),
+    let mut places = taking(&text, study, key);
+    if places.is_empty() {
         // It says what is wrong, unless the key begins with a section.
-        None => place_of("--vary", &text, study, key)?.split_off(1).join("."),
-    };
+        places.push(place_of("--vary", &text, study, key)?);
+    }
+    let own = places[0].last().cloned().unwrap_or_default();
+    // A factor is one of every workload: a key of one of several is none.
+    if study.workloads.len() > 1 && key.contains('.') && places[0][0] == "workload" {
+        let why = format!("a factor is varied for every workload; write --vary {own}={values}");
+        return Err(Refusal::bad_input(format!("--vary {key}={values}: {why}")));
+    }
     let levels = levels(values).map_err(|why| Refusal::bad_input(format!("--vary {key}={values}: {why}")))?;
     let of_workload = |place: &&Vec<String>| place.first().is_some_and(|section| section == "workload");
     let text = places.iter().filter(of_workload).fold(text, |text, place| without(&text, place));
@@ -300,7 +304,7 @@ fn compared_by(text: &str, study: &Study, metric: &str) -> Result<String, Refusa
 mod tests {
     use super::{Changes, Spending, applied, literal, put, range, without};
     use crate::source::Source;
-    use baremark_model::units::Nanos;
+    use baremark_model::units::{Nanos, Share};
 
     const STUDY: &str = "\
 # Why.
@@ -317,7 +321,7 @@ environment = [\"native\", \"microvm\"]
 
     fn changed(set: &[&str], vary: &[&str], spending: &Spending) -> Result<String, String> {
         let of = |typed: &[&str]| typed.iter().map(|typed| (*typed).to_owned()).collect();
-        let source = Source { name: "file".to_owned(), bytes: STUDY.as_bytes().to_vec() };
+        let source = Source::new("file".to_owned(), STUDY.as_bytes().to_vec());
         let changes = Changes { set: of(set), vary: of(vary) };
         let changed = applied(source, &changes, spending).map_err(|refusal| refusal.message.clone())?;
         Ok(String::from_utf8(changed.bytes).unwrap_or_default())
@@ -325,7 +329,7 @@ environment = [\"native\", \"microvm\"]
 
     #[test]
     fn a_study_without_changes_keeps_its_bytes_and_its_name() {
-        let source = Source { name: "file".to_owned(), bytes: b"no study".to_vec() };
+        let source = Source::new("file".to_owned(), b"no study".to_vec());
         let same = applied(source, &Changes::default(), &Spending::default()).map(|source| (source.name, source.bytes));
         assert_eq!(same.ok(), Some(("file".to_owned(), b"no study".to_vec())));
     }
@@ -365,7 +369,7 @@ kind = [\"stream\", \"random-access\"]
 page = \"2m\"
 ";
         let changed = |set: &str| {
-            let source = Source { name: "file".to_owned(), bytes: text.as_bytes().to_vec() };
+            let source = Source::new("file".to_owned(), text.as_bytes().to_vec());
             let changes = Changes { set: vec![set.to_owned()], vary: Vec::new() };
             applied(source, &changes, &Spending::default()).map_err(|refusal| refusal.message)
         };
@@ -395,15 +399,30 @@ page = \"2m\"
     }
 
     #[test]
+    fn a_run_of_a_changed_study_is_stored_under_its_name_without_values() {
+        let source = Source::new("/srv/mine.toml".to_owned(), STUDY.as_bytes().to_vec());
+        let changes = Changes { set: vec!["title=secret".to_owned()], vary: Vec::new() };
+        let changed = applied(source, &changes, &Spending::default()).map(|source| source.stored_name());
+        assert_eq!(changed.ok().as_deref(), Some("/srv/mine.toml (changed)"));
+    }
+
+    #[test]
+    fn a_precision_brings_the_smallest_difference_of_interest_with_it() {
+        let spending = Spending { precision: Some(Share(0.06)), ..Spending::default() };
+        let text = changed(&["design.delta=10 %"], &[], &spending).unwrap_or_default();
+        assert!(text.contains("delta = \"12 %\"\n") && text.contains("precision = \"6 %\"\n"), "{text}");
+    }
+
+    #[test]
     fn the_metric_of_the_comparison_is_not_among_the_others() {
         let text = STUDY.to_owned() + "\n[report]\nalso = \"triad_mb_per_s, copy_mb_per_s\"\n";
-        let source = Source { name: "file".to_owned(), bytes: text.into_bytes() };
+        let source = Source::new("file".to_owned(), text.into_bytes());
         let by = Spending { by: Some("copy_mb_per_s".to_owned()), ..Spending::default() };
         let changed = applied(source, &Changes::default(), &by).map(|source| (source.name, source.bytes)).ok();
         let (name, text) = changed.unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();
         assert!(text.ends_with("[report]\nmetric = \"copy_mb_per_s\"\nalso = \"triad_mb_per_s\"\n"), "{text}");
-        assert_eq!(name, "file --by copy_mb_per_s");
+        assert_eq!(name, "file");
     }
 
     #[test]

@@ -164,10 +164,20 @@ pub fn limit_programs(plan: &Plan, limits: &mut Limits) -> bool {
 /// Whether a program is here, and the executor can run it, as far as that can be said before its preparation has run.
 fn can_start(program: &command::Program, executor: ExecutorKind) -> Result<(), String> {
     programs::needs(program).map_err(|why| why.to_string())?;
+    // What runs before it may install it.
+    if !program.setup.is_empty() || !program.prepare.is_empty() {
+        return Ok(());
+    }
     // A name that holds a placeholder is known at the site alone.
     let Some(name) = program.argv.first().and_then(|name| command::fill(name, |_| None).ok()) else { return Ok(()) };
     let directory = command::fill(&program.directory, |_| None).unwrap_or_default();
-    let path = program.environment.get("PATH").cloned().unwrap_or_else(workshop::search_path);
+    let Ok(path) = program
+        .environment
+        .get("PATH")
+        .map_or_else(|| Ok(workshop::search_path()), |path| command::fill(path, |_| None))
+    else {
+        return Ok(());
+    };
     let file = match executable::located(&name, Path::new(&directory), &path) {
         Ok(file) => file,
         // It may be one of those that are brought, written or made first, or be next to this program.

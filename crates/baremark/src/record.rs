@@ -251,7 +251,7 @@ pub fn begin_elsewhere(
 ) -> Result<(RunId, RunLock), Refusal> {
     let record = RunRecord {
         id: None,
-        study_file: source.name.clone(),
+        study_file: source.stored_name(),
         study_text: String::from_utf8_lossy(&source.bytes).into_owned(),
         plan: seeded(plan),
         machine,

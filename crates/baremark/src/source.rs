@@ -101,12 +101,38 @@ pub struct Source {
     pub name: String,
     /// Its bytes; whether they are text is the parser's business.
     pub bytes: Vec<u8>,
+    /// How far the command line has changed it.
+    pub changed: Changed,
+}
+
+/// How far a study was changed from the command line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Changed {
+    /// It is as it was written.
+    #[default]
+    No,
+    /// For how long and how precisely it measures.
+    Design,
+    /// What it measures.
+    Work,
 }
 
 impl Source {
+    /// A study as it was written.
+    pub fn new(name: String, bytes: Vec<u8>) -> Self {
+        Source { name, bytes, changed: Changed::No }
+    }
+
+    /// The name by which its run is stored. What was changed is in the study's text.
+    pub fn stored_name(&self) -> String {
+        if self.changed == Changed::No { self.name.clone() } else { format!("{} (changed)", self.name) }
+    }
+
     /// Whether it came with the program: under the name of a shipped study, and nobody's file.
     pub fn is_shipped(&self) -> bool {
-        SHIPPED.iter().any(|study| study.name == self.name) && !Path::new(&self.name).exists()
+        self.changed != Changed::Work
+            && SHIPPED.iter().any(|study| study.name == self.name)
+            && !Path::new(&self.name).exists()
     }
 }
 
@@ -122,7 +148,7 @@ pub fn find(named: &str) -> Result<Source, Refusal> {
             let most = Bytes(LONGEST_STUDY as u64);
             return Err(Refusal::bad_input(format!("{named} has more than {most}; a study is a short TOML file")));
         }
-        return Ok(Source { name: named.to_owned(), bytes });
+        return Ok(Source::new(named.to_owned(), bytes));
     }
     shipped_by_name(named)
 }
@@ -134,7 +160,7 @@ pub fn shipped_by_name(named: &str) -> Result<Source, Refusal> {
         of_that_name(named).or_else(|| of_that_name(published::study_of(named)?)).ok_or_else(|| no_study(named))?;
     let (text, scaled) = sized(study.text, &Here::now()?);
     scaled.iter().for_each(|what| say(format_args!("{}: {what}", study.name)));
-    Ok(Source { name: study.name.to_owned(), bytes: text.into_bytes() })
+    Ok(Source::new(study.name.to_owned(), text.into_bytes()))
 }
 
 /// Has the recorded machine at `path` planned for in place of this one, as long as the result lives.
@@ -234,7 +260,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 
 /// A shipped study as a source.
 pub fn shipped(study: &Shipped) -> Source {
-    Source { name: study.name.to_owned(), bytes: study.text.as_bytes().to_vec() }
+    Source::new(study.name.to_owned(), study.text.as_bytes().to_vec())
 }
 
 #[cfg(test)]

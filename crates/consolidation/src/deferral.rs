@@ -19,7 +19,7 @@ const DEFERRALS: u64 = 100;
 
 /// What decides whether packets from a server are taken at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Link {
+pub(crate) struct LinkSettings {
     /// Whether the server's end hands over segments of up to 64 KiB.
     segments: bool,
     /// Whether the host's end merges what it receives.
@@ -30,7 +30,7 @@ pub(crate) struct Link {
     polls: u64,
 }
 
-impl Display for Link {
+impl Display for LinkSettings {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let word = |on: bool| if on { "on" } else { "off" };
         write!(
@@ -44,15 +44,15 @@ impl Display for Link {
     }
 }
 
-impl Link {
+impl LinkSettings {
     /// The settings of a server's link.
     ///
     /// # Errors
     /// When they cannot be read.
-    pub(crate) fn read(node: &Node) -> Result<Link, String> {
+    pub(crate) fn read(node: &Node) -> Result<LinkSettings, String> {
         let inside = node.namespace.run(|| ethtool::is_on(INSIDE, Offload::Tso)).map_err(|why| why.to_string())?;
-        let read = || -> io::Result<Link> {
-            Ok(Link {
+        let read = || -> io::Result<LinkSettings> {
+            Ok(LinkSettings {
                 segments: inside?,
                 merges: ethtool::is_on(&node.outside, Offload::Gro)?,
                 waits_ns: number(&node.outside, "gro_flush_timeout")?,
@@ -63,10 +63,10 @@ impl Link {
     }
 
     /// The settings of a mode: dense with the longest time that packets wait, or as the kernel had made the link.
-    pub(crate) fn wanted(&self, timeout: Option<Duration>) -> Link {
+    pub(crate) fn wanted(&self, timeout: Option<Duration>) -> LinkSettings {
         match timeout {
             None => *self,
-            Some(time) => Link {
+            Some(time) => LinkSettings {
                 segments: false,
                 merges: true,
                 waits_ns: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
@@ -91,7 +91,7 @@ impl Link {
             fs::write(file(link, "napi_defer_hard_irqs"), wanted.polls.to_string())
         };
         set().map_err(|why| format!("deferring the interrupts of {link}: {why}"))?;
-        match Link::read(node)? {
+        match LinkSettings::read(node)? {
             found if found == wanted => Ok(()),
             found => Err(format!("{link} has {found}, and not {wanted}")),
         }
@@ -119,7 +119,7 @@ mod tests {
     /// Both ends differ between the modes: with one alone changed nothing was deferred.
     #[test]
     fn dense_mode_changes_both_ends() {
-        let made = Link { segments: true, merges: false, waits_ns: 0, polls: 0 };
+        let made = LinkSettings { segments: true, merges: false, waits_ns: 0, polls: 0 };
         let dense = made.wanted(Some(Duration::from_micros(200)));
         assert_eq!((dense.segments, dense.merges), (false, true));
         assert_eq!(

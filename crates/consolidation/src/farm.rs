@@ -1,7 +1,7 @@
 //! Web servers that run: each in a network namespace of its own on one bridge, in a control group with a quota, or in a container with both.
 
 use crate::content;
-use crate::deferral::{self, Link};
+use crate::deferral::{self, LinkSettings};
 use crate::quota::Quotas;
 use crate::starter::Starter;
 use baremark_journal::Journal;
@@ -66,8 +66,8 @@ struct Server {
     /// The server itself, once it listens; it is alone in its control group.
     pid: Option<u32>,
     node: Arc<Node>,
-    /// The settings of its link as the kernel made it.
-    link: Link,
+    /// The settings of its link as the kernel made it, or why they are unknown: dense mode alone needs them.
+    link: Result<LinkSettings, String>,
     _held: Held,
 }
 
@@ -170,7 +170,9 @@ impl Farm {
     /// # Errors
     /// When the kernel refuses one of the settings, or keeps another value.
     pub fn defer(&self, timeout: Option<Duration>) -> Result<(), String> {
-        self.servers.iter().try_for_each(|server| server.link.set(&server.node, timeout))
+        self.servers
+            .iter()
+            .try_for_each(|server| server.link.as_ref().map_err(Clone::clone)?.set(&server.node, timeout))
     }
 
     /// A link that is not in this mode, as its settings are read now.
@@ -179,7 +181,8 @@ impl Farm {
     /// When they cannot be read.
     pub fn in_other_mode(&self, timeout: Option<Duration>) -> Result<Option<String>, String> {
         for server in &self.servers {
-            let (found, wanted) = (Link::read(&server.node)?, server.link.wanted(timeout));
+            let wanted = server.link.as_ref().map_err(Clone::clone)?.wanted(timeout);
+            let found = LinkSettings::read(&server.node)?;
             if found != wanted {
                 return Ok(Some(format!("{}: {found}, not {wanted}", server.node.outside)));
             }
@@ -206,7 +209,7 @@ impl Farm {
 
     fn add(&mut self) -> Result<(), String> {
         let node = Arc::new(self.network.namespace().map_err(|why| why.to_string())?);
-        let link = Link::read(&node)?;
+        let link = LinkSettings::read(&node);
         let limited = self.layout.link.map(|rate| self.network.limit_rate(&node, rate));
         limited.transpose().map_err(|why| why.to_string())?;
         let address = SocketAddr::from((node.address, PORT));

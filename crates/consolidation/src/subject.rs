@@ -47,7 +47,7 @@ struct Dense {
 }
 
 /// Processor time of all servers up to a moment.
-struct Used {
+struct CpuTime {
     at_ns: u64,
     cpu_ns: u64,
 }
@@ -116,20 +116,20 @@ impl Subject {
     }
 
     /// What the servers have used up to now.
-    fn used(&self) -> Result<Used, String> {
+    fn used(&self) -> Result<CpuTime, String> {
         let cpu_ns = self.farm.as_ref().and_then(Farm::cpu_ns).ok_or("a web server's CPU time is unknown")?;
-        Ok(Used { at_ns: monotonic_ns(), cpu_ns })
+        Ok(CpuTime { at_ns: monotonic_ns(), cpu_ns })
     }
 
     /// The share of their CPUs that the servers used between two readings.
-    fn share(&self, before: &Used, after: &Used) -> f64 {
+    fn share(&self, before: &CpuTime, after: &CpuTime) -> f64 {
         let cpus = self.layout.cpus.len().max(1) as f64;
         let time_ns = after.at_ns.saturating_sub(before.at_ns).max(1) as f64;
         after.cpu_ns.saturating_sub(before.cpu_ns) as f64 / time_ns / cpus
     }
 
     /// Enters dense mode where its conditions hold, by the CPU use from `before` on, and settles in it.
-    fn enter_dense(&mut self, count: usize, before: &Used) -> Result<(), String> {
+    fn enter_dense(&mut self, count: usize, before: &CpuTime) -> Result<(), String> {
         let Some(timeout) = self.dense.as_ref().map(|dense| dense.timeout) else { return Ok(()) };
         if self.is_dense(count, self.share(before, &self.used()?)) {
             self.turn(Some(timeout))?;

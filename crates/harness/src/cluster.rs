@@ -7,7 +7,8 @@ use crate::external::ExternalDatabase;
 use crate::generator::LoadSites;
 use crate::kept_data::{Content, KeptData};
 use crate::leaving::{Leaving, STOP_LIMIT};
-use crate::passwords::Passwords;
+use crate::passwords::{Passwords, random_word};
+use crate::tier_cpus::{unknown, unusable};
 use crate::topology::{Application, Environments, Networking, On, TierPlan};
 use baremark_databases::kept::digest;
 use baremark_databases::kind::Kind;
@@ -22,9 +23,8 @@ use baremark_sys::network::HeldPort;
 use baremark_sys::private_folder::directory::Directory;
 use baremark_sys::process_tree::{Usage, Waits};
 use baremark_sys::stall_group::Stalls;
-use baremark_sys::topology;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -879,26 +879,6 @@ fn kept(plan: &Application, seed: u64, around: &Surroundings) -> Result<Option<K
     KeptData::open(root, &name, content, &around.interrupt).map(Some).map_err(ClusterError::Data)
 }
 
-/// What is wrong with the CPUs of a tier. Those of guests are counted only, those of other machines known there alone; an engine
-/// may give a container CPUs that this process may not use.
-fn unusable(tier: &str, plan: &TierPlan, allowed: &BTreeSet<usize>) -> Option<String> {
-    let cpus = &plan.limits.cpus;
-    match plan.on {
-        On::Native => unknown(tier, cpus, allowed),
-        On::Container(_) => {
-            let online = topology::read(Path::new("/"), cpus).cpus.into_iter().map(|cpu| cpu.cpu);
-            unknown(tier, cpus, &online.chain(allowed.iter().copied()).collect())
-        }
-        On::Qemu | On::Ssh(_) | On::External(_) => None,
-    }
-}
-
-fn unknown(section: &str, cpus: &[usize], usable: &BTreeSet<usize>) -> Option<String> {
-    let wrong = cpus.iter().find(|cpu| !usable.contains(cpu))?;
-    let usable: Vec<String> = usable.iter().map(usize::to_string).collect();
-    Some(format!("{section}.cpus: no CPU {wrong} can be used here; choose from {}", usable.join(", ")))
-}
-
 fn failed(command: &'static str, code: Option<i32>, said: &str) -> ClusterError {
     let last: Vec<&str> = said.lines().rev().filter(|line| !line.trim().is_empty()).take(3).collect();
     let said = last.into_iter().rev().collect::<Vec<_>>().join(" | ");
@@ -925,11 +905,4 @@ fn warm(address: SocketAddr) {
         drop(stream.write_all(b"GET / HTTP/1.1\r\nHost: warm\r\nConnection: close\r\n\r\n"));
         drop(stream.read_to_end(&mut Vec::new()));
     }
-}
-
-/// 128 random bits in hexadecimal.
-fn random_word() -> io::Result<String> {
-    let mut bytes = [0; 16];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -27,6 +27,7 @@ mod passwords;
 mod phase;
 mod saturation;
 mod search;
+mod tier_cpus;
 pub mod topology;
 mod under_load;
 pub mod users;

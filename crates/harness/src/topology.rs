@@ -963,7 +963,7 @@ fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
         search,
         verify_s: reader.seconds(&load, "verify"),
         budget_s: Some(reader.seconds(&load, "budget")).filter(|seconds| *seconds > 0.0),
-        latency_s: latency(reader, &limits),
+        latency_s: users::latency_limit(reader, &limits),
         beyond: reader.share(&limits, "beyond"),
         delay_s: reader.seconds(&limits, "delay"),
         failures: reader.share(&limits, "failures"),
@@ -971,17 +971,6 @@ fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
         scenario: scenario(reader, &load),
         utilization: BTreeMap::new(),
     })
-}
-
-/// The limit on the latency of every operation, where there is one for all.
-fn latency(reader: &mut Reader, limits: &Section<'_>) -> Option<f64> {
-    let seconds = reader.seconds(limits, "latency");
-    let longest = users::LONGEST_LIMIT;
-    if seconds > longest.seconds() {
-        let what = format!("a limit of {seconds} s is longer than users wait for an answer");
-        reader.wrong(limits, "latency", what, format!("write at most \"{longest}\""));
-    }
-    Some(seconds).filter(|seconds| *seconds > 0.0)
 }
 
 /// Where load generators run.

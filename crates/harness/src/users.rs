@@ -1,6 +1,7 @@
 //! The users of the auction: a scenario for the load engine, and what they must be given.
 
 use crate::demand::Demand;
+use crate::layers::{Reader, Section};
 use baremark_load::load::{Drive, Load, Pin, Stop};
 use baremark_load::profile::Profile;
 use baremark_load::scenario::{Cycle, Scenario, file};
@@ -18,7 +19,7 @@ pub const BID: &str = "place-bid";
 /// The operation whose answers show pushed bids.
 pub const PUSHED: &str = "next-bid";
 /// The longest limit of an operation that a user waits for.
-pub(crate) const LONGEST_LIMIT: Nanos = Nanos(5_000_000_000);
+const LONGEST_LIMIT: Nanos = Nanos(5_000_000_000);
 
 /// The scenario for an application that listens at `front`, such as `http://127.0.0.1:8080`: the model's, or that of a file, by its
 /// name and text.
@@ -80,6 +81,17 @@ pub fn qos(scenario: &Scenario, demand: &Demand) -> Qos {
     }));
     limits.push(Limit { operation: None, bound: Bound::Failures { most: demand.failures } });
     Qos { limits, mix: std::collections::BTreeMap::new() }
+}
+
+/// The limit on the latency of every operation, where there is one for all.
+pub(crate) fn latency_limit(reader: &mut Reader, limits: &Section<'_>) -> Option<f64> {
+    let seconds = reader.seconds(limits, "latency");
+    let longest = LONGEST_LIMIT;
+    if seconds > longest.seconds() {
+        let what = format!("a limit of {seconds} s is longer than users wait for an answer");
+        reader.wrong(limits, "latency", what, format!("write at most \"{longest}\""));
+    }
+    Some(seconds).filter(|seconds| *seconds > 0.0)
 }
 
 /// How long what began in a window is waited for.

@@ -320,7 +320,7 @@ impl Search<'_> {
                     let range = ((kept / BEYOND).max(plan.lowest), (BEYOND * broken).min(plan.highest));
                     return Ok((range, (kept * broken).sqrt()));
                 }
-                (Some(kept), None) if kept >= plan.highest => return Ok(((0.5 * kept, kept), kept)),
+                (Some(kept), None) if kept >= plan.highest => return Ok((((0.5 * kept).max(plan.lowest), kept), kept)),
                 (None, Some(broken)) if broken <= plan.lowest => {
                     return Ok(((broken, (2.0 * broken).min(plan.highest)), broken));
                 }

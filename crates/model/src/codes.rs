@@ -1,5 +1,6 @@
 //! Codes of what programs decide by. The sentences next to them in documents are for people, and nothing is read off them; where an earlier
-//! version wrote the sentence alone, its code is found here and nowhere else.
+//! version wrote the sentence alone, the code of a decision, a translation or an origin is found here and nowhere else. Causes, flags and reasons are
+//! computed anew from the trials.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

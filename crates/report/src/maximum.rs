@@ -52,8 +52,8 @@ fn paint(document: &Document) -> Paint {
 pub fn answer(document: &Document) -> String {
     let factor = &document.factor;
     let cut = match document.ended {
-        Ended::Interrupted => "Interrupted; partial result: ",
-        Ended::Broken => "Ended early by an error; partial result: ",
+        Ended::Interrupted => "Interrupted; partial result. ",
+        Ended::Broken => "Ended early by an error; partial result. ",
         Ended::TimeOver => "The time limit was reached. ",
         _ => "",
     };

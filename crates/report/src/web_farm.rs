@@ -9,6 +9,7 @@ use crate::text::clean;
 use crate::treatment::Factors;
 use baremark_model::document::{DetailRow, Document};
 use baremark_model::units::Nanos;
+use serde::Deserialize;
 use serde_json::Value;
 
 /// How the format begins that is shown here.
@@ -36,23 +37,35 @@ fn group(name: &str, detail: &DetailRow) -> Group {
     Group { head: format!("Web farm: {name}, block {}", detail.block + 1), lines, grids }
 }
 
+/// One number of servers; what a version does not have is blank.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct FarmLevel {
+    servers: Option<u64>,
+    requested_per_s: Option<f64>,
+    requests_per_s: Option<f64>,
+    failed_share: Option<f64>,
+    p50_ns: Option<u64>,
+    p95_ns: Option<u64>,
+    cpu_share: Option<f64>,
+    generator_share: Option<f64>,
+}
+
 fn row(level: &Value) -> Option<GridRow> {
-    let share = |key: &str| level[key].as_f64().map(percent);
-    let time = |key: &str| level[key].as_u64().map(|ns| format!("{:.2}", Nanos(ns)));
+    let level = FarmLevel::deserialize(level).ok()?;
+    let rate = |rate: Option<f64>| rate.map(|rate| fixed(rate, 0));
+    let time = |time: Option<u64>| time.map(|ns| format!("{:.2}", Nanos(ns)));
     let cells = [
-        level["requested_per_s"].as_f64().map(|rate| fixed(rate, 0)),
-        level["requests_per_s"].as_f64().map(|rate| fixed(rate, 0)),
-        share("failed_share"),
-        time("p50_ns"),
-        time("p95_ns"),
-        share("cpu_share"),
-        share("generator_share"),
+        rate(level.requested_per_s),
+        rate(level.requests_per_s),
+        level.failed_share.map(percent),
+        time(level.p50_ns),
+        time(level.p95_ns),
+        level.cpu_share.map(percent),
+        level.generator_share.map(percent),
     ];
     let cell = |text: Option<String>| text.map_or(Cell::Blank, |estimate| Cell::Measured { estimate, ratio: None });
-    Some(GridRow {
-        label: format!("{} servers", level["servers"].as_u64()?),
-        cells: cells.into_iter().map(cell).collect(),
-    })
+    Some(GridRow { label: format!("{} servers", level.servers?), cells: cells.into_iter().map(cell).collect() })
 }
 
 #[cfg(test)]

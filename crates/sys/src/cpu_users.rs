@@ -85,11 +85,16 @@ fn seconds(ticks: u64) -> f64 {
 /// has started. This process itself where its parent is another program, or cannot be looked at.
 #[must_use]
 pub fn outermost_of_this_program() -> u32 {
+    outermost_of(std::process::id())
+}
+
+/// The first process above `pid` that runs the same program without another between them: `pid` itself where its parent runs another.
+#[must_use]
+pub fn outermost_of(pid: u32) -> u32 {
     let program = |pid: u32| fs::read_link(format!("/proc/{pid}/exe")).ok();
     let parent = |pid: u32| Some(parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?.parent);
-    let own = std::process::id();
-    let this = program(own);
-    let mut root = own;
+    let this = program(pid);
+    let mut root = pid;
     while let Some(above) = parent(root).filter(|&above| above != 0 && this.is_some() && program(above) == this) {
         root = above;
     }

@@ -11,7 +11,7 @@ pub use words::quote;
 #[cfg(test)]
 pub use words::split;
 
-use crate::commands::{check, run};
+use crate::commands::{check, run, show};
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::record::{self, Record};
@@ -54,14 +54,14 @@ pub fn places(context: &Context, options: &Options, program: &[String]) -> Resul
 }
 
 fn compared(context: &Context, study: study::Study, options: &Options) -> Result<(String, Exit), Refusal> {
+    let source = Source::new(study.name.to_owned(), study.text.into_bytes());
     if options.spending.print_study {
-        return Ok((study.text, Exit::Success));
+        return show::print(context, &source);
     }
-    let source = Source { name: study.name.to_owned(), bytes: study.text.into_bytes() };
     let plan = planning::of(&source, Mode::default(), &context.interrupt)?;
     each_can_start(&plan, &study.commands)?;
     let store = context.open_store()?;
-    let command_line = Source { name: study.command_line, bytes: source.bytes };
+    let command_line = Source::new(study.command_line, source.bytes);
     let turn = record::turn(context, &store)?;
     let record = Record::create(&store, &command_line, &plan)?;
     drop(turn);

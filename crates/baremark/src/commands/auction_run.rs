@@ -74,7 +74,7 @@ pub fn run(context: &Context, args: &RunArgs) -> Result<(String, Exit), Refusal>
         return Ok((text, Exit::Success));
     }
     check(&topology)?;
-    let source = Source { name: NAME.to_owned(), bytes: text.into_bytes() };
+    let source = Source::new(NAME.to_owned(), text.into_bytes());
     let plan = planning::of(&source, Mode::default(), &context.interrupt)?;
     let store = context.open_store()?;
     let turn = record::turn(context, &store)?;

@@ -217,10 +217,8 @@ fn stored(context: &Context, args: &ImportArgs, found: &[(String, Imported)]) ->
 
 fn store_run(context: &Context, store: &Store, name: &str, file: &str, imported: &Imported) -> Result<RunId, Refusal> {
     let plan = plan::of(imported);
-    let source = Source {
-        name: format!("{}{name}", Origin::IMPORT),
-        bytes: format!("# Imported from {file} ({}).\n", imported.program).into_bytes(),
-    };
+    let text = format!("# Imported from {file} ({}).\n", imported.program);
+    let source = Source::new(format!("{}{name}", Origin::IMPORT), text.into_bytes());
     let mut machine = MachineFacts { hostname: imported.host.clone(), ..MachineFacts::default() };
     machine.cpu.logical_cpus = imported.cpus;
     let started =

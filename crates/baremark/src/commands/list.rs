@@ -236,7 +236,7 @@ fn needs(study: &Study, here: &[Available]) -> Vec<Need> {
     let mut needs = Vec::new();
     let named: BTreeSet<String> =
         levels().map(|(_, level)| environments::kind_of(&level.to_string(), &study.environments).to_owned()).collect();
-    for (place, missing) in here.iter().filter(|(place, _)| named.contains(place.name) && place.name != "native") {
+    for (place, missing) in here.iter().filter(|(place, _)| named.contains(place.name) && place.can.is_bounded()) {
         needs.push(Need { what: place.name.to_owned(), is_here: missing.is_none() });
     }
     let fixed = study.workloads.iter().flat_map(|chosen| chosen.parameters.values());

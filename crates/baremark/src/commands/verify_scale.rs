@@ -51,7 +51,7 @@ const FULL: Size = Size { arms_of_a_cost: 3, blocks: 30, budget: Nanos(300_000_0
 pub fn run(context: &Context, study: Option<&str>, quick: bool) -> Result<(String, Exit), Refusal> {
     let source = match study {
         Some(named) => source::find(named)?,
-        None => Source { name: "verify-scale".to_owned(), bytes: STUDY.as_bytes().to_vec() },
+        None => Source::new("verify-scale".to_owned(), STUDY.as_bytes().to_vec()),
     };
     let size = if quick { QUICK } else { FULL };
     let mut resolved = planning::of(&source, Mode { quick: false, self_check: false }, &context.interrupt)?;
@@ -65,7 +65,7 @@ pub fn run(context: &Context, study: Option<&str>, quick: bool) -> Result<(Strin
     let injected = draw(size.arms_of_a_cost);
     let labels: Vec<String> = injected.0.keys().cloned().collect();
     let plan = blind(resolved, index, &labels, size.blocks);
-    let blinded = Source { name: source.name, bytes: record::with_injected_costs(&source.bytes, &injected) };
+    let blinded = Source::new(source.name, record::with_injected_costs(&source.bytes, &injected));
     let store = context.open_store()?;
     let turn = record::turn(context, &store)?;
     let record = Record::create(&store, &blinded, &plan)?;

@@ -59,7 +59,7 @@ fn a_change_that_is_wrong_is_refused_with_what_would_be_right() {
         "this study has several workloads; set workload.stream.metric or",
     );
     refused(&["run", "mitigations", "--vary", "quads=1..0"], "--vary quads=1..0: from 1 to 256 numbers");
-    refused(&["plan", "mitigations", "--set", "quads=many"], "mitigations --set quads=many");
+    refused(&["plan", "mitigations", "--set", "quads=many"], "mitigations:");
     refused(&["run", "--set", "quads=3", "--", "true"], "cannot be used with");
     refused(&["run", "standard", "--in", "native"], "cannot be used with");
 }

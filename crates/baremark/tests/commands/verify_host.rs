@@ -20,7 +20,7 @@ fn parts_that_work_say_so_with_a_figure() {
     assert_eq!(outcome(kernels[0]), "works", "{kernels:?}");
     let figure = kernels[1]["detail"].as_str().unwrap().contains(" of page 4k");
     assert_eq!(outcome(kernels[1]) == "works", figure, "{kernels:?}");
-    // The quotient is that of the values that are printed: "1.81 of sqlite" stood beside values of 1.50. Each is rounded.
+    // The quotient is that of the values that are printed: "1.81 of sqlite" was printed next to values of 1.50. Each is rounded.
     if figure {
         let number = |text: &str| text.split(' ').next().unwrap().parse::<f64>().unwrap();
         let [base, other] = [0, 1].map(|row| kernels[row]["detail"].as_str().unwrap());

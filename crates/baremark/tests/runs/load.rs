@@ -227,7 +227,7 @@ fn a_stored_load_is_shown_again() {
     // A generator that was late at the end has taken longer.
     let elapsed = bench.json(&["report", "--json"])["elapsed_s"].as_f64().unwrap();
     let succeeded = format!(" requests succeeded in {elapsed:.1} s");
-    for part in [succeeded.as_str(), "p99 by second", "latency by percentile"] {
+    for part in [succeeded.as_str(), "p99 by second", "latency distribution (percentile)"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     let page = bench.path("load.html");

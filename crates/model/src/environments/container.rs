@@ -27,6 +27,7 @@ pub(super) const KIND: EnvironmentKind = EnvironmentKind {
         form: "[:IMAGE|RUNTIME]",
         needs: "",
         image: None,
+        named_by: Some("runtime"),
         settings: |target| match target.filter(|target| RUNTIMES.contains(target)) {
             Some(runtime) => Ok(vec![("runtime", Value::Choice(runtime.to_owned()))]),
             None => Ok(of_target("image", target)),

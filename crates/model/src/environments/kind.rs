@@ -160,13 +160,16 @@ pub struct Short {
     pub needs: &'static str,
     /// The image that it has where the command line names none; `None` where an image is its target.
     pub image: Option<&'static str>,
+    /// The setting by whose value the environment is named where the target is one; it is then one of its own, based on this.
+    pub named_by: Option<&'static str>,
     /// The settings that a target stands for, and those of such a short form without one.
     pub settings: fn(Option<&str>) -> Result<Given, String>,
 }
 
 impl Short {
     /// One that takes no target.
-    pub(super) const ALONE: Short = Short { form: "", needs: "", image: None, settings: |_| Ok(Vec::new()) };
+    pub(super) const ALONE: Short =
+        Short { form: "", needs: "", image: None, named_by: None, settings: |_| Ok(Vec::new()) };
 
     /// Whether a target may follow the name.
     #[must_use]

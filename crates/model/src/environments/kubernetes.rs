@@ -28,6 +28,7 @@ pub(super) const KIND: EnvironmentKind = EnvironmentKind {
         form: "[:CONTEXT/NAMESPACE]",
         needs: "",
         image: Some("docker.io/library/busybox:stable"),
+        named_by: None,
         settings: named,
     }),
 };

@@ -28,6 +28,7 @@ pub(super) const KIND: EnvironmentKind = EnvironmentKind {
         form: "[:KERNEL]",
         needs: "",
         image: None,
+        named_by: None,
         settings: |target| Ok(of_target("kernel", target)),
     }),
 };

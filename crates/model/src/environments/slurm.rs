@@ -29,6 +29,7 @@ pub(super) const KIND: EnvironmentKind = EnvironmentKind {
         form: "[:PARTITION]",
         needs: "",
         image: None,
+        named_by: None,
         settings: |target| Ok(of_target("partition", target)),
     }),
 };

@@ -27,6 +27,7 @@ pub(super) const KIND: EnvironmentKind = EnvironmentKind {
         form: ":HOST[:PORT]",
         needs: "a host",
         image: None,
+        named_by: None,
         settings: |target| Ok(host_and_port(target.unwrap_or_default())),
     }),
 };

@@ -14,7 +14,7 @@ pub struct Place {
     /// Its name in the study.
     pub name: String,
     kind: &'static EnvironmentKind,
-    /// What its short form stands for.
+    /// The settings that its short form has.
     settings: Given,
 }
 
@@ -47,7 +47,13 @@ pub fn places(typed: &[String], image: Option<&str>) -> Result<Vec<Place>, Strin
         seen.push(text);
         let (kind, settings) = one(text, image).map_err(|why| format!("--in {text}: {why}"))?;
         let alike = places.iter().filter(|place| place.kind.name == kind.name).count();
-        let name = if alike == 0 { kind.name.to_owned() } else { format!("{}-{}", kind.name, alike + 1) };
+        let own =
+            kind.short.and_then(|short| short.named_by).and_then(|key| settings.iter().find(|(of, _)| *of == key));
+        let name = match own {
+            Some((_, value)) => value.to_string(),
+            None if alike == 0 => kind.name.to_owned(),
+            None => format!("{}-{}", kind.name, alike + 1),
+        };
         places.push(Place { name, kind, settings });
     }
     let takes_image = |place: &Place| place.kind.short.is_some_and(|short| short.image.is_some());
@@ -59,7 +65,7 @@ pub fn places(typed: &[String], image: Option<&str>) -> Result<Vec<Place>, Strin
     }
 }
 
-/// The environment that a word names, and the settings that it stands for.
+/// The environment that a word names, and the settings that it has.
 fn one(text: &str, image: Option<&str>) -> Result<(&'static EnvironmentKind, Given), String> {
     let (word, target) = text.split_once(':').map_or((text, None), |(word, target)| (word, Some(target)));
     let Some((kind, short)) = typeable().find(|(kind, _)| kind.name == word) else {

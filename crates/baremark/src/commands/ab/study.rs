@@ -475,7 +475,8 @@ mod tests {
             run_of(&["--in", "native,container:crun,container:debian:12,slurm:short,mpi", "--", "sh"]).expect("sound");
         let study = study::parse("run", text.as_bytes(), &descriptors()).unwrap_or_else(|why| panic!("{why}\n{text}"));
         let of = |name: &str, key: &str| study.environments[name].get(key).map(ToString::to_string);
-        assert_eq!((of("container", "runtime").as_deref(), of("container", "image")), (Some("crun"), None));
+        assert_eq!((of("crun", "runtime").as_deref(), of("crun", "image")), (Some("crun"), None));
+        assert_eq!(of("crun", "like").as_deref(), Some("container"));
         assert_eq!((of("container-2", "runtime"), of("container-2", "image").as_deref()), (None, Some("debian:12")));
         assert_eq!(of("slurm", "partition").as_deref(), Some("short"));
         assert_eq!(study.factors[0].levels.len(), 5);

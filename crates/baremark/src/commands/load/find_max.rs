@@ -140,7 +140,7 @@ pub fn resume(context: &Context, store: Store, id: RunId) -> Result<(String, Exi
         stored.progress.iter().filter_map(|row| serde_json::from_value(row.clone()).ok()).collect();
     watch::say(format_args!("{} windows of run {id} are stored", probes.len()));
     let recorder = Recorder::take_up(store, id, stored.started, stored.plan)?;
-    let others = probe(&load, request.factor, &context.interrupt).others;
+    let others = probe(&load, (request.factor, &request.plan), &context.interrupt).others;
     find(context, load, &request, (probes, others), recorder)
 }
 
@@ -171,14 +171,14 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
     let scenario = of_scenario(&order);
     let load = order.load().map_err(Refusal::bad_input)?;
     let qos = qos(&load, &args.limit)?;
-    let probed = probe(&load, factor, &context.interrupt);
+    let probed = probe(&load, (factor, &plan), &context.interrupt);
     let window_s = window.unwrap_or_else(|| window_s(&qos, probed.per_s, plan.finest));
     let settle_s = settle.unwrap_or(window_s / SETTLE);
     let request = Request::of(&args, (Plan { window_s, settle_s, ..plan }, probed.per_s), factor, scenario);
     if let Some(per_s) = probed.per_s.filter(|_| !context.json) {
         let left = takes_s(&request.plan, Some(per_s));
         watch::say(format_args!(
-            "a closed loop has {per_s:.0} operations/s; windows of {window_s:.1} s, about {left:.0} s in all"
+            "a first load has {per_s:.0} operations/s; windows of {window_s:.1} s, about {left:.0} s in all"
         ));
     }
     let recorder = Recorder::begin_search(context, &args, &request)?;
@@ -186,9 +186,9 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
 }
 
 /// What a closed loop of connections has, of a search for a rate: of users there is none that rest.
-fn probe(load: &Load, factor: Factor, interrupt: &Arc<AtomicBool>) -> Probed {
+fn probe(load: &Load, (factor, plan): (Factor, &Plan), interrupt: &Arc<AtomicBool>) -> Probed {
     match factor {
-        Factor::Rate => others::probe(load, interrupt),
+        Factor::Rate => others::probe(load, plan.highest < RATES.1, interrupt),
         Factor::Users => Probed { per_s: None, others: None },
     }
 }
@@ -277,7 +277,7 @@ struct Target<'c> {
     load: Load,
     dial: Option<Dial>,
     interrupt: &'c AtomicBool,
-    /// Who else is on this machine; `None` where what is loaded is not known.
+    /// Who else is on this machine; `None` where the loaded system is not known.
     others: Option<Others>,
     /// Why windows did not count.
     disturbed: Vec<String>,

@@ -5,7 +5,7 @@
 
 use baremark_load::load::{Drive, Engine, Load, Stop};
 use baremark_model::units::Nanos;
-use baremark_sys::cpu_users::{CpuUsers, outermost_of_this_program};
+use baremark_sys::cpu_users::{CpuUsers, outermost_of, outermost_of_this_program};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ const IDLE: Duration = Duration::from_millis(500);
 const CLOSED: Nanos = Nanos(1_500_000_000);
 /// The most connections of the closed loop: more queue at the server.
 const CONNECTIONS: usize = 64;
-/// What is loaded uses at least this share of a CPU under load, and so many times what it used before.
+/// The system under load uses at least this share of a CPU under load, and so many times what it used before.
 const AT_WORK: f64 = 0.02;
 const TIMES: f64 = 3.0;
 /// Others that use more than this share of all CPUs disturb.
@@ -38,20 +38,23 @@ pub(super) struct Probed {
     pub others: Option<Others>,
 }
 
-/// Loads the system by a closed loop for a moment. What goes wrong is left to the search to say.
-pub(super) fn probe(load: &Load, interrupt: &Arc<AtomicBool>) -> Probed {
+/// Loads the system for a moment: by a closed loop, or where the search has a `range` as `load` does, at its highest rate: nobody is loaded
+/// beyond what was given. What goes wrong is left to the search to say.
+pub(super) fn probe(load: &Load, range: bool, interrupt: &Arc<AtomicBool>) -> Probed {
     let begin = CpuUsers::now().ok();
     let until = Instant::now() + IDLE;
     while Instant::now() < until && !interrupt.load(Ordering::Relaxed) {
         thread::sleep(GLANCE);
     }
     let (idle, loaded_from) = (CpuUsers::now().ok(), Instant::now());
-    let per_s = closed_loop(load, interrupt);
+    let per_s = loaded_for_a_moment(load, range, interrupt);
     let (loaded, lasted) = (CpuUsers::now().ok(), loaded_from.elapsed());
     let own = outermost_of_this_program();
     let system = begin.zip(idle).zip(loaded).map(|((begin, idle), loaded)| {
         let (before, under) = (idle.processes_since(&begin, own), loaded.processes_since(&idle, own));
-        at_work((&before, IDLE.as_secs_f64()), (&under, lasted.as_secs_f64()))
+        let working = at_work((&before, IDLE.as_secs_f64()), (&under, lasted.as_secs_f64()));
+        // A server may start other children for the search than it had here: they are its first process's as well.
+        working.into_iter().map(outermost_of).collect()
     });
     #[expect(clippy::cast_precision_loss, reason = "a number of CPUs")]
     let cpus = thread::available_parallelism().map_or(1.0, |count| count.get() as f64);
@@ -59,11 +62,14 @@ pub(super) fn probe(load: &Load, interrupt: &Arc<AtomicBool>) -> Probed {
     Probed { per_s, others: system.map(|system| Others { system, cpus }) }
 }
 
-fn closed_loop(load: &Load, interrupt: &Arc<AtomicBool>) -> Option<f64> {
-    let mut closed = load.clone();
-    (closed.drive, closed.stop) = (Drive::Closed, Stop::After(CLOSED));
-    closed.connections = closed.connections.clamp(closed.threads, CONNECTIONS.max(closed.threads));
-    let part = Engine::new(closed, Arc::clone(interrupt)).ok()?.run(&mut |_| ()).ok()?;
+fn loaded_for_a_moment(load: &Load, range: bool, interrupt: &Arc<AtomicBool>) -> Option<f64> {
+    let mut probing = load.clone();
+    probing.stop = Stop::After(CLOSED);
+    if !range {
+        probing.drive = Drive::Closed;
+        probing.connections = probing.connections.clamp(probing.threads, CONNECTIONS.max(probing.threads));
+    }
+    let part = Engine::new(probing, Arc::clone(interrupt)).ok()?.run(&mut |_| ()).ok()?;
     let ended: u64 = part.operations.iter().map(|operation| operation.raw.count()).sum();
     #[expect(clippy::cast_precision_loss, reason = "operations of a moment")]
     let per_s = ended as f64 / (part.elapsed_ns.max(1) as f64 / 1e9);

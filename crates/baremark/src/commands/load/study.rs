@@ -102,7 +102,7 @@ pub(super) fn left_out(args: &LoadArgs) -> String {
 
 /// The plan of the study.
 pub(super) fn plan(context: &Context, args: &LoadArgs, secrets: Secrets) -> Result<(Source, Plan), Refusal> {
-    let source = Source { name: NAME.to_owned(), bytes: text(args, secrets).into_bytes() };
+    let source = Source::new(NAME.to_owned(), text(args, secrets).into_bytes());
     let plan = planning::of(&source, Mode::default(), &context.interrupt)?;
     Ok((source, plan))
 }
