@@ -142,7 +142,8 @@ impl Farm {
             return Ok(());
         }
         let begin = [INSIDE, "static", "--listen"];
-        let is = |words: &[String]| words.len() == 4 && words.iter().zip(begin).all(|(word, own)| word == own);
+        // The last word of a command line is followed by an empty one.
+        let is = |words: &[String]| words.len() > 3 && words.iter().zip(begin).all(|(word, own)| word == own);
         let found = process_tree::with_command(is).map_err(|why| format!("looking for web servers: {why}"))?;
         for server in &mut self.servers[first..] {
             let address = SocketAddr::from((server.node.address, PORT)).to_string();

@@ -53,6 +53,10 @@ fn private_run() -> Result<(), String> {
             }
             let options = "lowerdir=/run,upperdir=/dev/shm/.run/upper,workdir=/dev/shm/.run/work";
             mount("overlay", folder, "overlay", libc::MS_NOSUID, options)?;
+            // Engines put overlays of their own there, which cannot be over an overlay.
+            let engines = "/run/containers";
+            fs::create_dir_all(engines).map_err(|why| format!("{engines}: {why}"))?;
+            mount("tmpfs", engines, "tmpfs", libc::MS_NOSUID, "mode=700")?;
         } else {
             mount("tmpfs", folder, "tmpfs", 0, "mode=755")?;
         }
