@@ -133,7 +133,7 @@ pub fn run(command: Command, of: &[String]) -> Result<(String, Exit), Refusal> {
         [all] if all == "all" => everything(&command),
         path => {
             let unknown = |name: &str| {
-                Refusal::bad_input(format!("help: there is no command '{name}'; `baremark help all` lists them"))
+                Refusal::bad_input(format!("help: unknown command '{name}'; `baremark help all` lists them"))
             };
             let find =
                 |command: Command, name: &String| command.find_subcommand(name).cloned().ok_or_else(|| unknown(name));
@@ -162,7 +162,9 @@ mod tests {
     use super::{GROUPS, WIDTH, arranged, everything, overview};
     use crate::Cli;
     use crate::commands::ab::split;
-    use clap::{Command, CommandFactory};
+    use crate::overrides::applied;
+    use crate::source::shipped_by_name;
+    use clap::{Command, CommandFactory, FromArgMatches};
 
     fn command() -> Command {
         let mut command = arranged(Cli::command());
@@ -226,7 +228,17 @@ mod tests {
                 let words = split(typed).unwrap_or_else(|why| panic!("{name}: {why}"));
                 assert_eq!(words[0], "baremark", "{name}: {line}");
                 let read = arranged(Cli::command()).try_get_matches_from(words);
-                assert!(read.is_ok(), "{name}: {line}: {:?}", read.err().map(|why| why.to_string()));
+                let read = read.and_then(|read| Cli::from_arg_matches(&read));
+                let read = read.unwrap_or_else(|why| panic!("{name}: {line}: {why}"));
+                // Keys of a shipped study are those that it takes.
+                let (study, changes, spending) = match read.command {
+                    Some(crate::Command::Run(args)) => (args.study, args.changes, args.spending),
+                    Some(crate::Command::Plan { study, changes, spending, .. }) => (Some(study), changes, spending),
+                    _ => continue,
+                };
+                let Some(shipped) = study.and_then(|study| shipped_by_name(&study).ok()) else { continue };
+                let changed = applied(shipped, &changes, &spending).map_err(|refusal| refusal.message);
+                assert!(changed.is_ok(), "{name}: {line}: {:?}", changed.err());
             }
         }
     }

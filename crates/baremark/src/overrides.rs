@@ -6,16 +6,13 @@ use crate::exit::Refusal;
 use crate::source::{Changed, Source};
 use baremark_model::descriptor::Knob;
 use baremark_model::literal::quoted;
-use baremark_model::problem::nearest;
+use baremark_model::problem::{near, nearest};
 use baremark_model::study::{self, Study};
 use baremark_model::tables;
 use baremark_model::units::{Nanos, Share};
 use std::collections::BTreeSet;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-
-/// Levels of one factor that a range may give.
-const MOST_LEVELS: u64 = 256;
 
 /// Keys of a study and their values.
 #[derive(clap::Args, Default)]
@@ -126,7 +123,10 @@ fn place_of(option: &str, text: &str, study: &Study, key: &str) -> Result<Vec<St
             let known = known(study);
             let known: Vec<&str> =
                 known.iter().map(|(_, knob)| knob.key).collect::<BTreeSet<_>>().into_iter().collect();
-            let hint = nearest(key, &known);
+            let hint = match near(key.rsplit('.').next().unwrap_or(key), &known) {
+                Some(near) => format!("did you mean '{near}'?"),
+                None => "`baremark list keys` and `baremark list workloads` name them".to_owned(),
+            };
             Err(Refusal::bad_input(format!("{option} {key}: this study takes no such key; {hint}")))
         }
         _ => Err(Refusal::bad_input(format!("{option} {key}: several sections take it; write {}", names.join(" or ")))),
@@ -234,15 +234,16 @@ fn varied(text: String, study: &Study, key: &str, values: &str) -> Result<String
         return Err(Refusal::bad_input(format!("--vary {key}={values}: {why}")));
     }
     let levels = levels(values).map_err(|why| Refusal::bad_input(format!("--vary {key}={values}: {why}")))?;
-    let of_workload = |place: &&Vec<String>| place.first().is_some_and(|section| section == "workload");
-    let text = places.iter().filter(of_workload).fold(text, |text, place| without(&text, place));
+    // One of several workloads may hold a factor at a level of its own.
+    let fixed = |place: &&Vec<String>| study.workloads.len() == 1 && place[0] == "workload";
+    let text = places.iter().filter(fixed).fold(text, |text, place| without(&text, place));
     Ok(put(&text, &["factors".to_owned(), own], &format!("[{}]", levels.join(", "))))
 }
 
 /// Values as TOML: a list, or a range of whole numbers.
 fn levels(values: &str) -> Result<Vec<String>, String> {
-    if values.starts_with('[') {
-        return Ok(vec![values.trim_start_matches('[').trim_end_matches(']').to_owned()]);
+    if let Some(list) = values.strip_prefix('[').and_then(|values| values.strip_suffix(']')) {
+        return Ok(vec![list.to_owned()]);
     }
     match range(values)? {
         Some(numbers) => Ok(numbers.iter().map(u64::to_string).collect()),
@@ -265,8 +266,8 @@ pub fn range(typed: &str) -> Result<Option<Vec<u64>>, String> {
         [first, last, step] if step > 0 => (first, last, step),
         _ => return Err(wrong()),
     };
-    if first > last || (last - first) / step >= MOST_LEVELS {
-        return Err(format!("from 1 to {MOST_LEVELS} numbers, the first the smallest; write such as 1..8"));
+    if first > last || (last - first) / step >= study::MOST_LEVELS as u64 {
+        return Err(format!("from 1 to {} numbers, the first the smallest; write such as 1..8", study::MOST_LEVELS));
     }
     Ok(Some((first..=last).step_by(usize::try_from(step).unwrap_or(usize::MAX)).collect()))
 }
@@ -302,8 +303,8 @@ fn compared_by(text: &str, study: &Study, metric: &str) -> Result<String, Refusa
 
 #[cfg(test)]
 mod tests {
-    use super::{Changes, Spending, applied, literal, put, range, without};
-    use crate::source::Source;
+    use super::{Changes, Spending, applied, descriptors, literal, put, range, study, without};
+    use crate::source::{SHIPPED, Source, shipped};
     use baremark_model::units::{Nanos, Share};
 
     const STUDY: &str = "\
@@ -380,8 +381,26 @@ page = \"2m\"
         assert!(text("stream.page=4k").contains("[workload.stream]\npage = \"4k\"\n"));
         let why = changed("phase_limit=1").err().unwrap_or_default();
         assert!(why.contains("takes no such key"), "{why}");
-        let why = changed("executor=native").err().unwrap_or_default();
-        assert!(why.contains("takes no such key") || why.contains("several sections take it"), "{why}");
+        let both = applied(
+            shipped(&SHIPPED[0]),
+            &Changes { set: vec!["page=4k".to_owned()], vary: Vec::new() },
+            &Spending::default(),
+        );
+        let why = both.err().map(|refusal| refusal.message).unwrap_or_default();
+        assert!(why.starts_with("--set page: several sections take it; write "), "{why}");
+        assert!(why.contains("workload.stream.page") && why.contains("factors.page"), "{why}");
+    }
+
+    /// A factor of the standard study that STREAM holds at one level.
+    #[test]
+    fn what_one_of_several_workloads_holds_stays_when_a_factor_is_varied() {
+        let changes = Changes { set: Vec::new(), vary: vec!["factors.page=4k".to_owned()] };
+        let changed = applied(shipped(&SHIPPED[0]), &changes, &Spending::default());
+        let text = changed.map(|source| String::from_utf8_lossy(&source.bytes).into_owned()).unwrap_or_default();
+        let study = study::parse("standard", text.as_bytes(), &descriptors()).map(|study| study.factors);
+        let levels = study.map(|factors| factors.into_iter().find(|of| of.key == "page").map(|of| of.levels.len()));
+        assert!(levels.is_ok_and(|levels| levels == Some(1)), "{text}");
+        assert!(text.contains("metric = \"triad_mb_per_s\"\npage = \"2m\"\n"), "{text}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Stored passwords: their hash says what checking it costs, and what that took is told apart from the rest.
+//! Stored passwords: their hash says what checking it costs, and what that took is reported apart from the rest.
 
 use crate::http::{User, log_in_from, send};
 use crate::process::{Server, Site, run};

@@ -37,7 +37,7 @@ Examples:
 pub const RUN_EXAMPLES: &str = "\
 Examples:
   baremark run standard --quick
-  baremark run standard --budget 5min --set fma.ranks=1
+  baremark run standard --budget 5min --set table='256 MiB'
   baremark run --in native,microvm -- gzip -9 -c data
   baremark run --in native,container,qemu,ssh:host -- ./prog --size 10 data
   baremark run --in native,microvm --print-study -- ./prog   # to be changed";

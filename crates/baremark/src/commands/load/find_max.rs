@@ -56,7 +56,7 @@ pub struct SearchArgs {
     /// Final step size, as a share of the load level
     #[arg(long, value_name = "SHARE", default_value = "2.5 %", requires = "find_max")]
     step: Share,
-    /// Count windows that exceed a limit while other programs use the CPUs, which are measured again otherwise
+    /// Of a search for a rate: count windows that exceed a limit while other programs use the CPUs, else measured again
     #[arg(long, requires = "find_max")]
     count_disturbed: bool,
 }
@@ -94,7 +94,7 @@ pub(super) struct Request {
     /// The digest of what is in the scenario's file.
     #[serde(default)]
     scenario: Option<String>,
-    /// Operations per second of a closed loop, about which the search begins.
+    /// Operations per second of the first load, about which the search begins.
     #[serde(default)]
     around: Option<f64>,
     /// Whether windows count in which other programs used the CPUs.
@@ -185,7 +185,7 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
     find(context, load, &request, (Vec::new(), probed.others), recorder)
 }
 
-/// What a closed loop of connections has, of a search for a rate: of users there is none that rest.
+/// What a first load shows, before a search for a rate. Users have no closed loop without pauses.
 fn probe(load: &Load, (factor, plan): (Factor, &Plan), interrupt: &Arc<AtomicBool>) -> Probed {
     match factor {
         Factor::Rate => others::probe(load, plan.highest < RATES.1, interrupt),

@@ -1,4 +1,4 @@
-//! Before a search: what a closed loop carries, and which programs are the system that is loaded. All others disturb what is measured.
+//! Before a search: what the system carries for a moment, and which programs are the system that is loaded. All others disturb what is measured.
 //!
 //! Programs that were idle before the closed loop and at work under it are what is loaded, with whatever they start: a server, and what is behind it.
 //! What others use of the CPUs is taken from it and from the load generator, so that a window that fails meanwhile is no evidence. One that passes is.
@@ -31,7 +31,7 @@ pub(super) struct Others {
     cpus: f64,
 }
 
-/// What a closed loop has shown.
+/// What the first load has shown.
 pub(super) struct Probed {
     /// Operations per second that ended well; `None` where none did.
     pub per_s: Option<f64>,
