@@ -11,7 +11,7 @@ use crate::io::calls;
 use crate::io::ring::{Action, Ring};
 use crate::pace::{Due, Load, Pace};
 use crate::target::{Target, randomize};
-use crate::verify::{Fault, Ledger, stamp};
+use crate::verify::{Fault, Ledger, ReadBack, stamp};
 use baremark_load::latency::Latencies;
 use baremark_stats::Rng;
 use baremark_sys::{affinity, clock};
@@ -170,8 +170,12 @@ pub struct Outcome {
     pub device_depth: Option<f64>,
     /// Whether buffers and files were registered with the kernel.
     pub registered: bool,
-    /// Blocks read back and checked.
+    /// Reads during the run whose blocks were checked: of what the page cache holds, where it is used.
     pub checked: u64,
+    /// Blocks read back from the disk after the run, and checked.
+    pub read_back: u64,
+    /// Bytes of these that could only be read from memory.
+    pub cached_bytes: u64,
     /// Damaged blocks, the first of them.
     pub faults: Vec<Fault>,
     /// All damaged blocks.
@@ -241,11 +245,12 @@ pub fn run(
 ) -> Result<Outcome, EngineError> {
     let mut outcome = measure(plan, std::slice::from_ref(target), ledger, interrupt)?;
     if let Some(ledger) = ledger {
-        let faults = check_all(target, ledger)?;
-        outcome.fault_count += faults.len() as u64;
-        outcome.faults.extend(faults);
+        let back = check_all(target, ledger)?;
+        outcome.fault_count += back.faults.len() as u64;
+        outcome.faults.extend(back.faults);
         outcome.faults.truncate(MOST_FAULTS);
-        outcome.checked += target.size() / plan.mix.largest().max(1);
+        outcome.read_back = target.size() / plan.mix.largest().max(1);
+        outcome.cached_bytes = back.cached_bytes;
     }
     Ok(outcome)
 }
@@ -299,11 +304,11 @@ fn measure(
     Ok(outcome)
 }
 
-/// Reads all blocks back and checks them.
+/// Reads all blocks back from the disk and checks them.
 ///
 /// # Errors
-/// When the target cannot be opened.
-pub fn check_all(target: &Target, ledger: &Mutex<Ledger>) -> Result<Vec<Fault>, EngineError> {
+/// When the target cannot be opened, or cached data cannot be written to it.
+pub fn check_all(target: &Target, ledger: &Mutex<Ledger>) -> Result<ReadBack, EngineError> {
     let file = target.handle(false)?;
     let mut ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
     ledger.check_all(&file).map_err(|why| EngineError::io("reading the target back", why))
@@ -435,6 +440,8 @@ fn gather(times: &Times, targets: usize, tallies: Vec<Tally>) -> Outcome {
         device_depth: times.device_depth,
         registered: sum.registered,
         checked: sum.checked,
+        read_back: 0,
+        cached_bytes: 0,
         faults: sum.faults,
         fault_count: sum.fault_count,
     }

@@ -6,6 +6,7 @@
 //!
 //! A write torn so late that all that differs is one bit cannot be distinguished from a flipped bit.
 
+use crate::io::calls;
 use crate::writable::Writable;
 use std::fmt;
 use std::fs::File;
@@ -227,6 +228,15 @@ fn cut(sector: &[u8], seed: u64, offset: u64, index: usize, candidates: &[u32]) 
     None
 }
 
+/// All blocks of a target, read back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadBack {
+    /// Those that are damaged, in order.
+    pub faults: Vec<Fault>,
+    /// Bytes that were read from memory because nothing could drop them from it: what their disk has, if they have one, was not seen.
+    pub cached_bytes: u64,
+}
+
 #[derive(Clone, Copy, Default)]
 struct Entry {
     issued: u32,
@@ -373,12 +383,13 @@ impl Ledger {
         self.seed
     }
 
-    /// Reads every block of `file` and returns those that are damaged, in order. A block whose last write was not acknowledged
-    /// may hold that or the one before it.
+    /// Reads every block of `file` back from its disk, past the page cache. A block whose last write was not acknowledged may hold that or the
+    /// one before it.
     ///
     /// # Errors
-    /// Never for an unreadable block, which is damaged; when a buffer cannot be used for the file at all.
-    pub fn check_all(&mut self, file: &File) -> io::Result<Vec<Fault>> {
+    /// Never for an unreadable block, which is damaged; when cached data cannot be written, or a buffer cannot be used for the file at all.
+    pub fn check_all(&mut self, file: &File) -> io::Result<ReadBack> {
+        let cached_bytes = calls::drop_cached(file, (self.entries.len() * self.block) as u64)?;
         let mut buffers = crate::io::buffers::Buffers::new(1, self.block);
         let mut faults = Vec::new();
         for index in 0..self.entries.len() {
@@ -396,6 +407,6 @@ impl Ledger {
                 }
             }
         }
-        Ok(faults)
+        Ok(ReadBack { faults, cached_bytes })
     }
 }

@@ -267,7 +267,7 @@ fn ledger(settings: &Settings, target: &Target, seed: u64) -> Result<Ledger, Job
     let failed = |why| JobError::failed(format!("the ledger {}: {why}", path.display()));
     if let Some(old) = Ledger::open(&path).map_err(failed)? {
         let old = Mutex::new(old);
-        let faults = engine::check_all(target, &old).map_err(refused)?;
+        let faults = engine::check_all(target, &old).map_err(refused)?.faults;
         let count = faults.len() as u64;
         whole(&faults, count, "since the last writer ended")?;
         drop(old);
@@ -311,12 +311,20 @@ impl ReadyJob for Ready {
         if outcome.operations() == 0 {
             return Err(JobError::failed("no I/O completed in the measured time; write a longer duration"));
         }
-        let checked = match outcome.checked {
+        let checked = match outcome.read_back {
             0 => format!("{} I/Os without an error", outcome.operations()),
             blocks => format!("{} I/Os without an error, {blocks} blocks read back are right", outcome.operations()),
         };
         let mut flags = self.flags.clone();
         flags.extend(notes(&self.plan, &outcome));
+        if outcome.cached_bytes > 0 {
+            flags.push(format!(
+                "{} of {} bytes were read back from memory (a file system without a disk, or pages that another program maps): \
+                 that a disk has them was not verified",
+                outcome.cached_bytes,
+                self.target.size()
+            ));
+        }
         Ok(JobRun {
             samples: samples(&outcome),
             checked,
@@ -344,7 +352,9 @@ impl Ready {
             "read": outcome.reads.summary(),
             "write": outcome.writes.summary(),
             "sync": outcome.syncs.summary(),
-            "blocks_checked": outcome.checked,
+            "reads_checked": outcome.checked,
+            "blocks_read_back": outcome.read_back,
+            "read_back_from_memory_bytes": outcome.cached_bytes,
         })
     }
 }

@@ -29,3 +29,4 @@ mod load_sites;
 mod micro_benchmarks;
 mod one_block;
 mod peers;
+mod shipped;

@@ -61,3 +61,73 @@ pub(crate) fn device_bytes(file: &File) -> io::Result<u64> {
     let rc = unsafe { libc::ioctl(file.as_raw_fd(), BLKGETSIZE64 as _, &raw mut bytes) };
     if rc == 0 { Ok(bytes) } else { Err(io::Error::last_os_error()) }
 }
+
+/// Bytes that are asked about at once.
+const PIECE: u64 = 1 << 30;
+
+/// Writes to the disk what the page cache holds of the first `bytes` of a file or device, and drops it. Returns the bytes that stay in memory:
+/// of a file system that has no disk, or pages that another program has mapped.
+///
+/// # Errors
+/// What `fdatasync(2)`, `posix_fadvise(2)`, `mmap(2)` or `mincore(2)` give.
+pub(crate) fn drop_cached(file: &File, bytes: u64) -> io::Result<u64> {
+    file.sync_data()?;
+    // SAFETY: takes a descriptor, which is open, and numbers.
+    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
+        0 => {}
+        code => return Err(io::Error::from_raw_os_error(code)),
+    }
+    let mut cached = 0;
+    for from in (0..bytes).step_by(PIECE as usize) {
+        cached += cached_bytes(file, from, PIECE.min(bytes - from))?;
+    }
+    Ok(cached)
+}
+
+fn cached_bytes(file: &File, from: u64, length: u64) -> io::Result<u64> {
+    let bytes = usize::try_from(length).unwrap_or(usize::MAX);
+    let offset = libc::off_t::try_from(from).unwrap_or(libc::off_t::MAX);
+    // SAFETY: a new mapping at an address that the kernel chooses; nothing reads through it.
+    let at = unsafe {
+        libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), offset)
+    };
+    if at == libc::MAP_FAILED {
+        let why = io::Error::last_os_error();
+        // What cannot be mapped has no page cache.
+        return if why.raw_os_error() == Some(libc::ENODEV) { Ok(0) } else { Err(why) };
+    }
+    // SAFETY: asks for a number.
+    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+    let mut pages = vec![0_u8; bytes.div_ceil(page)];
+    // SAFETY: the range is mapped, and `pages` has a byte for each of its pages.
+    let asked = match unsafe { libc::mincore(at, bytes, pages.as_mut_ptr()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    };
+    // SAFETY: the mapping made above, of which nothing is held.
+    unsafe { libc::munmap(at, bytes) };
+    asked?;
+    let resident = pages.iter().filter(|page| **page & 1 == 1).count();
+    Ok(((resident * page) as u64).min(length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::FromRawFd;
+    use std::os::unix::fs::FileExt;
+
+    /// A file in memory has no disk from which it could be read back.
+    #[test]
+    fn what_stays_in_memory_is_counted() {
+        // SAFETY: a name that ends with a zero byte, and no flags.
+        let fd = unsafe { libc::memfd_create(c"target".as_ptr(), 0) };
+        assert!(fd >= 0, "{}", io::Error::last_os_error());
+        // SAFETY: just made, and owned by nobody else.
+        let file = unsafe { File::from_raw_fd(fd) };
+        file.set_len(8 << 20).unwrap();
+        file.write_all_at(&vec![1; 3 << 20], 1 << 20).unwrap();
+        assert_eq!(drop_cached(&file, 8 << 20).unwrap(), 3 << 20);
+        assert_eq!(drop_cached(&file, 2 << 20).unwrap(), 1 << 20);
+    }
+}

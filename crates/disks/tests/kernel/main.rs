@@ -12,3 +12,4 @@ mod devices;
 mod layout;
 #[path = "../disks/plans.rs"]
 mod plans;
+mod read_back;
