@@ -136,11 +136,13 @@ enum Command {
     /// Print a complete study of two programs, to be changed and run
     #[command(after_help = show::INIT_EXAMPLES)]
     Init,
-    /// Continue a run that was interrupted or killed
+    /// Continue a run that was interrupted or killed, or extend a finished one
     #[command(after_help = resume::EXAMPLES)]
     Resume {
-        /// Run ID or unique prefix [default: the latest unfinished one]
+        /// Run ID or unique prefix [default: the latest unfinished one; with --budget or --precision the latest]
         run: Option<String>,
+        #[command(flatten)]
+        more: resume::More,
         /// Allow workload `block` to overwrite this unused block device (repeat for several)
         #[arg(long, value_name = "DEVICE")]
         allow_destructive: Vec<std::path::PathBuf>,
@@ -545,10 +547,10 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Run(args)) => run_study(&mut context, *args),
         Some(Command::Ab(arguments)) => ab::run(&context, *arguments),
         Some(Command::Init) => Ok((source::EXAMPLE.to_owned(), Exit::Success)),
-        Some(Command::Resume { run, allow_destructive, allow_host_changes }) => {
+        Some(Command::Resume { run, more, allow_destructive, allow_host_changes }) => {
             context.allow_destructive = allow_destructive;
             context.allow_host_changes = allow_host_changes;
-            resume::run(&context, run.as_deref())
+            resume::run(&context, run.as_deref(), &more)
         }
         Some(Command::Plan { study, mode: args, pilot, machine, changes, spending }) => {
             let _machine = machine.as_deref().map(source::machine).transpose()?;

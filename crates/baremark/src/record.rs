@@ -105,10 +105,9 @@ impl<'s> Record<'s> {
         Ok(Record { store, id, next_seq: 0, cells, trials, progress, others, _lock: lock })
     }
 
-    /// Takes up a run that nobody holds.
-    pub fn take_up(store: &'s Store, id: RunId) -> Result<Self, Refusal> {
-        let lock = hold(store, &id)?;
-        let stored = store.load_intact(&id).map_err(Refusal::failure)?;
+    /// Takes up a run that this process holds.
+    pub fn take_up(store: &'s Store, lock: RunLock, stored: StoredRun) -> Result<Self, Refusal> {
+        let id = stored.id.clone();
         store.reopen(&id).map_err(Refusal::failure)?;
         let last = stored.trials.iter().map(|trial| trial.started.0.saturating_add(trial.elapsed.0)).max();
         wall::follow(last.unwrap_or(stored.started.0));

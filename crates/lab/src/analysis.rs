@@ -27,6 +27,7 @@ use baremark_model::unit::Unit;
 use baremark_model::units::{Share, UnixTime};
 use baremark_stats::estimate::median;
 use baremark_stats::halves::drift;
+use baremark_stats::interim::rate;
 use baremark_stats::location::{Dependence, centre};
 use baremark_stats::multiplicity::{Claim, Judged, judge_study};
 use baremark_stats::outcome::{self, Direction, Lack, Subject, Verdict, sharper_at};
@@ -473,10 +474,11 @@ fn judged(
     };
     let ratios: Vec<(RatioRow, Claim, Vec<Observation<'_>>)> = members.iter().map(ratio).collect();
     let claims: Vec<Claim> = ratios.iter().filter(|(row, ..)| !row.emulated).map(|(_, claim, _)| *claim).collect();
-    let mut together = judge_study(&claims, RATE).into_iter();
+    let rate = rate(plan.extensions);
+    let mut together = judge_study(&claims, rate).into_iter();
     let mut rows = Vec::new();
     for ((pair, _), (mut row, claim, seen)) in members.iter().zip(ratios) {
-        let judged = if row.emulated { judge_study(&[claim], RATE).pop() } else { together.next() };
+        let judged = if row.emulated { judge_study(&[claim], rate).pop() } else { together.next() };
         if let Some(judged) = judged {
             let numerator = plan.pairs[*pair].numerator;
             let metric = workload_of(plan, workloads, numerator).and_then(|workload| workload.metric(&row.metric));
@@ -556,7 +558,9 @@ fn more_blocks(claim: &Claim, judged: &Judged) -> Option<u64> {
     }
     let (estimate, interval) = (claim.estimate.as_ref().ok()?, judged.interval?);
     let half_width = sharper_at(&interval, claim.delta)?;
-    let blocks = precision::blocks_to_reach(estimate, half_width, interval.confidence)?;
+    // Whoever measures these extends the run, whose intervals are at that confidence then.
+    let confidence = 1.0 - (1.0 - interval.confidence) * rate(1) / rate(0);
+    let blocks = precision::blocks_to_reach(estimate, half_width, confidence)?;
     let more = blocks.saturating_sub(u32::try_from(estimate.units).unwrap_or(u32::MAX));
     (1..=MOST).contains(&more).then_some(u64::from(more))
 }
@@ -700,6 +704,15 @@ fn faster_than_native(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow])
     rows
 }
 
+/// What extensions cost.
+fn extended(times: u32) -> String {
+    let [before, now] = [0, times].map(|times| format!("{} %", (1000.0 * (1.0 - rate(times))).round() / 10.0));
+    let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
+    format!(
+        "extended {times} after its end, by somebody who had seen a result: intervals of ratios are at {now} instead of {before}, so that they cover {before}"
+    )
+}
+
 fn flags(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow]) -> Vec<FlagRow> {
     let mut rows = faster_than_native(run, workloads, ratios);
     rows.extend(beside_another(run));
@@ -722,6 +735,8 @@ fn flags(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow]) -> Vec<FlagR
         *notes.entry(flag).or_default() += 1;
     }
     notes.extend(run.notes.iter().map(|(text, trials)| (text.as_str(), *trials)));
+    let extended = (run.plan.extensions > 0).then(|| extended(run.plan.extensions));
+    notes.extend(extended.as_deref().map(|text| (text, 0)));
     for (text, trials) in notes {
         raise(&Treatment::new(), text.to_owned(), trials);
     }

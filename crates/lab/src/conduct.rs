@@ -20,11 +20,12 @@ use baremark_model::observation::THIS_MACHINE;
 use baremark_model::plan::{Plan, Treatment, set_elsewhere};
 use baremark_model::seam::Sample;
 use baremark_model::site::Environment;
+use baremark_model::study::Design;
 use baremark_model::tables;
-use baremark_model::units::Nanos;
+use baremark_model::units::{Nanos, Share};
 use baremark_model::wire::{TrialResult, TrialSpec};
 use baremark_stats::Estimate;
-use baremark_stats::interim::{Analysis, Rule, Step, StopReason};
+use baremark_stats::interim::{Analysis, Rule, Step, StopReason, rate};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -370,7 +371,8 @@ impl<'c> Conductor<'c> {
             .collect();
         let blocks = tally::blocks_of(self.plan, &state.trials);
         let now = u32::try_from(blocks).unwrap_or(u32::MAX);
-        let analysis = Analysis::of(now, estimates.iter().map(Option::as_ref));
+        let confidence = 1.0 - rate(self.plan.extensions);
+        let analysis = Analysis::of(now, confidence, estimates.iter().map(Option::as_ref));
         state.looks.push(analysis);
         let (step, says) = match rule.next(&state.looks) {
             Step::Measure { until } => (Decision::Continue, format!("{until} blocks")),
@@ -431,6 +433,15 @@ impl<'c> Conductor<'c> {
         let fewest = compared.chain(measured).min().and_then(|fewest| u64::try_from(fewest).ok());
         blocks.saturating_sub(fewest.unwrap_or(blocks))
     }
+}
+
+/// Whether analyses that are stored reach a precision and confirm it, so that nothing more would be measured.
+#[must_use]
+pub fn is_reached(precision: Share, design: &Design, looks: &[LookRow]) -> bool {
+    let looks: Vec<Analysis> = looks.iter().map(from_row).collect();
+    let smallest = u32::try_from(design.least_blocks).unwrap_or(u32::MAX);
+    let rule = Rule::new(precision.0, smallest, u32::MAX);
+    rule.next(&looks) == Step::Stop { reason: StopReason::Precision }
 }
 
 /// What a budget is short of, where blocks that last as long as the first do not make the smallest study in it: said when that is known, and

@@ -12,7 +12,7 @@ use baremark_model::wire::{WireError, read_frame, write_frame};
 use baremark_sys::launch::{Launch, Launched};
 use baremark_sys::registry::{self, Made, Record};
 use baremark_sys::supervisor::{self, Guard, Half};
-use baremark_sys::{offspring, point, process};
+use baremark_sys::{offspring, point, process, removal};
 use regex_lite::Regex;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -270,7 +270,7 @@ fn end_with(guard: Guard, gone: Arc<AtomicBool>, folder: PathBuf) {
         guard.wait_for_its_end();
         gone.store(true, Ordering::Release);
         drop(offspring::end_all_but(&[], END_LIMIT));
-        drop(fs::remove_dir_all(folder));
+        drop(removal::remove_path(&folder));
         #[expect(clippy::exit, reason = "the other threads wait for an agent that may have nothing to say")]
         std::process::exit(1);
     });
@@ -309,7 +309,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        drop(fs::remove_dir_all(&self.path));
+        drop(removal::remove_path(&self.path));
         if !self.path.exists() {
             self.record.take().into_iter().for_each(Record::gone);
         }

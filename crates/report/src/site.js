@@ -7,12 +7,13 @@ document.querySelectorAll('#runs th[data-sort]').forEach((head, column) => head.
   const key = row => row.cells[column].dataset.value ?? row.cells[column].textContent;
   // 0.95 is above 0.8523; rows without a number come after those that have one.
   const number = row => key(row).trim() === '' ? NaN : Number(key(row));
+  const sign = down ? 1 : -1;
   const order = (a, b) => {
     const [one, two] = [number(a), number(b)];
-    if (!Number.isNaN(one) && !Number.isNaN(two)) return one - two;
+    if (!Number.isNaN(one) && !Number.isNaN(two)) return sign * (one - two);
     if (Number.isNaN(one) !== Number.isNaN(two)) return Number.isNaN(one) ? 1 : -1;
-    return key(a).localeCompare(key(b), 'en', { numeric: true });
+    return sign * key(a).localeCompare(key(b), 'en', { numeric: true });
   };
-  const rows = [...body.rows].sort((a, b) => down ? order(a, b) : order(b, a));
+  const rows = [...body.rows].sort(order);
   body.append(...rows);
 }));

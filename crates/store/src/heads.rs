@@ -99,6 +99,16 @@ impl Head {
         self.stop_reason = Some(stop_reason.to_owned());
     }
 
+    /// Notes that it has not ended.
+    pub(crate) fn reopen(&mut self) {
+        (self.outcome, self.ended_ns, self.stop_reason) = (None, None, None);
+    }
+
+    /// Takes away the checksum of a row that no longer belongs to it.
+    pub(crate) fn remove(&mut self, checksum: u32) {
+        self.contents = self.contents.wrapping_sub(checksum);
+    }
+
     /// Adds the checksum of a row that belongs to it from now on.
     pub(crate) fn add(&mut self, checksum: u32) {
         self.contents = self.contents.wrapping_add(checksum);

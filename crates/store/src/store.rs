@@ -10,6 +10,7 @@ use crate::run_id::RunId;
 use crate::schema;
 use baremark_model::document::LookRow;
 use baremark_model::imported::Imported;
+use baremark_model::plan::Plan;
 use baremark_model::units::UnixTime;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
 use serde::Serialize;
@@ -261,7 +262,33 @@ impl Store {
     /// # Errors
     /// When it is unknown or damaged, of another format than this version writes, or the file cannot be written.
     pub fn reopen(&self, run: &RunId) -> Result<(), StoreError> {
-        self.amend(run, |head| (head.outcome, head.ended_ns, head.stop_reason) = (None, None, None))
+        self.amend(run, Head::reopen)
+    }
+
+    /// Gives a run another study and plan, of the same trials, and notes that it continues. All of it is stored, or nothing.
+    ///
+    /// # Errors
+    /// When the run is unknown or damaged, of another format than this version writes, or the file cannot be written.
+    pub fn extend(&self, run: &RunId, study_text: &str, plan: &Plan) -> Result<(), StoreError> {
+        let plan = json("the plan", plan)?;
+        let fail = |why| self.fail("extend the run", why);
+        let change = self.change().map_err(fail)?;
+        let mut head = self.writable(&change, run)?;
+        let mut replace = |part: &str, text: &str| {
+            let of_part = "owner = ?1 AND part = ?2";
+            let key = params![run.as_str(), part];
+            let old = format!("SELECT checksum FROM document WHERE {of_part}");
+            match change.query_row(&old, key, |row| row.get::<_, Option<u32>>(0))? {
+                Some(checksum) => head.remove(checksum),
+                None => head.unverified -= 1,
+            }
+            change.execute(&format!("DELETE FROM document WHERE {of_part}"), key)?;
+            head.add(put_document(&change, run, part, text)?);
+            Ok(())
+        };
+        replace("study", study_text).and_then(|()| replace("plan", &plan)).map_err(fail)?;
+        head.reopen();
+        head.update(&change).and_then(|()| change.commit()).map_err(fail)
     }
 
     /// Deletes a run with everything that was stored of it.

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
@@ -94,6 +94,32 @@ pub fn names(folder: impl AsFd) -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
+/// Opens a folder of a folder to empty it: one whose owner took the rights from it gets them back.
+fn accessible(parent: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
+    let opened = match inner(&parent, name) {
+        Err(why) if why.kind() == io::ErrorKind::PermissionDenied => {
+            let folder = sys::openat(&parent, name, FOLDER.union(OFlags::NOFOLLOW), Mode::empty())?;
+            // What is open by its path alone has no other name that a link could have taken.
+            sys::chmod(format!("/proc/self/fd/{}", folder.as_raw_fd()), Mode::RWXU)?;
+            inner(&parent, name)?
+        }
+        opened => opened?,
+    };
+    if !Mode::from_raw_mode(sys::fstat(&opened)?.st_mode).contains(Mode::RWXU) {
+        sys::fchmod(&opened, Mode::RWXU)?;
+    }
+    Ok(opened)
+}
+
+/// Removes what is at a path with all that is in it; nothing there is not an error. The way there may have links.
+///
+/// # Errors
+/// As [`remove`].
+pub fn remove_path(path: &Path) -> io::Result<()> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    remove(parent(path)?, name, OsStr::new(""))
+}
+
 /// Removes an entry of a folder with all that is in it, `last` of it at the end; one that is not there is not an error.
 ///
 /// # Errors
@@ -105,7 +131,7 @@ pub fn remove(parent: impl AsFd, name: &OsStr, last: &OsStr) -> io::Result<()> {
         Err(Errno::ISDIR | Errno::PERM) => {}
         Err(why) => return Err(why.into()),
     }
-    let folder = match inner(&parent, name) {
+    let folder = match accessible(&parent, name) {
         Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(()),
         opened => opened?,
     };
@@ -144,6 +170,21 @@ mod tests {
             [""; 0]
         );
         assert!(outside.path().join("kept").exists());
+    }
+
+    /// The superuser removes these anyway; other users left them.
+    #[test]
+    fn folders_without_rights_go_too() {
+        use std::os::unix::fs::PermissionsExt;
+        let base = tempfile::tempdir().expect("a folder");
+        for (name, mode) in [("none", 0), ("read", 0o500), ("pass", 0o100)] {
+            let folder = base.path().join("one").join(name);
+            fs::create_dir_all(folder.join("below")).expect("ours");
+            fs::set_permissions(folder, fs::Permissions::from_mode(mode)).expect("ours");
+        }
+        remove_path(&base.path().join("one")).expect("removed");
+        remove_path(&base.path().join("one")).expect("not there");
+        assert!(!base.path().join("one").exists());
     }
 
     #[test]

@@ -36,6 +36,9 @@ fn commands_say_what_is_wrong() {
         (vec!["check", "--database", "sqlite:/nowhere/x.db"], 1, "/nowhere/x.db"),
         (vec!["fly"], 2, "unrecognized subcommand"),
     ] {
+        // Not the usual port, which somebody may have.
+        let listen = ["--listen", "127.0.0.1:0"].iter().filter(|_| arguments[0] == "serve");
+        let arguments: Vec<&str> = arguments.iter().chain(listen).copied().collect();
         let (found, err) = refused(&arguments);
         assert_eq!(found, code, "{arguments:?}: {err}");
         assert!(err.contains(expected), "{arguments:?}: {err}");

@@ -20,3 +20,4 @@ mod common;
 use common::*;
 
 mod serving;
+mod site_order;

@@ -30,3 +30,4 @@ mod micro_benchmarks;
 mod one_block;
 mod peers;
 mod shipped;
+mod tasks;

@@ -32,6 +32,7 @@ mod concurrent;
 mod databases;
 mod engines;
 mod explain;
+mod extensions;
 mod failover;
 mod faults;
 mod gpu_members;

@@ -28,6 +28,9 @@ pub enum SupervisorError {
     /// There was nothing to start.
     #[error("no engine to start; write baremark supervise --name NAME -- ENGINE run ...")]
     NoEngine,
+    /// The engine is not there.
+    #[error("{0} is not installed; install it, or compare other environments")]
+    NotInstalled(String),
     /// The system refused.
     #[error("supervising a container: {0}")]
     Io(#[from] io::Error),
@@ -57,6 +60,10 @@ pub fn supervise(
     begins: impl FnOnce() -> io::Result<()>,
 ) -> Result<ExitStatus, SupervisorError> {
     let Some((engine, arguments)) = words.split_first() else { return Err(SupervisorError::NoEngine) };
+    // A record of a container whose engine is not there could not be undone.
+    if !child::is_installed(engine) {
+        return Err(SupervisorError::NotInstalled(engine.to_string_lossy().into_owned()));
+    }
     let requests = EndRequests::expect()?;
     let container = Leftover::new(engine, name)?;
     let start = || {
@@ -93,4 +100,23 @@ fn end(container: &Leftover, client: &mut Child) -> io::Result<ExitStatus> {
         }
     };
     container.end(&mut identities).map(|_| status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baremark_journal::change::Kind;
+    use baremark_sys::private_folder::PrivateFolder;
+
+    /// Each record of a container that podman was to start stayed for good where podman is not installed.
+    #[test]
+    fn nothing_is_recorded_of_an_engine_that_is_not_there() {
+        let folder = PrivateFolder::create(&std::env::temp_dir(), "baremark-journal-").expect("a folder");
+        let kinds: Vec<Box<dyn Kind>> = vec![Box::new(leftovers::Containers)];
+        let journal = Journal::open(folder.path().join("journal"), kinds).expect("a journal");
+        let words = ["/nowhere/podman", "run"].map(OsString::from);
+        let why = supervise(&journal, "baremark-start-1-1", &words, || Ok(())).expect_err("no engine");
+        assert!(why.to_string().starts_with("/nowhere/podman is not installed; "), "{why}");
+        assert!(journal.recover().expect("read").failed.is_empty());
+    }
 }

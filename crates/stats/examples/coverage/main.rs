@@ -1,6 +1,6 @@
 //! Prints the tables of docs/statistics.md: what the intervals cover under the stopping rule, and why the estimate was chosen.
 //!
-//! `cargo run --release --locked -p baremark-stats --example coverage -- [coverage | estimators] [STUDIES]`
+//! `cargo run --release --locked -p baremark-stats --example coverage -- [coverage | estimators | extensions] [STUDIES]`
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -15,7 +15,8 @@ mod estimators;
 #[path = "../../tests/stats/simulated.rs"]
 mod simulated;
 
-use simulated::{Noise, SIZES, Start, coverage};
+use baremark_stats::interim::rate;
+use simulated::{Noise, SIZES, Start, coverage, coverage_extended};
 use std::process::ExitCode;
 
 /// From strict to lax, as multiples of the half-width that is typical of the size.
@@ -28,8 +29,9 @@ fn main() -> ExitCode {
     match table.as_str() {
         "coverage" => coverage_table(studies),
         "estimators" => estimators::table(studies),
+        "extensions" => extensions_table(studies),
         other => {
-            eprintln!("unknown table: {other}; write coverage or estimators");
+            eprintln!("unknown table: {other}; write coverage, estimators or extensions");
             return ExitCode::from(2);
         }
     }
@@ -48,6 +50,20 @@ fn coverage_table(studies: u64) {
             let cells = SIZES.map(|size| cell(noise, size, start, studies));
             println!("| {} | {} |", noise.name(), cells.join(" | "));
         }
+    }
+}
+
+/// Of studies that somebody extends until they show a difference.
+fn extensions_table(studies: u64) {
+    const MOST: [u32; 5] = [0, 1, 2, 3, 5];
+    println!("\nCoverage in %, {studies} studies of 10 blocks each\n");
+    println!("| extensions at most | {} |", MOST.map(|most| most.to_string()).join(" | "));
+    println!("|---|{}", "---|".repeat(MOST.len()));
+    for (name, rate) in
+        [("95 % each time", (|_| 0.05) as fn(u32) -> f64), ("a third of the error rate each time", rate)]
+    {
+        let of = |most| format!("{:.1}", 100.0 * coverage_extended(Noise::Normal, 10, most, rate, studies));
+        println!("| {name} | {} |", MOST.map(of).join(" | "));
     }
 }
 

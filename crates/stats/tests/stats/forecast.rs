@@ -31,7 +31,7 @@ impl Machine {
                 Step::Stop { .. } => return analyses.last().unwrap().blocks,
             };
             blocks.extend((blocks.len()..until as usize).map(|_| quads::summary(&self.trial(rng)).unwrap()));
-            analyses.push(Analysis::of(until, [Estimate::of(&blocks).as_ref()]));
+            analyses.push(Analysis::of(until, 0.95, [Estimate::of(&blocks).as_ref()]));
         }
     }
 

@@ -172,10 +172,10 @@ fn a_study_may_be_of_one_size_and_correlation_waits_for_thirty() {
 fn an_analysis_takes_the_longest_interval() {
     let [narrow, wide] = [0.001, 0.01]
         .map(|step| Estimate::of(&(0..10).map(|i| step * f64::from(i * 7 % 10)).collect::<Vec<_>>()).unwrap());
-    let found = Analysis::of(10, [Some(&narrow), Some(&wide)]);
+    let found = Analysis::of(10, 0.95, [Some(&narrow), Some(&wide)]);
     assert_eq!(found.half_width, wide.interval(0.95).half_width());
-    assert_eq!(Analysis::of(10, [Some(&narrow), None]).half_width, f64::INFINITY);
-    assert_eq!(Analysis::of(10, []).half_width, f64::INFINITY);
+    assert_eq!(Analysis::of(10, 0.95, [Some(&narrow), None]).half_width, f64::INFINITY);
+    assert_eq!(Analysis::of(10, 0.95, []).half_width, f64::INFINITY);
 }
 
 #[test]

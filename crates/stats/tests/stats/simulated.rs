@@ -188,8 +188,29 @@ fn run(noise: Noise, rule: &Rule, study: u64) -> (Vec<f64>, usize) {
             Step::Stop { .. } => return (blocks, analyses.len()),
         }
         let estimate = Estimate::of(&blocks);
-        analyses.push(Analysis::of(blocks.len() as u32, [estimate.as_ref()]));
+        analyses.push(Analysis::of(blocks.len() as u32, 0.95, [estimate.as_ref()]));
     }
+}
+
+/// The share of studies of `size` blocks without a difference whose interval covers the truth when each is extended to twice its blocks, at most
+/// `most` times, as long as its interval does not show a difference: what somebody does who wants one. `rate` gives the error rate after so many
+/// extensions.
+pub fn coverage_extended(noise: Noise, size: usize, most: u32, rate: fn(u32) -> f64, studies: u64) -> f64 {
+    let truth = noise.truth();
+    let covers = |study: u64| {
+        let mut source = Source::new(noise, (1 << 41) + study);
+        let mut blocks: Vec<f64> = Vec::new();
+        let mut extensions = 0;
+        loop {
+            blocks.extend((blocks.len()..size << extensions).map(|_| source.block() - truth));
+            let interval = Estimate::of(&blocks).unwrap().interval(1.0 - rate(extensions));
+            if extensions == most || !interval.contains(0.0) {
+                return interval.contains(0.0);
+            }
+            extensions += 1;
+        }
+    };
+    (0..studies).filter(|study| covers(*study)).count() as f64 / studies as f64
 }
 
 /// Median half-width of 101 studies of exactly `size` blocks.

@@ -52,6 +52,25 @@ fn a_run_reads_back_as_it_was_written() {
 }
 
 #[test]
+fn a_run_that_is_extended_has_its_new_study_and_plan_and_is_intact() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("baremark.db");
+    let store = Store::open(&path).unwrap();
+    let id = store.create_run(&run(None)).unwrap();
+    add(&store, &id, 0, 3).unwrap();
+    store.finish(&id, UnixTime(STARTED.0 + 1), "budget used up").unwrap();
+    let mut longer = plan();
+    longer.design.budget = Nanos(600_000_000_000);
+    longer.extensions = 1;
+    store.extend(&id, "[study]\ntitle = \"longer\"\n", &longer).unwrap();
+    assert!(store.extend(&"b-2".parse().unwrap(), "", &longer).is_err(), "unknown");
+    drop(store);
+    let stored = Store::open_read_only(&path).unwrap().load_intact(&id).unwrap();
+    assert_eq!((stored.study_text.as_str(), &stored.plan), ("[study]\ntitle = \"longer\"\n", &longer));
+    assert_eq!((stored.trials.len(), stored.ended, stored.stop_reason), (1, None, None));
+}
+
+#[test]
 fn folder_and_files_are_private() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sub/baremark.db");

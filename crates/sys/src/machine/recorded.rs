@@ -83,15 +83,16 @@ fn text(path: &Path) -> io::Result<String> {
 /// # Errors
 /// `InvalidData` for a text of another form; what making the files gave.
 pub fn unpack(text: &str, root: &Path) -> io::Result<()> {
-    let mut left = MOST_FILES;
+    let mut files = Vec::new();
     for (names, content) in files_of(text)? {
-        let paths = expanded(names, left)?;
-        left -= paths.len();
-        for name in paths {
-            let path = below(root, &name)?;
-            fs::create_dir_all(path.parent().unwrap_or(root))?;
-            fs::write(path, content)?;
+        for name in expanded(names, MOST_FILES - files.len())? {
+            files.push((below(root, &name)?, content));
         }
+    }
+    // Nothing is made of a text of which a part is wrong.
+    for (path, content) in files {
+        fs::create_dir_all(path.parent().unwrap_or(root))?;
+        fs::write(path, content)?;
     }
     Ok(())
 }
@@ -176,7 +177,7 @@ mod tests {
             let why = unpack(text, &root).expect_err(text);
             assert_eq!(why.kind(), io::ErrorKind::InvalidData, "{text}: {why}");
         }
-        assert!(!dir.path().join("x").exists());
+        assert!(!dir.path().join("x").exists() && !root.exists());
     }
 
     #[test]

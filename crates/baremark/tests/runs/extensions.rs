@@ -1,0 +1,94 @@
+//! A finished run is given more: its blocks go on, its intervals become honest about it, and what cannot be extended says why.
+
+use crate::common::bench::{Bench, text};
+use crate::common::outcome::{rows, sound};
+use serde_json::Value;
+
+/// Two programs whose figures differ from run to run, in a study that its number of blocks ends: no precision is reached before.
+fn study(bench: &Bench, design: &str) -> String {
+    // Called again and again, it gives 100, 101, 102, 100 ...
+    let count = bench.path("count");
+    let script = format!(
+        "n=$(cat {0} 2>/dev/null || echo 0); echo $((n + 1)) > {0}; echo rate $((100 + n % 3))",
+        count.display()
+    );
+    let arguments = [
+        "ab",
+        "--shell",
+        "--by",
+        "rate",
+        "-m",
+        "rate=rate ([0-9]+)",
+        &script,
+        &format!("{script}; true"),
+        "--print-study",
+    ];
+    let written = bench.run(&arguments);
+    assert!(written.status.success(), "{}", text(&written.stderr));
+    let written = text(&written.stdout);
+    let (head, rest) = written.split_once("[design]\n").unwrap();
+    let (_, report) = rest.split_once("[report]\n").unwrap();
+    format!("{head}[design]\n{design}\n[report]\n{report}")
+}
+
+const FOUR: &str = "precision = \"0.02 %\"\nbudget = \"24 h\"\nquads = 1\nleast_blocks = 4\nmost_blocks = 4";
+
+fn refused(bench: &Bench, arguments: &[&str]) -> String {
+    let output = bench.run(&[&["resume"], arguments].concat());
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+    said
+}
+
+fn blocks(document: &Value) -> u64 {
+    rows(document, "ratios")[0]["blocks"].as_u64().unwrap()
+}
+
+#[test]
+fn a_finished_run_is_extended_to_a_precision_and_says_what_that_costs() {
+    let bench = Bench::new();
+    bench.write("study.toml", study(&bench, FOUR));
+    let first = bench.json(&["run", "study.toml", "--json"]);
+    sound(&first);
+    let confidence = |document: &Value| rows(document, "ratios")[0]["confidence"].as_f64().unwrap();
+    assert_eq!((blocks(&first), confidence(&first)), (4, 0.95), "{first:#}");
+    assert!(text(&bench.run(&["resume"]).stderr).contains("finished"), "without more there is nothing to resume");
+
+    // Four blocks are within 20 %, and two more confirm it.
+    let extended = bench.json(&["resume", "--precision", "20", "--json"]);
+    sound(&extended);
+    assert_eq!(extended["run"]["id"], first["run"]["id"]);
+    assert_eq!(blocks(&extended), 6, "{extended:#}");
+    assert!((confidence(&extended) - (1.0 - 0.05 / 3.0)).abs() < 1e-9, "{extended:#}");
+    let flags = extended["flags"].to_string();
+    assert!(flags.contains("extended once after its end") && flags.contains("98.3 % instead of 95 %"), "{flags}");
+    let looks = rows(&extended, "looks");
+    assert_eq!(
+        looks.iter().map(|look| look["blocks"].as_u64().unwrap()).collect::<Vec<_>>(),
+        [4, 6],
+        "all are recorded"
+    );
+
+    assert!(refused(&bench, &["--budget", "+1h"]).contains("it has reached its precision of 20 %; ask for more"));
+    assert!(refused(&bench, &["--budget", "1ms"]).contains("add time, such as --budget +2min"));
+
+    // The bundle's study is the one that ran.
+    let id = first["run"]["id"].as_str().unwrap();
+    assert!(bench.run(&["bundle", id, "-o", "extended.tar"]).status.success());
+    let verified = bench.run(&["verify", "extended.tar"]);
+    assert!(verified.status.success(), "{}{}", text(&verified.stdout), text(&verified.stderr));
+}
+
+#[test]
+fn what_cannot_be_extended_says_why() {
+    let bench = Bench::new();
+    bench.write("study.toml", study(&bench, FOUR));
+    assert!(bench.run(&["run", "study.toml", "--quick"]).status.success());
+    assert!(refused(&bench, &["--budget", "+1min"]).contains("it is one of --quick"));
+    let text = study(&bench, FOUR);
+    let without: Vec<&str> = text.lines().filter(|line| !line.starts_with("ratio_to")).collect();
+    bench.write("study.toml", without.join("\n"));
+    assert!(bench.run(&["run", "study.toml"]).status.success());
+    assert!(refused(&bench, &["--budget", "+1min"]).contains("it compares nothing"));
+    assert!(refused(&bench, &["--budget", "soon"]).contains("--budget"));
+}
