@@ -230,7 +230,7 @@ enum Command {
     /// Compare two sides: runs with runs, or two levels of one run
     ///
     /// A side is RUN[,RUN ...][:FACTOR=LEVEL[+FACTOR=LEVEL ...]]. Each RUN is a stored run, the name of imported runs, a file that
-    /// --json wrote, or a folder of such files. Levels of one run are compared block by block; runs share no block, so that at least three a
+    /// --json or another program (hyperfine, fio, k6 ...) wrote, or a folder of such files. Levels of one run are compared block by block; runs share no block, so that at least three a
     /// side are needed. Whatever else differs between the sides is named.
     #[command(after_help = compare::EXAMPLES)]
     Compare {

@@ -1,7 +1,7 @@
 //! Sides of a comparison as users name them: runs of the store, or result documents in files, and levels picked from them.
 //!
 //! `RUN[,RUN ...][:FACTOR=LEVEL[+FACTOR=LEVEL ...]]`, where each RUN is a run's name or the unique beginning of one, the name under
-//! which runs were imported, a file that `--json` wrote, or a folder of such files.
+//! which runs were imported, a file that `--json` or another program wrote, or a folder of such files.
 
 use crate::commands::import;
 use crate::context::{Context, descriptors_of};
@@ -31,10 +31,10 @@ pub fn find(context: &Context, text: &str) -> Result<Chosen, Refusal> {
             documents.extend(imported);
         } else if path.is_dir() {
             for file in files_in(path)? {
-                documents.push(read(&file)?);
+                documents.push(read(context, &file)?);
             }
         } else if path.is_file() {
-            documents.push(read(path)?);
+            documents.push(read(context, path)?);
         } else {
             let store = match &mut store {
                 Some(store) => store,
@@ -100,17 +100,25 @@ fn files_in(folder: &Path) -> Result<Vec<PathBuf>, Refusal> {
     }
 }
 
-fn read(file: &Path) -> Result<Document, Refusal> {
-    let wrong = |why: String| {
-        let remedy = "name a run, or a file written by `baremark run --json` or `baremark report --json`; results of other programs \
-                      are imported first: `baremark import FILE`";
-        Refusal::bad_input(format!("{} is not a result document: {why}; {remedy}", file.display()))
-    };
-    let bytes = std::fs::read(file).map_err(|why| Refusal::bad_input(format!("reading {}: {why}", file.display())))?;
-    let document: Document = serde_json::from_slice(&bytes).map_err(|why| wrong(why.to_string()))?;
-    // Of a document of the former format the trials are read; its outcomes are worked out anew wherever they are used.
-    match [FORMAT, FORMER_FORMAT].contains(&document.format.as_str()) {
-        true => Ok(document),
-        false => Err(wrong(format!("its format is '{}', not '{FORMAT}'", document.format))),
-    }
+/// A result document, or what another program has written of its own results.
+fn read(context: &Context, file: &Path) -> Result<Document, Refusal> {
+    let name = file.display();
+    let bytes = std::fs::read(file).map_err(|why| Refusal::bad_input(format!("reading {name}: {why}")))?;
+    let own = serde_json::from_slice::<Document>(&bytes).map_err(|why| why.to_string()).and_then(|document| {
+        // Of a document of the former format the trials are read; its outcomes are worked out anew wherever they are used.
+        match [FORMAT, FORMER_FORMAT].contains(&document.format.as_str()) {
+            true => Ok(document),
+            false => Err(format!("its format is '{}', not '{FORMAT}'", document.format)),
+        }
+    });
+    own.or_else(|why| {
+        import::document_of(context, file).map_err(|of_others| Refusal {
+            exit: of_others.exit,
+            message: format!(
+                "{name} is neither a result document ({why}) nor results of another program ({}); \
+                 name a run, a file of `baremark run --json`, or a file that `baremark import` reads",
+                of_others.message
+            ),
+        })
+    })
 }

@@ -6,7 +6,7 @@ use crate::record;
 use std::collections::HashMap;
 use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -219,6 +219,7 @@ impl Place {
         for folder in [&temporary, &home] {
             fs::create_dir(folder)?;
         }
+        fs::DirBuilder::new().mode(0o700).create(home.join("runtime"))?;
         // This very program, also after cargo has built another in its place.
         let mut command = Command::new("/proc/self/exe");
         command.args([
@@ -283,13 +284,18 @@ fn environment(command: &mut Command, temporary: &Path, home: &Path, folder: &Pa
     command.env_clear();
     let kept = |name: &str| {
         let own = ["BAREMARK_", "CARGO", "RUST", "INSTA_", "PROPTEST_"];
-        let one = ["PATH", "USER", "LOGNAME", "UPDATE_PAGES", "UPDATE_GOLDEN", "STREAM_C"];
+        let one = ["PATH", "USER", "LOGNAME", "UPDATE_PAGES", "UPDATE_GOLDEN", "UPDATE_TASKS", "STREAM_C"];
         name != "RUST_BACKTRACE" && (one.contains(&name) || own.iter().any(|start| name.starts_with(start)))
     };
     command.envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(kept)));
     command.env("TMPDIR", temporary).env("HOME", home).env("LANG", "C.UTF-8");
     // Where changes to the host are recorded; for root it is one folder of the machine otherwise.
     command.env("XDG_STATE_HOME", home.join("state"));
+    // Engines of containers keep files there that outlive a command; without it in the temporary folder. Those of root do not ask.
+    // SAFETY: has no arguments and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        command.env("XDG_RUNTIME_DIR", home.join("runtime"));
+    }
     command.env("CARGO_MANIFEST_DIR", folder).env("CARGO_TARGET_DIR", target_folder());
     let defaults = [
         ("INSTA_WORKSPACE_ROOT", root().into_os_string()),

@@ -12,6 +12,7 @@ use baremark_report::comparison::{Names, render};
 /// Shown by `--help`.
 pub const EXAMPLES: &str = "\
 Examples:
+  baremark compare old.json new.json    # of --json, or of another program
   baremark compare old new              # names given by `import --as`
   baremark compare 7f3a:environment=native 7f3a:environment=microvm
   baremark compare 7f3a,91c0,aa01 b2e4,c3d9,d017";

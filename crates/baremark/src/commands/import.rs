@@ -6,17 +6,20 @@ mod plan;
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::record;
+use crate::sides;
 use crate::source::Source;
 use crate::watch::say;
 use baremark_bundle::Digest;
 use baremark_import::{Column, FORMATS, Imported, Measured, Options};
 use baremark_lab::schedule;
 use baremark_model::codes::Origin;
+use baremark_model::document::Document;
 use baremark_model::event::TrialStatus;
 use baremark_model::machine::MachineFacts;
 use baremark_model::plan::Plan;
 use baremark_model::units::{Nanos, UnixTime};
 use baremark_store::{Batch, RunId, Store, TrialEntry};
+use baremark_sys::private_folder::PrivateFolder;
 use baremark_sys::{point, wall};
 use clap::builder::PossibleValuesParser;
 use serde_json::json;
@@ -213,6 +216,18 @@ fn stored(context: &Context, args: &ImportArgs, found: &[(String, Imported)]) ->
         }
     }
     Ok((text, Exit::Success))
+}
+
+/// The run that a file of another program would be imported as, without storing it.
+pub fn document_of(context: &Context, path: &Path) -> Result<Document, Refusal> {
+    let options = Options { format: None, columns: &[], now_unix_s: wall::unix_time_ns() / 1_000_000_000 };
+    let imported = baremark_import::read(&mut open(path)?, &options).map_err(Refusal::bad_input)?;
+    let folder = PrivateFolder::create(&std::env::temp_dir(), "baremark-import-").map_err(Refusal::failure)?;
+    let store = Store::open(folder.path().join("baremark.db")).map_err(Refusal::failure)?;
+    let file = path.display().to_string();
+    let short = path.file_name().map_or(file.as_str(), |name| name.to_str().unwrap_or(&file));
+    let id = store_run(context, &store, short, &file, &imported)?;
+    sides::stored(&store, id.as_str())
 }
 
 fn store_run(context: &Context, store: &Store, name: &str, file: &str, imported: &Imported) -> Result<RunId, Refusal> {

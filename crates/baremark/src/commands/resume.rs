@@ -21,11 +21,12 @@ pub const EXAMPLES: &str = "\
 Examples:
   baremark resume                       # the latest unfinished run
   baremark resume 20261120-0801-7f3a
-  baremark resume 7f3a --budget +4min   # a finished run whose answer is inconclusive
+  baremark resume 7f3a --budget +4min   # extend a finished run
   baremark resume 7f3a --precision 0.5 --budget +10min
 
-Whoever extends a finished run has seen its result, and may go on until they like it. Each extension therefore
-makes the intervals of ratios wider: 98.3 % instead of 95 %, then 99.4 %. They cover what they say.";
+Whoever extends a finished run has seen its result, and may go on until they
+like it. So each extension makes the intervals of ratios wider, which then cover
+95 %: they are at 98.3 % after one extension, at 99.4 % after two.";
 
 /// What a run is given besides what it has.
 #[derive(clap::Args)]
@@ -117,7 +118,7 @@ fn extend(store: &Store, stored: &StoredRun, more: &More) -> Result<(), Refusal>
     if conduct::is_reached(precision, &stored.plan.design, &stored.looks) {
         let finer = Share(precision.0 / 2.0);
         return Err(refuse(format!(
-            "it has reached its precision of {precision}; ask for more, such as --precision '{finer}'"
+            "it has reached its precision of {precision}; give a smaller one, such as --precision '{finer}'"
         )));
     }
     let (text, plan) = extended(stored, budget, precision)?;

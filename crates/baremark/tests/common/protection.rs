@@ -99,6 +99,17 @@ pub fn estimate(document: &Value, metric: &str, levels: &[(&str, &str)]) -> f64 
     row_of(document, "estimates", metric, levels)["estimate"].as_f64().unwrap()
 }
 
+/// What the prediction under protection is, if there is one: where the machine was so busy that pauses and pages seem to have cost more than the run took,
+/// there is none.
+pub fn assert_predicted(document: &Value, levels: &[(&str, &str)]) {
+    let is_meant = |row: &&Value| {
+        row["metric"] == "predicted_ratio"
+            && levels.iter().chain(&[("protect", "20 ms")]).all(|(factor, level)| row["treatment"][*factor] == *level)
+    };
+    let rows: Vec<&Value> = document["estimates"].as_array().unwrap().iter().filter(is_meant).collect();
+    assert!(rows.len() <= 1 && rows.iter().all(|row| row["estimate"].as_f64().unwrap() > 1.0), "{document:#}");
+}
+
 /// The ratio of a metric under protection to that without it.
 pub fn protected_to_none(document: &Value, metric: &str, levels: &[(&str, &str)]) -> f64 {
     let row = row_of(document, "ratios", metric, &[levels, &[("protect", "20 ms")]].concat());

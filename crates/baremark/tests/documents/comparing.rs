@@ -92,7 +92,7 @@ fn what_is_no_side_is_refused() {
     bench.write("odd.json", "{}");
     fs::create_dir(bench.path("empty")).unwrap();
     for (side, says) in [
-        ("odd.json", "is not a result document"),
+        ("odd.json", "is neither a result document"),
         ("empty", "no file that ends in .json"),
         ("nobody", "no run is called 'nobody'"),
         (",", "names no run"),

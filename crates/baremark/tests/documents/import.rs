@@ -114,10 +114,10 @@ fn what_was_imported_since_a_baseline_is_found_by_its_study() {
     assert_eq!(checked.status.code(), Some(4), "{}{}", text(&checked.stdout), text(&checked.stderr));
     let changes = bench.run(&["history", "--changes"]);
     assert!(changes.status.success(), "{}", text(&changes.stderr));
-    // A program's own file is imported before it can be compared; another benchmark is other work.
+    // A file that no format recognises is imported with its columns before it can be compared; another benchmark is other work.
     let raw = bench.run(&["compare", "a", "baseline"]);
     assert!(
-        raw.status.code() == Some(2) && text(&raw.stderr).contains("baremark import FILE"),
+        raw.status.code() == Some(2) && text(&raw.stderr).contains("a file that `baremark import` reads"),
         "{}",
         text(&raw.stderr)
     );
@@ -217,4 +217,28 @@ fn what_cannot_be_in_a_result_is_printed_and_ends_with_4() {
     let document = bench.run(&["report", "--verify-document", "--json"]);
     let document: Value = serde_json::from_slice(&document.stdout).unwrap();
     assert_eq!(document["violations"][0]["expected"], "write ms", "{document:#}");
+}
+
+#[test]
+fn two_files_of_another_program_are_compared_without_being_stored() {
+    let bench = Bench::new();
+    for (name, factor) in [("a.json", 1.0), ("b.json", 1.06)] {
+        let times: Vec<f64> = (0..10).map(|run| factor * (0.5 + 0.001 * f64::from(run * 7 % 10))).collect();
+        let of = |command: &str| {
+            format!(
+                "{{\"command\": \"{command}\", \"median\": {}, \"times\": {times:?}, \"exit_codes\": [0]}}",
+                times[0]
+            )
+        };
+        bench.write(name, format!("{{\"results\": [{}, {}]}}", of("sort"), of("gzip")));
+    }
+    let document = bench.json(&["compare", "a.json", "b.json", "--json"]);
+    let rows = document["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2, "a row of each command: {document:#}");
+    assert!(rows.iter().all(|row| (row["ratio"].as_f64().unwrap() - 1.06).abs() < 1e-9), "{document:#}");
+    assert!(!bench.store().exists(), "nothing is stored");
+    bench.write("none.json", "{\"results\": []}");
+    let refused = bench.run(&["compare", "a.json", "none.json"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("none.json is neither a result document"), "{}", text(&refused.stderr));
 }

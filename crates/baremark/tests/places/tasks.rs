@@ -38,7 +38,12 @@ fn prepared(bench: &Bench) {
     bench.write("data", &words.as_bytes()[..3 << 20]);
     for (name, factor) in [("a.json", 1.0), ("b.json", 1.06)] {
         let times: Vec<f64> = (0..10).map(|run| factor * (0.5 + 0.001 * f64::from(run * 7 % 10))).collect();
-        let of = |command: &str| format!("{{\"command\": \"{command}\", \"times\": {times:?}, \"exit_codes\": [0]}}");
+        let of = |command: &str| {
+            format!(
+                "{{\"command\": \"{command}\", \"median\": {}, \"times\": {times:?}, \"exit_codes\": [0]}}",
+                times[0]
+            )
+        };
         bench.write(name, format!("{{\"results\": [{}, {}]}}", of("sort words"), of("gzip -1 words")));
     }
     let walk = "#include <stdlib.h>\nint main(void) { unsigned long n = 1 << 25, i, at = 1, *t = calloc(n / 8, 8);\n\

@@ -69,7 +69,7 @@ fn a_finished_run_is_extended_to_a_precision_and_says_what_that_costs() {
         "all are recorded"
     );
 
-    assert!(refused(&bench, &["--budget", "+1h"]).contains("it has reached its precision of 20 %; ask for more"));
+    assert!(refused(&bench, &["--budget", "+1h"]).contains("it has reached its precision of 20 %; give a smaller one"));
     assert!(refused(&bench, &["--budget", "1ms"]).contains("add time, such as --budget +2min"));
 
     // The bundle's study is the one that ran.

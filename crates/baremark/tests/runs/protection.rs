@@ -2,8 +2,8 @@
 
 use crate::common::bench::{Bench, children, kvm, text};
 use crate::common::protection::{
-    BAREMARK, STUDY_OF_A_PROGRAM, assert_copied, assert_counted, estimate, protected, protected_to_none,
-    study_of_loads, tracks,
+    BAREMARK, STUDY_OF_A_PROGRAM, assert_copied, assert_counted, assert_predicted, estimate, protected,
+    protected_to_none, study_of_loads, tracks,
 };
 use baremark_model::protection::Report;
 use baremark_sys::network::HeldPort;
@@ -213,7 +213,7 @@ fn protection_is_a_factor_of_loads_whose_prediction_and_round_trips_are_reported
         |metric: &str, load: &str, protect: &str| estimate(&document, metric, &[("load", load), ("protect", protect)]);
     assert!(protected_to_none(&document, "run_s", &[("load", "memory")]) > 0.0);
     assert_eq!(of("predicted_ratio", "memory", "none"), 1.0);
-    assert!(of("predicted_ratio", "memory", "20 ms") > 1.0, "{document:#}");
+    assert_predicted(&document, &[("load", "memory")]);
     assert!(of("round_trip_p50_us", "ping-pong", "20 ms") > 0.0, "{document:#}");
     let rows = document["estimates"].as_array().unwrap();
     let is_of_a_server = |row: &&Value| row["treatment"]["load"] == "ping-pong" && row["metric"] == "predicted_ratio";
@@ -230,7 +230,7 @@ fn protection_is_a_factor_of_any_program() {
     let document = bench.json(&["--json", "--quiet", "run", "program.toml"]);
     assert!(protected_to_none(&document, "wall_s", &[]) > 0.0);
     assert_counted(&document, &[]);
-    assert!(estimate(&document, "predicted_ratio", &[("protect", "20 ms")]) > 1.0, "{document:#}");
+    assert_predicted(&document, &[]);
     let rows = document["estimates"].as_array().unwrap();
     let is_without = |row: &&Value| row["treatment"]["protect"] == "none" && row["metric"] == "pages_per_epoch";
     assert_eq!(rows.iter().filter(is_without).count(), 0, "without protection nothing is copied: {document:#}");
@@ -250,7 +250,7 @@ fn protection_is_a_factor_of_programs_in_the_microvm() {
     for protect in ["none", "20 ms"] {
         assert!(estimate(&document, "forwarded_calls", &[("protect", protect)]) > 0.0, "{document:#}");
     }
-    assert!(estimate(&document, "predicted_ratio", &[("protect", "20 ms")]) > 1.0, "{document:#}");
+    assert_predicted(&document, &[]);
     // The 64 that the program writes, and those of the process that carries it.
     let pages = estimate(&document, "pages_per_epoch", &[("protect", "20 ms")]);
     assert!(pages >= 64.0, "{pages}: {document:#}");
