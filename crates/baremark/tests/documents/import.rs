@@ -226,7 +226,7 @@ fn two_files_of_another_program_are_compared_without_being_stored() {
         let times: Vec<f64> = (0..10).map(|run| factor * (0.5 + 0.001 * f64::from(run * 7 % 10))).collect();
         let of = |command: &str| {
             format!(
-                "{{\"command\": \"{command}\", \"median\": {}, \"times\": {times:?}, \"exit_codes\": [0]}}",
+                "{{\"command\": \"{command}\", \"mean\": {0}, \"median\": {0}, \"user\": {0}, \"system\": 0.0, \"times\": {times:?}, \"exit_codes\": [0]}}",
                 times[0]
             )
         };
