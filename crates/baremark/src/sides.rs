@@ -112,7 +112,8 @@ fn read(context: &Context, file: &Path) -> Result<Document, Refusal> {
         }
     });
     own.or_else(|why| {
-        import::document_of(context, file).map_err(|of_others| Refusal {
+        let of_others = import::apart(context, file).and_then(|apart| stored(&apart.store, apart.id.as_str()));
+        of_others.map_err(|of_others| Refusal {
             exit: of_others.exit,
             message: format!(
                 "{name} is neither a result document ({why}) nor results of another program ({}); \

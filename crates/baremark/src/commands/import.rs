@@ -6,14 +6,12 @@ mod plan;
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::record;
-use crate::sides;
 use crate::source::Source;
 use crate::watch::say;
 use baremark_bundle::Digest;
 use baremark_import::{Column, FORMATS, Imported, Measured, Options};
 use baremark_lab::schedule;
 use baremark_model::codes::Origin;
-use baremark_model::document::Document;
 use baremark_model::event::TrialStatus;
 use baremark_model::machine::MachineFacts;
 use baremark_model::plan::Plan;
@@ -218,8 +216,15 @@ fn stored(context: &Context, args: &ImportArgs, found: &[(String, Imported)]) ->
     Ok((text, Exit::Success))
 }
 
-/// The run that a file of another program would be imported as, without storing it.
-pub fn document_of(context: &Context, path: &Path) -> Result<Document, Refusal> {
+/// A store of one run that is gone when this is dropped.
+pub struct Apart {
+    pub store: Store,
+    pub id: RunId,
+    _folder: PrivateFolder,
+}
+
+/// Imports a file of another program into a store of its own.
+pub fn apart(context: &Context, path: &Path) -> Result<Apart, Refusal> {
     let options = Options { format: None, columns: &[], now_unix_s: wall::unix_time_ns() / 1_000_000_000 };
     let imported = baremark_import::read(&mut open(path)?, &options).map_err(Refusal::bad_input)?;
     let folder = PrivateFolder::create(&std::env::temp_dir(), "baremark-import-").map_err(Refusal::failure)?;
@@ -227,7 +232,7 @@ pub fn document_of(context: &Context, path: &Path) -> Result<Document, Refusal> 
     let file = path.display().to_string();
     let short = path.file_name().map_or(file.as_str(), |name| name.to_str().unwrap_or(&file));
     let id = store_run(context, &store, short, &file, &imported)?;
-    sides::stored(&store, id.as_str())
+    Ok(Apart { store, id, _folder: folder })
 }
 
 fn store_run(context: &Context, store: &Store, name: &str, file: &str, imported: &Imported) -> Result<RunId, Refusal> {
