@@ -180,7 +180,7 @@ fn samples(
         return samples;
     }
     let longest = times.iter().map(|time| rate.own(time)).fold(0.0, f64::max);
-    vec![Sample { metric: "empty_region_ns".to_owned(), value: longest * 1e9 }]
+    vec![Sample::new("empty_region_ns", longest * 1e9)]
 }
 
 fn lost(member: usize, why: &str) -> Fault {

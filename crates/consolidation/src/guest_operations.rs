@@ -262,7 +262,7 @@ impl Ready {
             ("silent_ms", most(values(&|done| done.silent_ms))),
             ("moved_mb", mean(values(&|done| Some(done.moved_bytes as f64 / 1e6)))),
         ];
-        let sample = |(metric, value): (&str, Option<f64>)| Some(Sample { metric: metric.to_owned(), value: value? });
+        let sample = |(metric, value): (&str, Option<f64>)| Some(Sample::new(metric, value?));
         let emulated = "guests were emulated: their times show the mechanics and nothing of this machine's speed";
         let row = |one: &Timed| {
             json!({

@@ -366,7 +366,7 @@ fn answer(
         ("latency_ratio", found(latency_ratio(members, most, one))),
         ("score_of_one", score(members, one, references)),
     ];
-    let sample = |(metric, value): (&str, Option<f64>)| Some(Sample { metric: metric.to_owned(), value: value? });
+    let sample = |(metric, value): (&str, Option<f64>)| Some(Sample::new(metric, value?));
     let bound = (tiles >= highest).then(|| {
         let score = of_most.map_or_else(String::new, |score| format!(" with a score of {score:.2}"));
         let (unit, keep) = if tiles == 1 { ("tile", "keeps") } else { ("tiles", "keep") };
@@ -607,8 +607,8 @@ mod tests {
     }
 
     fn ran(member: &Member, tile: usize, throughput: f64, limited: f64) -> Did {
-        let sample = |metric: &str, value| Sample { metric: metric.to_owned(), value };
-        let run = JobRun { samples: vec![sample("x", throughput), sample("ms", limited)], ..JobRun::default() };
+        let run =
+            JobRun { samples: vec![Sample::new("x", throughput), Sample::new("ms", limited)], ..JobRun::default() };
         did(member, tile, Ok(run), Duration::from_secs(1)).expect("not interrupted")
     }
 

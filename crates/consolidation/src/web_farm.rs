@@ -435,7 +435,7 @@ impl Ready {
         }
         let mut run = self.reported(&all, flags);
         if let Some(share) = subject.dense_share() {
-            run.samples.push(Sample { metric: "dense_share".to_owned(), value: 100.0 * share });
+            run.samples.push(Sample::new("dense_share", 100.0 * share));
         }
         Ok(run)
     }
@@ -500,7 +500,7 @@ impl Ready {
         values.extend(reading.generator_cpu_share.map(|share| ("generator_share", 100.0 * share)));
         values.extend(subject.dense_share().map(|share| ("dense_share", 100.0 * share)));
         Ok(JobRun {
-            samples: values.into_iter().map(|(metric, value)| Sample { metric: metric.to_owned(), value }).collect(),
+            samples: values.into_iter().map(|(metric, value)| Sample::new(metric, value)).collect(),
             checked: format!("every server sent its files whole before it was loaded; {} pages failed", reading.failed),
             flags: reading.generator_limit.into_iter().collect(),
             ..JobRun::default()
@@ -544,7 +544,7 @@ impl Ready {
 
     fn reported(&self, all: &[Found], mut flags: Vec<String>) -> JobRun {
         let mut samples = Vec::new();
-        let mut add = |metric: &str, value: f64| samples.push(Sample { metric: metric.to_owned(), value });
+        let mut add = |metric: &str, value: f64| samples.push(Sample::new(metric, value));
         let mut results = Vec::new();
         let answers: Vec<Most> = all.iter().map(|found| result(&found.document)).collect();
         for (Found { criterion, .. }, result) in all.iter().zip(&answers) {

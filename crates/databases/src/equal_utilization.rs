@@ -3,7 +3,6 @@
 //! Two environments at their maximum are at different utilizations, perhaps, so that a ratio of maxima says nothing of what each does for the
 //! same CPU time. A phase gives one value, so that its interval over blocks and the ratio's are those of every other metric.
 
-use crate::result::sample;
 use baremark_model::seam::Sample;
 
 /// What the machine did at one number of connections.
@@ -39,8 +38,8 @@ pub(crate) fn throughput_at(steps: &[Step], utilization: f64) -> Option<f64> {
 /// The metrics of a load that was stepped.
 pub(crate) fn samples(steps: &[Step], utilization: f64) -> Vec<Sample> {
     let fastest = steps.iter().max_by(|a, b| a.per_s.total_cmp(&b.per_s));
-    let reached = fastest.map(|step| sample("cpu_utilization", step.utilization));
-    let interpolated = throughput_at(steps, utilization).map(|per_s| sample("tx_per_s_at_utilization", per_s));
+    let reached = fastest.map(|step| Sample::new("cpu_utilization", step.utilization));
+    let interpolated = throughput_at(steps, utilization).map(|per_s| Sample::new("tx_per_s_at_utilization", per_s));
     reached.into_iter().chain(interpolated).collect()
 }
 
@@ -85,10 +84,10 @@ mod tests {
     #[test]
     fn a_utilization_that_was_not_reached_is_said_and_gives_no_value() {
         let steps = [step(1, 20.0, 100.0), step(2, 60.0, 300.0)];
-        assert_eq!(samples(&steps, 77.0), [sample("cpu_utilization", 60.0)]);
+        assert_eq!(samples(&steps, 77.0), [Sample::new("cpu_utilization", 60.0)]);
         let said = flag(&steps, 77.0).unwrap_or_default();
         assert!(said.contains("77 %") && said.contains("1 connections 20 %, 2 connections 60 %"), "{said}");
         assert_eq!(flag(&steps, 50.0), None);
-        assert_eq!(samples(&steps, 40.0)[1], sample("tx_per_s_at_utilization", 200.0));
+        assert_eq!(samples(&steps, 40.0)[1], Sample::new("tx_per_s_at_utilization", 200.0));
     }
 }

@@ -9,7 +9,6 @@ use crate::interface::METRICS as INTERFACE;
 use crate::kernel_work::METRICS as KERNEL;
 use crate::loading::{Batch, Loader, Schema, Table, int, text};
 use crate::parameters::{AT_UTILIZATION, CPU_UTILIZATION, Common, DATABASE, SHARED, UTILIZATION};
-use crate::result::sample;
 use crate::run::{Ready, Workload};
 use crate::space::Data;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
@@ -291,7 +290,7 @@ impl Workload for Nails {
     fn samples(&self, outcome: &Outcome) -> Vec<Sample> {
         let used_s = (outcome.driver_cpu_ns + outcome.metered) as f64 / 1e9;
         let known = !self.external && used_s > 0.0;
-        known.then(|| sample("tx_per_s_per_cpu", outcome.ended() as f64 / used_s)).into_iter().collect()
+        known.then(|| Sample::new("tx_per_s_per_cpu", outcome.ended() as f64 / used_s)).into_iter().collect()
     }
 
     fn counts_kernel_work(&self) -> bool {

@@ -1,6 +1,5 @@
 //! What the server's interface of the lab's network moved in the measured time, from the `/proc/net/dev` of its namespace.
 
-use crate::result::sample;
 use baremark_model::descriptor::{Better, Metric, Together};
 use baremark_model::seam::Sample;
 use baremark_networks::Namespace;
@@ -54,7 +53,7 @@ impl Interface {
             grown.received_bytes as f64 / 1e6,
             grown.sent_bytes as f64 / 1e6,
         ];
-        METRICS.iter().zip(counts).map(|(metric, count)| sample(metric.key, count / seconds)).collect()
+        METRICS.iter().zip(counts).map(|(metric, count)| Sample::new(metric.key, count / seconds)).collect()
     }
 }
 

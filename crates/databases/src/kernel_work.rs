@@ -92,7 +92,7 @@ impl KernelCounters {
         let mut samples = Vec::new();
         let mut add = |metric: &Metric, before: u64, after: u64| {
             let value = after.saturating_sub(before) as f64 / seconds;
-            samples.push(Sample { metric: metric.key.to_owned(), value });
+            samples.push(Sample::new(metric.key, value));
         };
         if let (Ok(before), Ok(after)) = (&first.work, &last.work) {
             add(&WORK[0], before.minor_faults, after.minor_faults);

@@ -5,6 +5,7 @@ use crate::engine::{Drive, Load, Outcome};
 use crate::kind::Kind;
 use crate::server::{Network, Setup};
 use baremark_load::latency::Latencies;
+use baremark_load::parts::stretches;
 use baremark_model::seam::Sample;
 use baremark_model::wire::{Detail, Point};
 use serde::Serialize;
@@ -12,18 +13,9 @@ use std::collections::BTreeMap;
 
 /// The detail's format.
 const FORMAT: &str = "baremark-databases/1";
-const SECOND: u64 = 1_000_000_000;
-/// The most parts of time that a phase has.
-const MOST_PARTS: usize = 3600;
-
-/// A named value.
-pub(crate) fn sample(metric: impl Into<String>, value: f64) -> Sample {
-    Sample { metric: metric.into(), value }
-}
-
-fn ms(ns: u64) -> f64 {
-    ns as f64 / 1e6
-}
+/// Percentiles of an operation's latencies.
+const PERCENTILES: [(&str, f64); 4] =
+    [("latency_p50_ms", 0.5), ("latency_p90_ms", 0.9), ("latency_p95_ms", 0.95), ("latency_p99_ms", 0.99)];
 
 /// Metrics that every workload on databases has.
 pub(crate) fn samples(outcome: &Outcome) -> Vec<Sample> {
@@ -32,60 +24,42 @@ pub(crate) fn samples(outcome: &Outcome) -> Vec<Sample> {
     let mut all = Latencies::default();
     outcome.operations.iter().for_each(|operation| all.merge(&operation.latencies));
     let mut samples = vec![
-        sample("tx_per_s", outcome.per_s()),
-        sample("cpu_us_per_tx", (outcome.driver_cpu_ns + outcome.metered) as f64 / ended / 1e3),
-        sample("driver_cpu_us_per_tx", outcome.driver_cpu_ns as f64 / ended / 1e3),
-        sample("retries", 100.0 * retried as f64 / ended),
+        Sample::new("tx_per_s", outcome.per_s()),
+        Sample::new("cpu_us_per_tx", (outcome.driver_cpu_ns + outcome.metered) as f64 / ended / 1e3),
+        Sample::new("driver_cpu_us_per_tx", outcome.driver_cpu_ns as f64 / ended / 1e3),
+        Sample::new("retries", 100.0 * retried as f64 / ended),
     ];
     if outcome.metered > 0 {
-        samples.push(sample("server_cpu_us_per_tx", outcome.metered as f64 / ended / 1e3));
+        samples.push(Sample::new("server_cpu_us_per_tx", outcome.metered as f64 / ended / 1e3));
     }
-    for (metric, p) in [("latency_p50_ms", 0.5), ("latency_p95_ms", 0.95), ("latency_p99_ms", 0.99)] {
-        samples.extend(all.percentile(p).map(|ns| sample(metric, ms(ns))));
-    }
-    samples.extend(outcome.lag.percentile(0.99).map(|ns| sample("lag_p99_ms", ms(ns))));
+    samples.extend(all.percentiles_ms(&[("latency_p50_ms", 0.5), ("latency_p95_ms", 0.95), ("latency_p99_ms", 0.99)]));
+    samples.extend(outcome.lag.percentiles_ms(&[("lag_p99_ms", 0.99)]));
     samples
 }
 
 /// Each second, then each operation and each step over the measured time; `before_ns` passed before the load was called.
 pub(crate) fn points(outcome: &Outcome, names: &[&str], steps: &[&str], before_ns: u64) -> Vec<Point> {
     let begin = before_ns + outcome.begin_ns;
-    let each = outcome.seconds.len().div_ceil(MOST_PARTS).max(1);
-    let times = outcome.seconds.chunks(each).enumerate().map(|(at, counts)| {
-        let from = (at * each) as u64 * SECOND;
-        let to = (from + each as u64 * SECOND).min(outcome.elapsed_ns).max(from + 1);
-        let rate = counts.iter().sum::<u64>() as f64 * SECOND as f64 / (to - from) as f64;
-        point("all", (begin + from, begin + to), vec![sample("tx_per_s", rate)], None)
+    let whole = (begin, begin + outcome.elapsed_ns);
+    let times = stretches(&outcome.seconds, (begin, outcome.elapsed_ns), |counts, length_s| {
+        let rate = counts.iter().sum::<u64>() as f64 / length_s.max(1e-9);
+        Some((vec![Sample::new("tx_per_s", rate)], None))
     });
     let operations = names.iter().zip(&outcome.operations).map(|(name, operation)| {
         let latencies = &operation.latencies;
-        let mut samples =
-            vec![sample("committed", operation.committed as f64), sample("rolled_back", operation.rolled_back as f64)];
-        samples.extend(percentiles(latencies));
-        point(name, (begin, begin + outcome.elapsed_ns), samples, histogram(latencies))
+        let mut samples = vec![
+            Sample::new("committed", operation.committed as f64),
+            Sample::new("rolled_back", operation.rolled_back as f64),
+        ];
+        samples.extend(latencies.percentiles_ms(&PERCENTILES));
+        Point::new(name, whole, samples, latencies.encoded())
     });
     let steps = steps.iter().zip(&outcome.steps).map(|(name, latencies)| {
-        let samples = [sample("ended", latencies.count() as f64)].into_iter().chain(percentiles(latencies)).collect();
-        point(name, (begin, begin + outcome.elapsed_ns), samples, histogram(latencies))
+        let mut samples = vec![Sample::new("ended", latencies.count() as f64)];
+        samples.extend(latencies.percentiles_ms(&PERCENTILES));
+        Point::new(name, whole, samples, latencies.encoded())
     });
-    times.chain(operations).chain(steps).collect()
-}
-
-fn percentiles(latencies: &Latencies) -> Vec<Sample> {
-    let all = [("latency_p50_ms", 0.5), ("latency_p90_ms", 0.9), ("latency_p95_ms", 0.95), ("latency_p99_ms", 0.99)];
-    all.iter().filter_map(|(metric, p)| Some(sample(*metric, ms(latencies.percentile(*p)?)))).collect()
-}
-
-fn point(name: &str, (begin_ns, end_ns): (u64, u64), samples: Vec<Sample>, histogram: Option<String>) -> Point {
-    Point { name: name.to_owned(), begin_ns, end_ns, samples, histogram }
-}
-
-/// In base64, as the load engine writes histograms.
-fn histogram(latencies: &Latencies) -> Option<String> {
-    if latencies.count() == 0 {
-        return None;
-    }
-    serde_json::to_value(latencies).ok()?.as_str().map(str::to_owned)
+    times.into_iter().chain(operations).chain(steps).collect()
 }
 
 /// What a reader should know of a load that counts.

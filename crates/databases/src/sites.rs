@@ -497,7 +497,7 @@ pub(crate) fn samples(marks: (Mark, Mark), ended: u64, way: Option<&Way>) -> Vec
         ("copies_read_ms", ns_to_ms(per(grown(|mark| mark.seen.read_ns), grown(|mark| mark.seen.reads)))),
         ("copies_write_ms", ns_to_ms(per(grown(|mark| mark.seen.write_ns), grown(|mark| mark.seen.writes)))),
     ];
-    all.into_iter().filter_map(|(metric, value)| Some(Sample { metric: metric.to_owned(), value: value? })).collect()
+    all.into_iter().filter_map(|(metric, value)| Some(Sample::new(metric, value?))).collect()
 }
 
 /// Metrics of [`samples`].

@@ -7,7 +7,7 @@
 use crate::engine::{self, Engine, Outcome, Plan};
 use crate::layout::{Arrangement, Built, LEAST_DEVICE, Layout, missing};
 use crate::settings::{ACCESS, DEPTH, ENGINE, MEASURED, PATH, RAMP, STEADY, STEADY_LIMIT, Settings};
-use crate::workload::{chosen, latency, metric, notes, points, refused, sample, with_common};
+use crate::workload::{chosen, latency, metric, notes, points, refused, with_common};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command::TIMEOUT;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric};
@@ -265,7 +265,7 @@ impl Totals {
         let devices = self.devices.zip(after.devices);
         let of = |kind: usize| devices.map(|(before, after)| after[kind].saturating_sub(before[kind]) as f64);
         let each = [cpu, of(0).map(|n| ("device_reads_per_io", n)), of(1).map(|n| ("device_writes_per_io", n))];
-        each.into_iter().flatten().map(|(metric, total)| sample(metric, total / operations)).collect()
+        each.into_iter().flatten().map(|(metric, total)| Sample::new(metric, total / operations)).collect()
     }
 }
 
@@ -320,19 +320,19 @@ fn samples(outcome: &Outcome) -> Vec<Sample> {
     let seconds = outcome.elapsed_ns as f64 / 1e9;
     let operations = outcome.operations() as f64;
     let bytes = (outcome.read_bytes + outcome.written_bytes) as f64;
-    let mut samples = vec![sample("iops", operations / seconds), sample("mb_per_s", bytes / seconds / 1e6)];
+    let mut samples = vec![Sample::new("iops", operations / seconds), Sample::new("mb_per_s", bytes / seconds / 1e6)];
     let mut total_ns = 0.0;
     for (name, latencies) in [("read", &outcome.reads), ("write", &outcome.writes)] {
         let Some(summary) = latencies.summary() else { continue };
         total_ns += summary.mean_ns * summary.samples as f64;
-        samples.push(sample(&format!("{name}_iops"), summary.samples as f64 / seconds));
+        samples.push(Sample::new(&format!("{name}_iops"), summary.samples as f64 / seconds));
         samples.extend(latency(name, &summary));
     }
-    samples.push(sample("mean_us", total_ns / operations / 1e3));
+    samples.push(Sample::new("mean_us", total_ns / operations / 1e3));
     let (least, most) = (outcome.by_target.iter().min(), outcome.by_target.iter().max());
     if let (Some(least), Some(most), true) = (least, most, outcome.by_target.len() > 1) {
         let mean = operations / outcome.by_target.len() as f64;
-        samples.push(sample("lun_range", 100.0 * (most - least) as f64 / mean));
+        samples.push(Sample::new("lun_range", 100.0 * (most - least) as f64 / mean));
     }
     samples
 }

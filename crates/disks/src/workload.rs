@@ -3,12 +3,13 @@
 //! The target is at the site of the arm's environment: the same study measures a disk natively, in a container's own layer, in
 //! a volume and in a guest. What was used (engine, registration, size) is in the detail of every phase.
 
-use crate::engine::{self, Engine, EngineError, Outcome, Plan};
+use crate::engine::{self, Engine, EngineError, Outcome, Plan, Second};
 use crate::settings::{DEVICE, JOB, JOB_TEXT, PARAMETERS, Settings};
 use crate::target::{Place, Target};
 use crate::verify::{Fault, Ledger};
 use crate::writable::Consent;
-use baremark_load::latency::{Latencies, Summary};
+use baremark_load::latency::Summary;
+use baremark_load::parts::stretches;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::{Better, Descriptor, Metric, Together};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
@@ -28,10 +29,6 @@ use std::sync::{Arc, Mutex};
 pub const KIND: &str = "block";
 /// The format of the detail of a phase.
 pub const FORMAT: &str = "baremark-block/1";
-
-const SECOND: u64 = 1_000_000_000;
-/// The most parts of time that a phase has.
-const MOST_PARTS: usize = 3600;
 
 pub(crate) const fn metric(key: &'static str, unit: &'static str, better: Better, help: &'static str) -> Metric {
     let together = match better {
@@ -381,26 +378,22 @@ pub(crate) fn notes(plan: &Plan, outcome: &Outcome) -> Vec<String> {
     notes
 }
 
-pub(crate) fn sample(metric: &str, value: f64) -> Sample {
-    Sample { metric: metric.to_owned(), value }
-}
-
 fn samples(outcome: &Outcome) -> Vec<Sample> {
     let seconds = outcome.elapsed_ns as f64 / 1e9;
     let operations = outcome.operations() as f64;
     let bytes = (outcome.read_bytes + outcome.written_bytes) as f64;
     let mut samples = vec![
-        sample("iops", operations / seconds),
-        sample("mb_per_s", bytes / seconds / 1e6),
-        sample("cpu_us_per_io", outcome.cpu_ns as f64 / 1e3 / operations),
-        sample("mean_depth", outcome.mean_depth),
-        sample("ramp_s", outcome.ramp_ns as f64 / 1e9),
+        Sample::new("iops", operations / seconds),
+        Sample::new("mb_per_s", bytes / seconds / 1e6),
+        Sample::new("cpu_us_per_io", outcome.cpu_ns as f64 / 1e3 / operations),
+        Sample::new("mean_depth", outcome.mean_depth),
+        Sample::new("ramp_s", outcome.ramp_ns as f64 / 1e9),
     ];
-    samples.extend(outcome.device_depth.map(|depth| sample("device_depth", depth)));
+    samples.extend(outcome.device_depth.map(|depth| Sample::new("device_depth", depth)));
     for (name, latencies) in [("read", &outcome.reads), ("write", &outcome.writes), ("sync", &outcome.syncs)] {
         let Some(summary) = latencies.summary() else { continue };
         if name != "sync" {
-            samples.push(sample(&format!("{name}_iops"), summary.samples as f64 / seconds));
+            samples.push(Sample::new(&format!("{name}_iops"), summary.samples as f64 / seconds));
         }
         samples.extend(latency(name, &summary));
     }
@@ -415,36 +408,29 @@ pub(crate) fn latency(name: &str, summary: &Summary) -> Vec<Sample> {
         let others = [("p50", p50_ns), ("p95", p95_ns), ("p99_9", p999_ns)];
         values.extend(others.map(|(key, value)| (key, value.map(|ns| ns as f64))));
     }
-    let key = |(key, value): (&str, Option<f64>)| Some(sample(&format!("{name}_{key}_us"), value? / 1e3));
+    let key = |(key, value): (&str, Option<f64>)| Some(Sample::new(&format!("{name}_{key}_us"), value? / 1e3));
     values.into_iter().filter_map(key).collect()
 }
 
 /// Each second, then reads, writes and syncs with their distributions.
 pub(crate) fn points(outcome: &Outcome) -> Vec<Point> {
-    let begin = outcome.ramp_ns;
-    let seconds = outcome.seconds.iter().take(MOST_PARTS).enumerate().filter_map(|(index, second)| {
-        let (from, to) = (index as u64 * SECOND, ((index as u64 + 1) * SECOND).min(outcome.elapsed_ns));
-        let length = to.checked_sub(from).filter(|length| *length > 0)? as f64 / SECOND as f64;
-        let samples = vec![
-            sample("read_iops", second.reads as f64 / length),
-            sample("write_iops", second.writes as f64 / length),
-        ];
-        Some(Point { name: "all".to_owned(), begin_ns: begin + from, end_ns: begin + to, samples, histogram: None })
+    let (begin, elapsed) = (outcome.ramp_ns, outcome.elapsed_ns);
+    let seconds = stretches(&outcome.seconds, (begin, elapsed), |seconds, length_s| {
+        let per_s = |of: fn(&Second) -> u64| seconds.iter().map(of).sum::<u64>() as f64 / length_s;
+        let samples = || {
+            vec![
+                Sample::new("read_iops", per_s(|second| second.reads)),
+                Sample::new("write_iops", per_s(|second| second.writes)),
+            ]
+        };
+        (length_s > 0.0).then(|| (samples(), None))
     });
     let named = [("read", &outcome.reads), ("write", &outcome.writes), ("sync", &outcome.syncs)];
-    let kinds = named.into_iter().filter(|(_, latencies)| latencies.count() > 0).map(|(name, latencies)| Point {
-        name: name.to_owned(),
-        begin_ns: begin,
-        end_ns: begin + outcome.elapsed_ns,
-        samples: vec![sample("operations", latencies.count() as f64)],
-        histogram: encoded(latencies),
+    let kinds = named.into_iter().filter(|(_, latencies)| latencies.count() > 0).map(|(name, latencies)| {
+        let samples = vec![Sample::new("operations", latencies.count() as f64)];
+        Point::new(name, (begin, begin + elapsed), samples, latencies.encoded())
     });
-    seconds.chain(kinds).collect()
-}
-
-/// In HdrHistogram's V2 format and base64, as a point carries it.
-fn encoded(latencies: &Latencies) -> Option<String> {
-    serde_json::to_value(latencies).ok()?.as_str().map(str::to_owned)
+    seconds.into_iter().chain(kinds).collect()
 }
 
 #[cfg(test)]

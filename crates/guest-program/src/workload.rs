@@ -56,7 +56,7 @@ impl ReadyJob for Ready {
             remedy: "run it where /dev/kvm can be opened, which a container or an unprivileged user may not have"
                 .to_owned(),
         })?;
-        let sample = |metric: &str, cost: Cost| Sample { metric: metric.to_owned(), value: cost.ns };
+        let sample = |metric: &str, cost: Cost| Sample::new(metric, cost.ns);
         Ok(JobRun {
             samples: vec![
                 sample("exit_ns", costs.exit),

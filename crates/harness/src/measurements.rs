@@ -59,20 +59,21 @@ fn nanos(time: Duration) -> u64 {
 
 /// A window of a search that ended at `end_ns`.
 fn probe(level: f64, said: Said, reading: &Reading, end_ns: u64) -> Point {
-    let sample = |metric: &str, value: f64| Sample { metric: metric.to_owned(), value };
-    let ms = |metric: &str, ns: Option<u64>| ns.map(|ns| sample(metric, ns as f64 / 1e6));
+    let ms = |metric: &str, ns: Option<u64>| ns.map(|ns| Sample::new(metric, ns as f64 / 1e6));
     let length_ns = nanos(Duration::from_secs_f64(reading.elapsed_s.clamp(0.0, 1e9)));
     let mut samples = vec![
-        sample("users", level),
-        sample("operations_per_s", reading.achieved_per_s),
-        sample(FAILED_OPERATIONS, reading.failed as f64),
+        Sample::new("users", level),
+        Sample::new("operations_per_s", reading.achieved_per_s),
+        Sample::new(FAILED_OPERATIONS, reading.failed as f64),
     ];
     let percentiles =
         [("latency_p50_ms", reading.p50_ns), ("latency_p95_ms", reading.p95_ns), ("latency_p99_ms", reading.p99_ns)];
     samples.extend(percentiles.into_iter().filter_map(|(metric, ns)| ms(metric, ns)));
     // Undecided windows have neither.
-    samples.extend((said != Said::Insufficient).then(|| sample("limits_met", f64::from(u8::from(said == Said::Pass)))));
-    samples.extend(reading.utilization.iter().map(|(key, value)| sample(&by_tier(key), *value)));
+    samples.extend(
+        (said != Said::Insufficient).then(|| Sample::new("limits_met", f64::from(u8::from(said == Said::Pass)))),
+    );
+    samples.extend(reading.utilization.iter().map(|(key, value)| Sample::new(&by_tier(key), *value)));
     Point { name: "probe".to_owned(), begin_ns: end_ns.saturating_sub(length_ns), end_ns, samples, histogram: None }
 }
 
@@ -85,10 +86,10 @@ pub(crate) fn run(measured: &Measured, document: &Document, marks: &Marks, searc
     let mut flags = measured.remarks.clone();
     if searched {
         match phase::verified(document) {
-            Ok(users) => samples.push(Sample { metric: MAXIMUM.to_owned(), value: users }),
+            Ok(users) => samples.push(Sample::new(MAXIMUM, users)),
             Err(why @ (Unverified::Refuted(_) | Unverified::Unknown(_))) => void.push(why.to_string()),
         }
-        samples.push(Sample { metric: "probes".to_owned(), value: marks.probes.len() as f64 });
+        samples.push(Sample::new("probes", marks.probes.len() as f64));
     } else {
         flags.extend(loads.iter().flat_map(|load| &load.broken).map(|broken| format!("limit exceeded: {broken}")));
     }
@@ -147,7 +148,7 @@ pub(crate) fn too_many_failures(loads: &[LoadRow], failed: u64, all: u64) -> Job
 fn samples(loads: &[LoadRow], parts: &[&Part]) -> Vec<Sample> {
     let mut samples = Vec::new();
     let mut add = |metric: String, value: Option<f64>| {
-        samples.extend(value.map(|value| Sample { metric, value }));
+        samples.extend(value.map(|value| Sample::new(metric, value)));
     };
     let sum = |of: &dyn Fn(&LoadRow) -> Option<f64>| loads.iter().filter_map(of).reduce(|left, right| left + right);
     let mut latencies = Latencies::default();
@@ -205,7 +206,7 @@ fn elasticity(load: &LoadRow) -> Vec<Sample> {
             ("app_jitter", app.jitter_per_min),
         ]);
     }
-    values.into_iter().map(|(metric, value)| Sample { metric: metric.to_owned(), value }).collect()
+    values.into_iter().map(|(metric, value)| Sample::new(metric, value)).collect()
 }
 
 /// What each second brought, and the CPU time of each tier in it.
@@ -216,15 +217,14 @@ fn seconds(load: &LoadRow, begin_ns: u64) -> Vec<Point> {
         let now = (row.at_s * 1e9) as u64;
         let from = std::mem::replace(&mut before, now);
         let length_s = now.saturating_sub(from) as f64 / 1e9;
-        let sample = |metric: &str, value: f64| Sample { metric: metric.to_owned(), value };
         let all = vec![
-            sample("requests_per_s", row.answered as f64 / length_s.max(1e-9)),
-            sample(FAILED_OPERATIONS, row.failed as f64),
-            sample("users", row.users),
-            sample("app_servers", row.apps as f64),
-            sample("web_servers", row.webs as f64),
+            Sample::new("requests_per_s", row.answered as f64 / length_s.max(1e-9)),
+            Sample::new(FAILED_OPERATIONS, row.failed as f64),
+            Sample::new("users", row.users),
+            Sample::new("app_servers", row.apps as f64),
+            Sample::new("web_servers", row.webs as f64),
         ];
-        let tiers = row.cpus_used.iter().chain(&row.waits).map(|(key, value)| sample(&by_tier(key), *value));
+        let tiers = row.cpus_used.iter().chain(&row.waits).map(|(key, value)| Sample::new(&by_tier(key), *value));
         let point = |name: &str, samples: Vec<Sample>| Point {
             name: name.to_owned(),
             begin_ns: begin_ns + from,

@@ -265,7 +265,7 @@ fn members(trial: &Finished, arm: usize, metrics: &[String]) -> Vec<Vec<Sample>>
         };
         let sample = |metric: &String| {
             let values = tally::of_all_phases(metric, values(metric), phases.len())?;
-            Some(Sample { metric: metric.clone(), value: median(&values)? })
+            Some(Sample::new(metric.clone(), median(&values)?))
         };
         metrics.iter().filter_map(sample).collect()
     };
@@ -282,7 +282,7 @@ fn trial_row(plan: &Plan, trial: &Finished) -> TrialRow {
             .iter()
             .filter_map(|metric| {
                 let value = trial.value(index, metric)?;
-                Some(Sample { metric: metric.clone(), value })
+                Some(Sample::new(metric.clone(), value))
             })
             .collect(),
         phases: trial.phases(index, plan.metric_of(arm)),

@@ -510,7 +510,7 @@ fn floor(agent: &mut AgentLink<'_>, result: &mut TrialResult) -> Result<(), Link
     #[expect(clippy::cast_precision_loss, reason = "nanoseconds of a round trip")]
     let value = agent.round_trip_ns()? as f64;
     for phase in result.series.iter_mut().filter(|phase| empty.get(phase.arm) == Some(&true)) {
-        phase.samples.push(Sample { metric: FRAME_ROUND_TRIP.to_owned(), value });
+        phase.samples.push(Sample::new(FRAME_ROUND_TRIP, value));
     }
     Ok(())
 }

@@ -22,6 +22,7 @@ pub mod latency;
 pub mod limits;
 pub mod load;
 pub mod order;
+pub mod parts;
 pub mod profile;
 mod propagation;
 pub mod reading;

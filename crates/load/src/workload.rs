@@ -7,10 +7,11 @@ use crate::arrival::Arrival;
 use crate::bounded_file;
 use crate::document::{Document, FORMAT, Verdict};
 use crate::failure::Failure;
-use crate::latency::{Latencies, Summary, base64};
+use crate::latency::Summary;
 use crate::limits;
 use crate::load::{Drive, Engine, Load, Pin, Pool, Protocol, Stop};
 use crate::order::Order;
+use crate::parts::stretches;
 use crate::profile::{After, Profile};
 use crate::record::{Part, SecondPart};
 use crate::scenario::{Scenario, file};
@@ -548,7 +549,7 @@ fn describe(kind: Failure) -> String {
 
 fn samples(document: &Document, failed: f64) -> Vec<Sample> {
     let mut samples = Vec::new();
-    let mut add = |metric: &str, value: f64| samples.push(Sample { metric: metric.to_owned(), value });
+    let mut add = |metric: &str, value: f64| samples.push(Sample::new(metric, value));
     add("requests_per_s", document.achieved.requests_per_s);
     add("operations_per_s", document.achieved.operations_per_s);
     add("received_mb_per_s", document.achieved.received_bytes_per_s / 1e6);
@@ -570,63 +571,34 @@ fn samples(document: &Document, failed: f64) -> Vec<Sample> {
     samples
 }
 
-/// The most parts of time that a phase has; those of a longer phase are longer than a second.
-const MOST_PARTS: usize = 3600;
-
 /// Each second with its distribution, then each operation over the whole measured time, which began `begin_ns` after the phase.
 pub fn points(part: &Part, begin_ns: u64) -> Vec<Point> {
-    let each = part.seconds.len().div_ceil(MOST_PARTS).max(1);
-    let times = part.seconds.chunks(each).enumerate().map(|(at, seconds)| {
-        let from = (at * each) as u64 * SECOND;
-        let to = (from + each as u64 * SECOND).min(part.elapsed_ns).max(from);
+    let times = stretches(&part.seconds, (begin_ns, part.elapsed_ns), |seconds, length_s| {
         let mut sum = SecondPart::default();
         for second in seconds {
             // A histogram of this process's own is not torn.
             let _ = sum.merge(second);
         }
-        let length_s = (to - from) as f64 / SECOND as f64;
-        let rate = (length_s > 0.0).then(|| sample("requests_per_s", sum.answered as f64 / length_s));
-        let counts = rate.into_iter().chain([sample(FAILED_OPERATIONS, sum.failed as f64)]);
-        point("all", (begin_ns + from, begin_ns + to), counts, &sum.histogram().unwrap_or_default())
+        let rate = (length_s > 0.0).then(|| Sample::new("requests_per_s", sum.answered as f64 / length_s));
+        let counts = rate.into_iter().chain([Sample::new(FAILED_OPERATIONS, sum.failed as f64)]);
+        let latencies = sum.histogram().unwrap_or_default();
+        Some((counts.chain(latencies.percentiles_ms(&PERCENTILES)).collect(), latencies.encoded()))
     });
     let operations = part.operations.iter().map(|operation| {
         let latencies = if operation.corrected.count() > 0 { &operation.corrected } else { &operation.raw };
-        let counts =
-            [sample("succeeded", operation.raw.count() as f64), sample(FAILED_OPERATIONS, operation.failed() as f64)];
-        point(&operation.name, (begin_ns, begin_ns + part.elapsed_ns), counts.into_iter(), latencies)
+        let counts = [
+            Sample::new("succeeded", operation.raw.count() as f64),
+            Sample::new(FAILED_OPERATIONS, operation.failed() as f64),
+        ];
+        let samples = counts.into_iter().chain(latencies.percentiles_ms(&PERCENTILES)).collect();
+        Point::new(&operation.name, (begin_ns, begin_ns + part.elapsed_ns), samples, latencies.encoded())
     });
-    times.chain(operations).collect()
+    times.into_iter().chain(operations).collect()
 }
 
 /// The number of operations that failed, in a part of a phase.
 pub const FAILED_OPERATIONS: &str = "failed_operations";
-
-fn sample(metric: &str, value: f64) -> Sample {
-    Sample { metric: metric.to_owned(), value }
-}
-
-fn point(
-    name: &str,
-    (begin_ns, end_ns): (u64, u64),
-    counts: impl Iterator<Item = Sample>,
-    latencies: &Latencies,
-) -> Point {
-    let percentiles = [("latency_p50_ms", 0.5), ("latency_p95_ms", 0.95), ("latency_p99_ms", 0.99)];
-    let percentiles =
-        percentiles.into_iter().filter_map(|(metric, p)| Some(sample(metric, latencies.percentile(p)? as f64 / 1e6)));
-    Point {
-        name: name.to_owned(),
-        begin_ns,
-        end_ns,
-        samples: counts.chain(percentiles).collect(),
-        histogram: (latencies.count() > 0).then(|| histogram(latencies)),
-    }
-}
-
-/// As a point carries it.
-fn histogram(latencies: &Latencies) -> String {
-    base64(&latencies.to_v2())
-}
+const PERCENTILES: [(&str, f64); 3] = [("latency_p50_ms", 0.5), ("latency_p95_ms", 0.95), ("latency_p99_ms", 0.99)];
 
 /// The load's own document; what is in the points is left out of it.
 fn detail(mut document: Document) -> Option<Detail> {

@@ -36,7 +36,7 @@ pub fn by_rules<'k>(
     let joined = rules.into_iter().filter_map(|(key, rule)| {
         let value = |part: &Part<'_>| part.samples.iter().find(|sample| sample.metric == key).map(|s| s.value);
         let values: Vec<f64> = parts.iter().map(value).collect::<Option<_>>()?;
-        Some(Sample { metric: key.to_owned(), value: join(rule, &values, parts, window)? })
+        Some(Sample::new(key, join(rule, &values, parts, window)?))
     });
     joined.collect()
 }
@@ -69,7 +69,7 @@ mod tests {
     ];
 
     fn samples(values: [f64; 4]) -> Vec<Sample> {
-        METRICS.iter().zip(values).map(|(m, value)| Sample { metric: m.key.to_owned(), value }).collect()
+        METRICS.iter().zip(values).map(|(m, value)| Sample::new(m.key, value)).collect()
     }
 
     #[test]

@@ -155,26 +155,26 @@ impl Report {
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "counts and nanoseconds of one run")]
     pub fn samples(&self, costs: &Costs) -> Vec<Sample> {
-        let sample = |metric: &str, value: f64| Sample { metric: metric.to_owned(), value };
         if self.requested_ns == 0 {
-            return vec![sample("predicted_ratio", 1.0)];
+            return vec![Sample::new("predicted_ratio", 1.0)];
         }
         let (wall, epochs) = (self.wall_ns.max(1) as f64, self.epochs as f64);
         let mut samples = vec![
-            sample("epochs", epochs),
-            sample("paused_percent", 100.0 * self.paused_ns as f64 / wall),
-            sample("link_mbit_per_s", self.link_bytes as f64 * 8e3 / wall),
-            sample("link_use_percent", 100.0 * self.sending_ns as f64 / wall),
-            sample("protection_cpus", self.cpu_ns as f64 / wall),
+            Sample::new("epochs", epochs),
+            Sample::new("paused_percent", 100.0 * self.paused_ns as f64 / wall),
+            Sample::new("link_mbit_per_s", self.link_bytes as f64 * 8e3 / wall),
+            Sample::new("link_use_percent", 100.0 * self.sending_ns as f64 / wall),
+            Sample::new("protection_cpus", self.cpu_ns as f64 / wall),
         ];
         if let Some(period) = self.period_ns() {
-            samples.push(sample("pages_per_epoch", self.pages as f64 / epochs));
-            samples.push(sample("mb_per_epoch", self.link_bytes as f64 / epochs * 1e-6));
-            samples.push(sample("epoch_ms", period * 1e-6));
+            samples.push(Sample::new("pages_per_epoch", self.pages as f64 / epochs));
+            samples.push(Sample::new("mb_per_epoch", self.link_bytes as f64 / epochs * 1e-6));
+            samples.push(Sample::new("epoch_ms", period * 1e-6));
         }
         let pauses = [("pause_us", self.pause_p50_ns), ("pause_p99_us", self.pause_p99_ns)];
-        samples.extend(pauses.iter().filter_map(|(key, pause)| pause.map(|pause| sample(key, pause as f64 * 1e-3))));
-        samples.extend(self.predicted_ratio(costs).map(|ratio| sample("predicted_ratio", ratio)));
+        samples
+            .extend(pauses.iter().filter_map(|(key, pause)| pause.map(|pause| Sample::new(*key, pause as f64 * 1e-3))));
+        samples.extend(self.predicted_ratio(costs).map(|ratio| Sample::new("predicted_ratio", ratio)));
         samples
     }
 

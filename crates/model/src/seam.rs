@@ -279,6 +279,13 @@ pub struct Sample {
     pub value: f64,
 }
 
+impl Sample {
+    /// A value of the metric with this key.
+    pub fn new(metric: impl Into<String>, value: f64) -> Sample {
+        Sample { metric: metric.into(), value }
+    }
+}
+
 /// Whether a workload's result is what it must be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]

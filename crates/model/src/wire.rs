@@ -353,6 +353,14 @@ pub struct Point {
     pub histogram: Option<String>,
 }
 
+impl Point {
+    /// A part from `begin_ns` to `end_ns` of the phase.
+    #[must_use]
+    pub fn new(name: &str, (begin_ns, end_ns): (u64, u64), samples: Vec<Sample>, histogram: Option<String>) -> Point {
+        Point { name: name.to_owned(), begin_ns, end_ns, samples, histogram }
+    }
+}
+
 /// What only one kind of workload reports, as that kind writes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Detail {

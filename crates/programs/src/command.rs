@@ -405,7 +405,7 @@ impl Ready<'_> {
             match value {
                 Ok(Some(value)) => {
                     let value = value / divisor(reading, filled)?;
-                    samples.push(Sample { metric: reading.key.clone(), value });
+                    samples.push(Sample::new(reading.key.clone(), value));
                 }
                 Ok(None) if reading.optional => {}
                 Ok(None) => return Err(failed(name, &lacking(reading, outcome), outcome)),
@@ -458,7 +458,7 @@ fn usual(outcome: &Outcome) -> Vec<Sample> {
 }
 
 fn sample(of: &Metric, value: f64) -> Sample {
-    Sample { metric: of.key.to_owned(), value }
+    Sample::new(of.key, value)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a run of 104 days is still exact")]

@@ -150,7 +150,7 @@ impl ReadyJob for Ready<'_> {
         let mut samples = times(&built).to_vec();
         #[expect(clippy::cast_precision_loss, reason = "a number of files and nanoseconds of a build")]
         let rate = made as f64 / (built.wall_ns as f64 / 1e9);
-        samples.push(Sample { metric: "files_per_s".to_owned(), value: rate });
+        samples.push(Sample::new("files_per_s", rate));
         let checked = format!("{made} object files with {jobs} jobs; {} runs and says so", artefact.join(" "));
         Ok(JobRun { samples, checked, ..JobRun::default() })
     }

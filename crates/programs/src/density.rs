@@ -249,9 +249,9 @@ impl ReadyJob for Ready {
         }
         let mut samples = self.samples(*most, &memory, before);
         if bound != Bound::Max {
-            samples.push(sample("copies", count(most.copies)));
+            samples.push(Sample::new("copies", count(most.copies)));
         }
-        samples.extend(room.map(|room| sample("fit", room.fit())));
+        samples.extend(room.map(|room| Sample::new("fit", room.fit())));
         let rows: Vec<_> = levels.iter().map(row).collect();
         Ok(JobRun {
             samples,
@@ -354,25 +354,21 @@ impl Ready {
     fn samples(&self, most: Level, memory: &Memory, before: u64) -> Vec<Sample> {
         let each = |bytes: u64| bytes as f64 / memory.copies as f64;
         let mut samples = vec![
-            sample("memory_mib", memory.of_copy_bytes() / f64::from(1 << 20)),
-            sample("page_tables_kib", each(memory.of.page_table_bytes) / 1024.0),
+            Sample::new("memory_mib", memory.of_copy_bytes() / f64::from(1 << 20)),
+            Sample::new("page_tables_kib", each(memory.of.page_table_bytes) / 1024.0),
         ];
-        samples.extend(most.cpus_used.map(|used| sample("cpu", 100.0 * used / most.copies as f64)));
+        samples.extend(most.cpus_used.map(|used| Sample::new("cpu", 100.0 * used / most.copies as f64)));
         if memory.guest_bytes > 0 {
             let others = memory.of.pss_bytes.saturating_sub(memory.guest_bytes) + memory.of.page_table_bytes;
-            samples.push(sample("overhead_mib", each(others) / f64::from(1 << 20)));
+            samples.push(Sample::new("overhead_mib", each(others) / f64::from(1 << 20)));
         }
         let taken = before.saturating_sub(memory.available_bytes);
         if taken > 0 {
-            samples.push(sample("available_mib", each(taken) / f64::from(1 << 20)));
+            samples.push(Sample::new("available_mib", each(taken) / f64::from(1 << 20)));
         }
-        samples.extend(most.latency_ns.map(|ns| sample("latency_p99_ms", ns as f64 / 1e6)));
+        samples.extend(most.latency_ns.map(|ns| Sample::new("latency_p99_ms", ns as f64 / 1e6)));
         samples
     }
-}
-
-fn sample(metric: &str, value: f64) -> Sample {
-    Sample { metric: metric.to_owned(), value }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "bytes and counts far below 2^53")]

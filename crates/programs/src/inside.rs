@@ -192,7 +192,7 @@ impl Inside {
 
     #[expect(clippy::cast_precision_loss, reason = "counts of one run")]
     fn samples(&self, counted: &Counters, wall_s: f64) -> Vec<Sample> {
-        let sample = |of: &Metric, value: f64| Sample { metric: of.key.to_owned(), value };
+        let sample = |of: &Metric, value: f64| Sample::new(of.key, value);
         let calls = counted.calls as f64;
         // A call that does nothing has its own work, too, which it also has natively: the exit is what is left.
         let explained_s = counted.exits.max(counted.calls) as f64 * self.costs.exit.ns * 1e-9;

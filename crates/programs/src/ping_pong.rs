@@ -216,24 +216,23 @@ impl Ready {
     }
 
     fn samples(&self, trips: &Histogram<u64>, one_way: &OneWay) -> Vec<Sample> {
-        let sample = |metric: &str, value: f64| Sample { metric: metric.to_owned(), value };
         let half_us = |ns: f64| ns / 2.0 / 1e3;
         let mut samples = Vec::new();
         for (metric, p) in LATENCIES {
             if sample_floor(p, 0.95).is_some_and(|floor| trips.len() >= floor) {
                 #[expect(clippy::cast_precision_loss, reason = "nanoseconds of a round trip")]
-                samples.push(sample(metric, half_us(trips.value_at_quantile(p) as f64)));
+                samples.push(Sample::new(metric, half_us(trips.value_at_quantile(p) as f64)));
             }
         }
         if !trips.is_empty() {
-            samples.push(sample("latency_mean_us", half_us(trips.mean())));
+            samples.push(Sample::new("latency_mean_us", half_us(trips.mean())));
         }
         #[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
         let (sent, came, bytes) = (one_way.sent as f64, one_way.came as f64, self.settings.message as f64);
-        samples.push(sample("bandwidth", came * bytes / one_way.seconds / 1e6));
-        samples.push(sample("messages_per_s", came / one_way.seconds));
+        samples.push(Sample::new("bandwidth", came * bytes / one_way.seconds / 1e6));
+        samples.push(Sample::new("messages_per_s", came / one_way.seconds));
         if self.settings.datagrams {
-            samples.push(sample("lost", 100.0 * (sent - came) / sent));
+            samples.push(Sample::new("lost", 100.0 * (sent - came) / sent));
         }
         samples
     }

@@ -31,7 +31,7 @@ pub fn joined(runs: Vec<JobRun>) -> JobRun {
     }
     let sample = |metric: String| {
         let value = trimmed_mean(values.get(&metric)?)?;
-        Some(Sample { metric, value })
+        Some(Sample::new(metric, value))
     };
     joined.samples = order.into_iter().filter_map(sample).collect();
     identity::SUMS.iter().for_each(|sum| add_up(&mut joined.samples, sum));
@@ -90,7 +90,7 @@ mod tests {
     fn parts_of_joined_runs_add_up_to_their_whole() {
         let run = |user: f64, system: f64| JobRun {
             samples: [("cpu_s", user + system), ("user_s", user), ("system_s", system)]
-                .map(|(metric, value)| Sample { metric: metric.to_owned(), value })
+                .map(|(metric, value)| Sample::new(metric, value))
                 .into(),
             ..JobRun::default()
         };
@@ -111,7 +111,7 @@ mod tests {
         let run = |wall: f64, rate: Option<f64>, flag: &str| JobRun {
             samples: [("wall_s", Some(wall)), ("rate", rate)]
                 .into_iter()
-                .filter_map(|(metric, value)| Some(Sample { metric: metric.to_owned(), value: value? }))
+                .filter_map(|(metric, value)| Some(Sample::new(metric, value?)))
                 .collect(),
             checked: "it ended with exit code 0".to_owned(),
             flags: vec![flag.to_owned()],

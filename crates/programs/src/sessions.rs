@@ -166,7 +166,6 @@ impl ReadyJob for Ready<'_> {
 }
 
 fn samples(told: &Told) -> Vec<Sample> {
-    let sample = |metric: &str, value: f64| Sample { metric: metric.to_owned(), value };
     let percentile = |(p, ns): &(f64, u64)| {
         let metric = match *p {
             p if p <= 0.5 => "response_p50_ms",
@@ -176,14 +175,14 @@ fn samples(told: &Told) -> Vec<Sample> {
         };
         #[expect(clippy::cast_precision_loss, reason = "nanoseconds of a response")]
         let ms = *ns as f64 / 1e6;
-        sample(metric, ms)
+        Sample::new(metric, ms)
     };
     let mut samples: Vec<Sample> = told.percentiles_ns.iter().map(percentile).collect();
     #[expect(clippy::cast_precision_loss, reason = "numbers of actions")]
     let (actions, slow, opened) = (told.actions as f64, told.slow as f64, told.opened as f64);
-    samples.push(sample("slow", 100.0 * slow / actions));
-    samples.push(sample("actions_per_s", actions / told.seconds));
-    samples.push(sample("processes_per_s", opened / told.seconds));
-    samples.extend(told.most_users.map(|users| sample("users_within_limit", users)));
+    samples.push(Sample::new("slow", 100.0 * slow / actions));
+    samples.push(Sample::new("actions_per_s", actions / told.seconds));
+    samples.push(Sample::new("processes_per_s", opened / told.seconds));
+    samples.extend(told.most_users.map(|users| Sample::new("users_within_limit", users)));
     samples
 }

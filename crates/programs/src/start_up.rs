@@ -106,12 +106,11 @@ impl ReadyJob for Ready {
         let mut all = Vec::new();
         while all.is_empty() || begun.elapsed() < self.phase {
             for start in self.starts()? {
-                let sample = |metric: &str, value: f64| Sample { metric: metric.to_owned(), value };
                 all.push(JobRun {
                     samples: vec![
-                        sample("answered_ms", start.answered),
-                        sample("listening_ms", start.listening),
-                        sample("began_ms", start.began),
+                        Sample::new("answered_ms", start.answered),
+                        Sample::new("listening_ms", start.listening),
+                        Sample::new("began_ms", start.began),
                     ],
                     checked: "it answered with the bytes of the request".to_owned(),
                     ..JobRun::default()

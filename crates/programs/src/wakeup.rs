@@ -405,24 +405,23 @@ fn compute(stop: &AtomicBool, cpu: Option<usize>) {
 #[expect(clippy::cast_precision_loss, reason = "nanoseconds of a latency, and counts far below 2^53")]
 fn samples(woken: &Woken) -> Vec<Sample> {
     let latencies = &woken.latencies;
-    let sample = |metric: &str, value: f64| Sample { metric: metric.to_owned(), value };
     let us = |ns: u64| ns as f64 / 1e3;
     let enough = |p: f64| sample_floor(p, 0.95).is_some_and(|floor| latencies.len() >= floor);
     let mut samples: Vec<Sample> = LATENCIES
         .iter()
         .filter(|(_, p)| enough(*p))
-        .map(|(metric, p)| sample(metric, us(latencies.value_at_quantile(*p))))
+        .map(|(metric, p)| Sample::new(*metric, us(latencies.value_at_quantile(*p))))
         .collect();
     if enough(0.95) {
         let spread = latencies.value_at_quantile(0.95) - latencies.value_at_quantile(0.5);
-        samples.push(sample("jitter_us", us(spread)));
+        samples.push(Sample::new("jitter_us", us(spread)));
     }
     if !latencies.is_empty() {
-        samples.push(sample("latency_mean_us", latencies.mean() / 1e3));
-        samples.push(sample("latency_max_us", us(latencies.max())));
+        samples.push(Sample::new("latency_mean_us", latencies.mean() / 1e3));
+        samples.push(Sample::new("latency_max_us", us(latencies.max())));
     }
     let all = latencies.len() + woken.missed;
-    samples.push(sample("missed", 100.0 * woken.missed as f64 / all.max(1) as f64));
+    samples.push(Sample::new("missed", 100.0 * woken.missed as f64 / all.max(1) as f64));
     samples
 }
 

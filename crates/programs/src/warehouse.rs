@@ -259,23 +259,22 @@ fn pauses(log: &str, from_ms: u64, to_ms: u64) -> Vec<f64> {
 }
 
 fn samples(said: &Said, pauses: &[f64]) -> Vec<Sample> {
-    let sample = |metric: &str, value: f64| Sample { metric: metric.to_owned(), value };
     #[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
     let (transactions, count) = (said.transactions as f64, pauses.len() as f64);
     let mut sorted = pauses.to_vec();
     sorted.sort_by(f64::total_cmp);
     let mut samples = vec![
-        sample("transactions_per_s", transactions / said.seconds),
-        sample("pauses", count),
-        sample("pause_share", 100.0 * sorted.iter().sum::<f64>() / 1e3 / said.seconds),
+        Sample::new("transactions_per_s", transactions / said.seconds),
+        Sample::new("pauses", count),
+        Sample::new("pause_share", 100.0 * sorted.iter().sum::<f64>() / 1e3 / said.seconds),
     ];
     if let Some(longest) = sorted.last() {
-        samples.push(sample("pause_longest_ms", *longest));
-        samples.push(sample("pause_p50_ms", nearest_rank(&sorted, 50)));
+        samples.push(Sample::new("pause_longest_ms", *longest));
+        samples.push(Sample::new("pause_p50_ms", nearest_rank(&sorted, 50)));
     }
     for (metric, percent) in [("pause_p95_ms", 95_u8), ("pause_p99_ms", 99)] {
         if sample_floor(f64::from(percent) / 100.0, 0.95).is_some_and(|floor| sorted.len() as u64 >= floor) {
-            samples.push(sample(metric, nearest_rank(&sorted, percent)));
+            samples.push(Sample::new(metric, nearest_rank(&sorted, percent)));
         }
     }
     samples

@@ -347,7 +347,7 @@ impl Ready<'_> {
 
     /// The run's own metrics, and those of protection; the prediction is that of a run time.
     fn joined(&self, report: &Report, own: &[(&str, f64)], has_run_time: bool) -> JobRun {
-        let sample = |(metric, value): &(&str, f64)| Sample { metric: (*metric).to_owned(), value: *value };
+        let sample = |(metric, value): &(&str, f64)| Sample::new(*metric, *value);
         let mut samples: Vec<Sample> = own.iter().map(sample).collect();
         samples.extend(report.samples(&self.protected.costs()));
         if !has_run_time {

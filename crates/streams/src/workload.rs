@@ -330,5 +330,5 @@ fn samples(order: &Order, outcome: &Outcome) -> Vec<Sample> {
             }
         }
     }
-    values.into_iter().map(|(metric, value)| Sample { metric: metric.to_owned(), value }).collect()
+    values.into_iter().map(|(metric, value)| Sample::new(metric, value)).collect()
 }

@@ -88,7 +88,7 @@ impl Prepared for Ready<'_> {
     fn metrics(&self, reps: u64, times: &[RankTime], rate: TickRate) -> Vec<Sample> {
         let flops = (reps * self.body.work(times.len()).flops) as f64;
         let seconds = rate.span(times).filter(|&seconds| seconds > 0.0 && flops > 0.0);
-        let sample = |seconds| Sample { metric: "gflops".to_owned(), value: 1e-9 * flops / seconds };
+        let sample = |seconds| Sample::new("gflops", 1e-9 * flops / seconds);
         seconds.map(sample).into_iter().collect()
     }
 }

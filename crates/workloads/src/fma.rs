@@ -79,7 +79,7 @@ impl Prepared for Ready {
             return Vec::new();
         }
         let gflops = own.iter().map(|seconds| 1e-9 * flops / seconds).sum();
-        vec![Sample { metric: "gflops".to_owned(), value: gflops }]
+        vec![Sample::new("gflops", gflops)]
     }
 }
 

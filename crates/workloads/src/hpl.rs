@@ -124,11 +124,10 @@ impl Prepared for Ready<'_> {
         };
         let mean = seconds.iter().sum::<f64>() / seconds.len() as f64;
         let flops = self.body.flops() as f64;
-        let sample = |metric: &str, value| Sample { metric: metric.to_owned(), value };
         vec![
-            sample("gflops", 1e-9 * flops / mean),
-            sample("best_gflops", 1e-9 * flops / best),
-            sample("solution_ns", 1e9 * mean),
+            Sample::new("gflops", 1e-9 * flops / mean),
+            Sample::new("best_gflops", 1e-9 * flops / best),
+            Sample::new("solution_ns", 1e9 * mean),
         ]
     }
 }

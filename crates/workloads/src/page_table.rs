@@ -222,8 +222,7 @@ impl Prepared for Ready {
             let operations = of_part.len() as f64 * each as f64;
             (operations > 0.0).then(|| 1e9 * rate.seconds(of_part.iter().sum()) / operations)
         };
-        let sample =
-            |(part, metric): (usize, &&str)| mean(part).map(|value| Sample { metric: (*metric).to_owned(), value });
+        let sample = |(part, metric): (usize, &&str)| mean(part).map(|value| Sample::new(*metric, value));
         PARTS.iter().enumerate().filter_map(sample).collect()
     }
 }

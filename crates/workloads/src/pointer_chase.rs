@@ -113,7 +113,7 @@ impl Prepared for Ready<'_> {
             return Vec::new();
         }
         let access_ns = own.iter().map(|seconds| 1e9 * seconds / accesses).sum::<f64>() / own.len() as f64;
-        vec![Sample { metric: "access_ns".to_owned(), value: access_ns }]
+        vec![Sample::new("access_ns", access_ns)]
     }
 }
 

@@ -143,8 +143,7 @@ impl Prepared for Ready<'_> {
         let ranks = own.len() as f64;
         let gups = own.iter().map(|seconds| 1e-9 * updates / seconds).sum::<f64>() / ranks;
         let update_ns = own.iter().map(|seconds| 1e9 * seconds / updates).sum::<f64>() / ranks;
-        let sample = |metric: &str, value| Sample { metric: metric.to_owned(), value };
-        vec![sample("gups", gups), sample("update_ns", update_ns)]
+        vec![Sample::new("gups", gups), Sample::new("update_ns", update_ns)]
     }
 }
 

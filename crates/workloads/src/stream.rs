@@ -266,7 +266,7 @@ fn simultaneous(body: &kernel::Stream<'_>, reps: u64, times: &[RankTime], rate: 
     let work = body.work(times.len());
     let bytes = (reps * (work.bytes_loaded + work.bytes_stored)) as f64;
     let seconds = rate.span(times).filter(|&seconds| seconds > 0.0)?;
-    Some(Sample { metric: SIMULTANEOUS.key.to_owned(), value: 1e-6 * bytes / seconds })
+    Some(Sample::new(SIMULTANEOUS.key, 1e-6 * bytes / seconds))
 }
 
 /// One kernel's figures; `None` where it was not timed.

@@ -343,7 +343,7 @@ impl Prepared for Ready {
                 laps.iter().filter(|lap| lap.part == part).map(|lap| lap.end_ticks - lap.start_ticks).collect();
             let operations = of_part.len() as f64 * self.body.operations() as f64;
             let value = 1e9 * rate.seconds(of_part.iter().sum()) / operations;
-            (operations > 0.0).then(|| Sample { metric: metric.to_owned(), value })
+            (operations > 0.0).then(|| Sample::new(metric, value))
         };
         [OPERATION_NS, BASELINE_NS].into_iter().enumerate().filter_map(sample).collect()
     }

@@ -40,7 +40,7 @@ const fn descriptor(kind: &'static str, executors: &'static [ExecutorKind]) -> D
 }
 
 fn turns(count: f64, seconds: f64) -> Vec<Sample> {
-    vec![Sample { metric: METRICS[0].key.to_owned(), value: count / seconds }]
+    vec![Sample::new(METRICS[0].key, count / seconds)]
 }
 
 /// A loop that counts.

@@ -169,7 +169,7 @@ impl ReadyJob for Ready {
             self.0 = Some(hog);
         }
         // What is left for others, with what ticks may make of it.
-        let samples = vec![Sample { metric: METRICS[0].key.to_owned(), value: used_s + idle_s - ticks_s() }];
+        let samples = vec![Sample::new(METRICS[0].key, used_s + idle_s - ticks_s())];
         Ok(JobRun { samples, checked: "it computed".to_owned(), ..JobRun::default() })
     }
 }

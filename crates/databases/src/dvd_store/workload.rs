@@ -12,7 +12,6 @@ use crate::loading::Loader;
 use crate::parameters::{
     AT_UTILIZATION, CONNECTIONS, CPU_UTILIZATION, Common, DATABASE, PIPELINE, SHARED, UTILIZATION,
 };
-use crate::result::sample;
 use crate::run::{self, Ready, Workload};
 use crate::sites::{METRICS as SITES, REPLICATION, SECOND_SITE, Sites};
 use crate::space::Data;
@@ -326,15 +325,15 @@ impl Workload for Shop {
         let (completed, rolled_back) = (sum(|operation| operation.committed), sum(|operation| operation.rolled_back));
         let minutes = outcome.elapsed_ns.max(1) as f64 / 60e9;
         let mut samples = vec![
-            sample("orders_per_min", completed / minutes),
-            sample("rolled_back", 100.0 * rolled_back / (completed + rolled_back).max(1.0)),
+            Sample::new("orders_per_min", completed / minutes),
+            Sample::new("rolled_back", 100.0 * rolled_back / (completed + rolled_back).max(1.0)),
         ];
         let summary = outcome.operations.first().and_then(|order| order.latencies.summary());
-        samples.extend(summary.map(|summary| sample("latency_mean_ms", summary.mean_ns / 1e6)));
+        samples.extend(summary.map(|summary| Sample::new("latency_mean_ms", summary.mean_ns / 1e6)));
         for (step, latencies) in STEPS.iter().zip(&outcome.steps) {
             let metrics = STEP_METRICS.iter().find(|(name, _)| name == step).map_or(&[][..], |(_, metrics)| metrics);
             for (metric, p) in metrics.iter().zip([0.5, 0.95]) {
-                samples.extend(latencies.percentile(p).map(|ns| sample(*metric, ns as f64 / 1e6)));
+                samples.extend(latencies.percentile(p).map(|ns| Sample::new(*metric, ns as f64 / 1e6)));
             }
         }
         samples
@@ -342,10 +341,11 @@ impl Workload for Shop {
 
     fn disk_samples(&self, disk: &DiskUse) -> Vec<Sample> {
         let mut samples = vec![
-            sample("disk_reads_per_s", disk.reads / disk.seconds),
-            sample("disk_writes_per_s", disk.writes / disk.seconds),
+            Sample::new("disk_reads_per_s", disk.reads / disk.seconds),
+            Sample::new("disk_writes_per_s", disk.writes / disk.seconds),
         ];
-        let mut mean = |metric: &str, sum: f64, of: f64| samples.extend((of > 0.0).then(|| sample(metric, sum / of)));
+        let mut mean =
+            |metric: &str, sum: f64, of: f64| samples.extend((of > 0.0).then(|| Sample::new(metric, sum / of)));
         mean("disk_read_ms", 1e3 * disk.read_seconds, disk.reads);
         mean("disk_write_ms", 1e3 * disk.write_seconds, disk.writes);
         mean("disk_read_share", 100.0 * disk.reads, disk.reads + disk.writes);

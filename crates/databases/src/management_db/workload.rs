@@ -11,7 +11,6 @@ use crate::engine::{self, Client, Drive, Load, LoadError, Outcome};
 use crate::interface::METRICS as INTERFACE;
 use crate::loading::Loader;
 use crate::parameters::{Common, DATABASE, PIPELINE, SHARED};
-use crate::result::sample;
 use crate::run::{self, Ready, Workload};
 use crate::space::Data;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
@@ -400,21 +399,21 @@ impl Workload for Manager {
         let mut samples = Vec::new();
         for (half, key) in ["cycle_s", "cycle_with_feed_s"].into_iter().enumerate() {
             let times: Option<Vec<f64>> = (0..OPERATIONS.len()).map(|which| median_s(outcome, half, which)).collect();
-            samples.extend(times.map(|times| sample(key, times.iter().sum())));
+            samples.extend(times.map(|times| Sample::new(key, times.iter().sum())));
         }
-        samples.extend(self.feed.lag.percentile(0.99).map(|ns| sample("feed_lag_p99_ms", ms(ns))));
+        samples.extend(self.feed.lag.percentile(0.99).map(|ns| Sample::new("feed_lag_p99_ms", ms(ns))));
         let reports = self.feed.operations.first().and_then(|feed| feed.latencies.percentile(0.95));
-        samples.extend(reports.map(|ns| sample("feed_latency_p95_ms", ms(ns))));
+        samples.extend(reports.map(|ns| Sample::new("feed_latency_p95_ms", ms(ns))));
         let ended: u64 = outcome.operations.iter().take(OPERATIONS.len()).map(|operation| operation.committed).sum();
         let cycles = ended as f64 / OPERATIONS.len() as f64;
-        samples.push(sample("cpu_s_per_cycle", self.alone_cpu_ns as f64 / 1e9 / cycles));
+        samples.push(Sample::new("cpu_s_per_cycle", self.alone_cpu_ns as f64 / 1e9 / cycles));
         for which in 0..OPERATIONS.len() {
             let keys = &METRICS[COMMON_METRICS + which * OPERATION_METRICS..];
             for half in 0..2 {
                 let Some(seconds) = median_s(outcome, half, which) else { continue };
-                samples.push(sample(keys[2 * half].key, seconds));
+                samples.push(Sample::new(keys[2 * half].key, seconds));
                 let rows = self.counts[half].mean_rows(which);
-                samples.extend(rows.map(|rows| sample(keys[2 * half + 1].key, rows / seconds)));
+                samples.extend(rows.map(|rows| Sample::new(keys[2 * half + 1].key, rows / seconds)));
             }
         }
         samples

@@ -11,7 +11,6 @@ use crate::loading::Loader;
 use crate::parameters::{
     AT_UTILIZATION, CONNECTIONS, CPU_UTILIZATION, Common, DATABASE, PIPELINE, SHARED, UTILIZATION,
 };
-use crate::result::sample;
 use crate::run::{self, Ready, Workload};
 use crate::space::Data;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
@@ -303,9 +302,10 @@ impl Workload for Sales {
         let minutes = outcome.elapsed_ns.max(1) as f64 / 60e9;
         let orders = outcome.operations.first().map_or(0, |operation| operation.committed);
         let percentiles = P90.iter().zip(&outcome.operations);
-        let percentiles = percentiles
-            .filter_map(|(metric, operation)| Some(sample(*metric, operation.latencies.percentile(0.9)? as f64 / 1e6)));
-        [sample("new_orders_per_min", orders as f64 / minutes)].into_iter().chain(percentiles).collect()
+        let percentiles = percentiles.filter_map(|(metric, operation)| {
+            Some(Sample::new(*metric, operation.latencies.percentile(0.9)? as f64 / 1e6))
+        });
+        [Sample::new("new_orders_per_min", orders as f64 / minutes)].into_iter().chain(percentiles).collect()
     }
 
     fn flags(&self, outcome: &Outcome) -> Vec<String> {

@@ -67,7 +67,7 @@ fn run(id: &str, native: f64, ratio: f64, seed: u64) -> Document {
     };
     let mut arm = |place: &str, value: f64| TrialArm {
         treatment: treatment(place),
-        medians: vec![Sample { metric: "gups".to_owned(), value: value * (0.002 * rng.normal()).exp() }],
+        medians: vec![Sample::new("gups", value * (0.002 * rng.normal()).exp())],
         phases: Vec::new(),
         counters: BTreeMap::new(),
         mmu: None,

@@ -19,7 +19,7 @@ fn each_member_has_its_own_estimate_beside_that_of_all() {
     for trial in &mut memory.trials {
         let phases = &mut trial.result.as_mut().unwrap().series;
         for phase in phases.iter_mut().filter(|phase| phase.arm == 1) {
-            let own = |value: f64| vec![Sample { metric: "gups".to_owned(), value }];
+            let own = |value: f64| vec![Sample::new("gups", value)];
             phase.members = (0..).zip([1.0, 2.0]).map(|(member, v)| MemberRecord { member, samples: own(v) }).collect();
         }
     }

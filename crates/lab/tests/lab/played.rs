@@ -265,7 +265,7 @@ fn member(stream: &mut UnixStream, spec: &TrialSpec, played: &Played, values: &[
         .flat_map(|phase| phase.runs.iter_mut().map(|half| &mut half.samples).chain([&mut phase.samples]))
     {
         let value = samples[0].value;
-        samples.push(Sample { metric: "gups_at_once".to_owned(), value });
+        samples.push(Sample::new("gups_at_once", value));
     }
     let together = [("gups", Together::Sum), ("gups_at_once", Together::Window)];
     Some(MemberResult { result, stretches, together: together.map(|(key, rule)| (key.to_owned(), rule)).into() })
@@ -278,7 +278,7 @@ pub fn now_ns() -> u64 {
 
 /// The result of a trial in which arm i had the value `values[i]` in every phase.
 pub fn result(spec: &TrialSpec, values: &[f64]) -> TrialResult {
-    let samples = |arm: usize| vec![Sample { metric: "gups".to_owned(), value: values[arm] }];
+    let samples = |arm: usize| vec![Sample::new("gups", values[arm])];
     let half = |arm| BodyRun {
         times: vec![RankTime { rank: 0, start_ticks: 0, end_ticks: 1 }],
         audit: Audit::default(),

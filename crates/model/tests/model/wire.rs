@@ -94,7 +94,7 @@ fn half(value: f64) -> BodyRun {
             queued_ns: Some(9),
             rests: 1,
         },
-        samples: vec![Sample { metric: "gups".to_owned(), value }],
+        samples: vec![Sample::new("gups", value)],
     }
 }
 
@@ -130,13 +130,13 @@ fn result() -> TrialResult {
             arm: 0,
             reps: 7,
             runs: vec![half(0.1), half(0.30000000000000004)],
-            samples: vec![Sample { metric: "gups".to_owned(), value: 0.2 }],
+            samples: vec![Sample::new("gups", 0.2)],
             members: Vec::new(),
             points: vec![Point {
                 name: "all".to_owned(),
                 begin_ns: 0,
                 end_ns: 1000,
-                samples: vec![Sample { metric: "requests_per_s".to_owned(), value: 0.1 }],
+                samples: vec![Sample::new("requests_per_s", 0.1)],
                 histogram: Some("AAAA".to_owned()),
             }],
             detail: Some(Detail {
@@ -494,7 +494,7 @@ proptest! {
     ) {
         let mut result = result();
         result.arms[0].empty_run_ns = empty_run_ns;
-        result.series[0].samples = samples.into_iter().map(|(metric, value)| Sample { metric, value }).collect();
+        result.series[0].samples = samples.into_iter().map(|(metric, value)| Sample::new(metric, value)).collect();
         result.series[0].runs[0].times[0] = RankTime { rank: 1, start_ticks: ticks.0, end_ticks: ticks.1 };
         let message = FromAgent::TrialDone(Box::new(result));
         prop_assert_eq!(read(&framed(std::slice::from_ref(&message))).expect("read"), message);

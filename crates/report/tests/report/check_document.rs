@@ -66,8 +66,7 @@ fn percentiles_of_one_distribution_are_in_order() {
         "estimate of latency_p99_us, native with 4k pages: 24 is above latency_p99_9_us, 18; percentiles of one distribution are in order"
     );
     let trial = only(|document| {
-        let sample = |metric: &str, value| Sample { metric: metric.to_owned(), value };
-        document.trials[0].arms[0].medians.extend([sample("read_p95_us", 13.1), sample("read_p50_us", 13.4)]);
+        document.trials[0].arms[0].medians.extend([Sample::new("read_p95_us", 13.1), Sample::new("read_p50_us", 13.4)]);
     });
     assert!(trial.starts_with("block 0, cell 0: value of read_p50_us"), "{trial}");
     let detail = json!({ "levels": [{ "p50_ns": 5, "p95_ns": 9, "p999_ns": 8 }] });
@@ -108,7 +107,7 @@ fn time(workload: &str, part: &str, seconds: f64, share: f64) -> TimeRow {
 #[test]
 fn parts_add_up_and_a_rate_times_its_time_is_its_count() {
     let sum = only(|document| {
-        let sample = |(metric, value): (&str, f64)| Sample { metric: metric.to_owned(), value };
+        let sample = |(metric, value): (&str, f64)| Sample::new(metric, value);
         document.trials[0].arms[0].phases.truncate(1);
         document.trials[0].arms[0].medians.extend([("cpu_s", 5.0), ("user_s", 3.0), ("system_s", 1.0)].map(sample));
     });

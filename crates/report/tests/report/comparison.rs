@@ -163,7 +163,7 @@ fn members_as_csv_stand_below_what_they_came_to_together() {
     document.estimates.retain(|row| row.treatment.get("count").is_some_and(|count| count == "2"));
     document.ratios.clear();
     insta::assert_snapshot!("members_as_csv", csv::results(&document).replace("\r\n", "\n"));
-    let sample = |value| Sample { metric: "triad".to_owned(), value };
+    let sample = |value| Sample::new("triad", value);
     let mut trial = documents::typical().trials.remove(0);
     trial.arms.truncate(1);
     trial.arms[0].medians = vec![sample(30.0)];

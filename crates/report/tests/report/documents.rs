@@ -113,7 +113,7 @@ pub fn trial(block: u64, cell: usize, arms: &[(&Treatment, f64)], status: TrialS
             let median = value * wobble(k);
             TrialArm {
                 treatment: (*treatment).clone(),
-                medians: vec![Sample { metric: "gups".to_owned(), value: median }],
+                medians: vec![Sample::new("gups", median)],
                 phases: (0..4).map(|phase| value * wobble(k + phase)).collect(),
                 counters: BTreeMap::new(),
                 mmu: None,

@@ -104,7 +104,7 @@ pub fn spec(seed: u64) -> TrialSpec {
 pub fn result(seed: u64, phases: usize) -> TrialResult {
     #[expect(clippy::cast_precision_loss, reason = "any number will do")]
     let value = 0.1 + seed as f64 / 3.0;
-    let sample = Sample { metric: "gups".to_owned(), value };
+    let sample = Sample::new("gups", value);
     let half = BodyRun {
         times: vec![RankTime { rank: 0, start_ticks: seed, end_ticks: seed + 1000 }],
         audit: Audit::default(),

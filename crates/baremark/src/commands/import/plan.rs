@@ -143,7 +143,7 @@ pub(super) fn trial(arm: &ResolvedArm, of: &Measured, value: f64, imported: &Imp
         end_ns: 0,
         reps: 1,
         runs: Vec::new(),
-        samples: vec![Sample { metric: of.metric.key.clone(), value }],
+        samples: vec![Sample::new(of.metric.key.clone(), value)],
         members: Vec::new(),
         points: Vec::new(),
         detail: None,

@@ -121,7 +121,7 @@ impl Recorder {
         }
         let whole = serde_json::to_value(document).ok().map(|value| detail(maximum::FORMAT, value));
         let trials = document.trials.iter().enumerate().map(|(at, trial)| {
-            let sample = trial.maximum.map(|maximum| Sample { metric: metric.to_owned(), value: maximum.level });
+            let sample = trial.maximum.map(|maximum| Sample::new(metric, maximum.level));
             let void = sample.is_none().then(|| "no level was found".to_owned());
             let run = JobRun {
                 samples: sample.into_iter().collect(),
