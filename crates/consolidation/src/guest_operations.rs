@@ -14,17 +14,16 @@ use baremark_model::seam::Sample;
 use baremark_model::site::SiteError;
 use baremark_model::units::Bytes;
 use baremark_model::wire::Detail;
+use baremark_sys::wake::sleep_unless;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// The kind as typed.
 pub const KIND: &str = "guest-operations";
 const SECOND: u64 = 1_000_000_000;
 const MIB: u64 = 1 << 20;
-const GLANCE: Duration = Duration::from_millis(20);
 /// The words of operations, and what they mean.
 const OPERATIONS: [(&str, Operation); 4] = [
     ("deploy", Operation::Deploy),
@@ -228,16 +227,9 @@ fn per_hour(counted: &[&Timed], pace: Duration) -> Option<f64> {
 
 impl Ready {
     fn wait_until(&self, moment: Instant) -> Result<(), JobError> {
-        loop {
-            if self.interrupt.load(Ordering::Acquire) {
-                return Err(JobError::Interrupted);
-            }
-            let left = moment.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(());
-            }
-            thread::sleep(left.min(GLANCE));
-        }
+        let left = moment.saturating_duration_since(Instant::now());
+        let over = sleep_unless(|| self.interrupt.load(Ordering::Acquire), left);
+        over.then_some(()).ok_or(JobError::Interrupted)
     }
 
     fn reported(&self, all: &[Timed]) -> Result<JobRun, JobError> {

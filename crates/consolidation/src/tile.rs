@@ -23,6 +23,7 @@ use baremark_model::problem::Problem;
 use baremark_model::seam::Sample;
 use baremark_model::wire::Detail;
 use serde::{Deserialize, Serialize};
+use baremark_sys::wake::sleep_unless;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,7 +38,6 @@ const SECOND: u64 = 1_000_000_000;
 const ATTEMPTS: usize = 2;
 /// Ends of windows that differ by more than this share of the measured time are flagged.
 const SKEW: f64 = 0.1;
-const GLANCE: Duration = Duration::from_millis(20);
 /// The part of applications in a tile's score; the rest is the infrastructure's.
 const APPLICATIONS: f64 = 0.8;
 
@@ -422,10 +422,7 @@ impl Ready<'_> {
     }
 
     fn wait(&self, time: Duration) {
-        let until = Instant::now() + time;
-        while Instant::now() < until && self.interrupted().is_ok() {
-            thread::sleep(GLANCE.min(until.saturating_duration_since(Instant::now())));
-        }
+        sleep_unless(|| self.interrupted().is_err(), time);
     }
 
     fn measured(&self, stored: &[Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {

@@ -9,6 +9,7 @@ pub use crate::database::Done;
 use crate::database::{Class, Connection, Database, Failure};
 use baremark_load::latency::Latencies;
 use baremark_stats::Rng;
+use baremark_sys::wake::sleep_unless;
 use baremark_sys::{affinity, clock};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,8 +17,6 @@ use std::sync::{Barrier, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// How often a waiting thread checks whether it is to end.
-const GLANCE: Duration = Duration::from_millis(50);
 /// How often a lost connection is tried again.
 const RECONNECT: Duration = Duration::from_millis(20);
 /// Retries of one transaction, after which the run fails: the conflict does not resolve.
@@ -336,13 +335,8 @@ impl Plan<'_> {
     }
 
     fn sleep_until(&self, moment: u64) {
-        loop {
-            let left = Duration::from_nanos(moment.saturating_sub(clock::monotonic_ns()));
-            if left.is_zero() || self.stopped() {
-                return;
-            }
-            thread::sleep(left.min(GLANCE));
-        }
+        let left = Duration::from_nanos(moment.saturating_sub(clock::monotonic_ns()));
+        sleep_unless(|| self.stopped(), left);
     }
 
     fn failed(&self, operation: &str, failure: Failure) -> LoadError {

@@ -6,7 +6,7 @@
 
 use baremark_model::site::{Link, SiteError};
 use baremark_sys::log_tail::LogTail;
-use baremark_sys::offspring;
+use baremark_sys::{offspring, process};
 use std::ffi::OsStr;
 use std::io;
 use std::mem::MaybeUninit;
@@ -234,15 +234,7 @@ fn die_with(parent: u32, signal: libc::c_int) -> io::Result<()> {
         libc::sigemptyset(none.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
     }
-    // SAFETY: PR_SET_PDEATHSIG takes a signal number and touches no memory.
-    let rc = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) };
-    if rc != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    if std::os::unix::process::parent_id() != parent {
-        return Err(io::Error::from_raw_os_error(libc::ESRCH));
-    }
-    Ok(())
+    process::die_with(parent, signal)
 }
 
 #[cfg(test)]

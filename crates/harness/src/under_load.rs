@@ -14,14 +14,13 @@ use baremark_model::units::Nanos;
 use baremark_services::service::Tier;
 use baremark_sys::process_tree::Waits;
 use baremark_sys::stall_group::Stalls;
+use baremark_sys::wake::sleep_unless;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
-const GLANCE: Duration = Duration::from_millis(20);
 /// How often it is looked whether a queue grows shorter.
 const LOOK: Duration = Duration::from_millis(750);
 /// After an overload so many of the users stay: who goes home must log in again, which is load of another kind.
@@ -188,13 +187,9 @@ impl<'c> Loaded<'c> {
     }
 
     fn wait(&self, until: Instant) -> Result<(), String> {
-        while Instant::now() < until {
-            if self.interrupt.load(Ordering::Relaxed) {
-                return Err("interrupted".to_owned());
-            }
-            thread::sleep(GLANCE.min(until.saturating_duration_since(Instant::now())));
-        }
-        Ok(())
+        let left = until.saturating_duration_since(Instant::now());
+        let over = sleep_unless(|| self.interrupt.load(Ordering::Relaxed), left);
+        over.then_some(()).ok_or_else(|| "interrupted".to_owned())
     }
 
     /// Waits while operations queue up, as long as they grow fewer.

@@ -3,6 +3,7 @@
 //! A child of a process with threads may call only what is safe in a signal handler. All of these do so and nothing
 //! else, and the kernel ends them with the thread that made them.
 
+use crate::process::death_signal;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -145,12 +146,10 @@ fn fork_into(life: impl Fn()) -> io::Result<libc::pid_t> {
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
-            // SAFETY: asks to be ended with the thread that made it; `_exit` runs nothing of the parent's.
-            unsafe {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                life();
-                libc::_exit(0)
-            }
+            let _ = death_signal(libc::SIGKILL);
+            life();
+            // SAFETY: `_exit` runs nothing of the parent's.
+            unsafe { libc::_exit(0) }
         }
         child => Ok(child),
     }

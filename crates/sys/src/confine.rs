@@ -6,6 +6,7 @@
 
 use crate::affinity;
 use crate::control_group::{self, Controller, Own, Parent, Version};
+use crate::process;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -184,13 +185,7 @@ fn hold_in(command: &mut Command, limits: &Limits, death_signal: i32, group: Opt
         if let Some(files) = open_files {
             limit(libc::RLIMIT_NOFILE, files)?;
         }
-        // SAFETY: PR_SET_PDEATHSIG takes a signal number and touches no memory.
-        checked(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, death_signal) })?;
-        if std::os::unix::process::parent_id() == parent {
-            Ok(())
-        } else {
-            Err(io::Error::from_raw_os_error(libc::ESRCH))
-        }
+        process::die_with(parent, death_signal)
     };
     // SAFETY: between fork and exec only async-signal-safe functions may run; `settle` makes system calls and errors from
     // numbers, which allocate nothing.

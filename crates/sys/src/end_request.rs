@@ -3,6 +3,7 @@
 //! A process that supervises others must not be killed with whoever started it: it has to undo what it did. The end of its parent is
 //! a request as any other here, and so are SIGTERM, SIGINT and SIGHUP.
 
+use crate::process::death_signal;
 use std::io;
 use std::mem::MaybeUninit;
 use std::process::{Child, ExitStatus};
@@ -42,11 +43,7 @@ impl EndRequests {
             error => return Err(io::Error::from_raw_os_error(error)),
         }
         // In place of what whoever started this has set: it may be SIGKILL.
-        // SAFETY: PR_SET_PDEATHSIG takes a signal number and touches no memory.
-        match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) } {
-            0 => Ok(EndRequests(set)),
-            _ => Err(io::Error::last_os_error()),
-        }
+        death_signal(libc::SIGTERM).map(|()| EndRequests(set))
     }
 
     /// Waits for the end of `child` or for a request.

@@ -4,7 +4,7 @@
 //! child here shares the parent's memory until it executes its program, as that of `posix_spawn` does, which itself can neither
 //! set the signal of a parent's death nor CPUs. Nothing is allocated between the clock's reading and the program's start.
 
-use crate::affinity;
+use crate::{affinity, process};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
 use std::mem::MaybeUninit;
@@ -184,7 +184,7 @@ extern "C" fn become_program(of: *mut c_void) -> c_int {
     // pointer. Signals are blocked from before the child is made until no handler is left that could run in the shared memory.
     unsafe {
         libc::setpgid(0, 0);
-        if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+        if process::death_signal(libc::SIGKILL).is_err() {
             return failed(child);
         }
         // The starter sleeps until the program runs, so that to let it go costs no move.

@@ -10,6 +10,28 @@ use std::ops::AddAssign;
 use std::os::fd::FromRawFd;
 use std::path::{Path, PathBuf};
 
+/// Asks the kernel for a signal when the thread that started this process ends; 0 asks for none. It is safe between `fork` and `exec`.
+///
+/// # Errors
+/// What `prctl(2)` gives.
+pub fn death_signal(signal: libc::c_int) -> io::Result<()> {
+    // SAFETY: PR_SET_PDEATHSIG takes a signal number and touches no memory of ours.
+    match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal, 0, 0, 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The same, and that the parent is still the process `parent`: it may have ended between our start and the request, and then the signal
+/// never comes. It is safe between `fork` and `exec`.
+///
+/// # Errors
+/// What `prctl(2)` gives; `ESRCH` when the parent has gone.
+pub fn die_with(parent: u32, signal: libc::c_int) -> io::Result<()> {
+    death_signal(signal)?;
+    if std::os::unix::process::parent_id() == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
+}
+
 /// Asks the kernel to kill this process when the thread that started it ends. `parent_pid` is who that should be: told
 /// by the parent, or `std::os::unix::process::parent_id()` read as early as can be.
 ///
@@ -17,17 +39,12 @@ use std::path::{Path, PathBuf};
 /// What `prctl(2)` gives; `NotConnected` when the parent had gone before the request was made, so that nobody is left
 /// whose end could be waited for.
 pub fn die_with_parent(parent_pid: u32) -> io::Result<()> {
-    // SAFETY: PR_SET_PDEATHSIG takes a signal number and touches no memory of ours.
-    let rc = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) };
-    if rc != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // The parent may have ended between our start and the request: then the signal never comes.
-    if std::os::unix::process::parent_id() == parent_pid {
-        Ok(())
-    } else {
-        Err(io::Error::new(io::ErrorKind::NotConnected, format!("the parent, process {parent_pid}, has ended")))
-    }
+    die_with(parent_pid, libc::SIGKILL).map_err(|why| match why.raw_os_error() {
+        Some(libc::ESRCH) => {
+            io::Error::new(io::ErrorKind::NotConnected, format!("the parent, process {parent_pid}, has ended"))
+        }
+        _ => why,
+    })
 }
 
 /// Whether this process ignores a signal, as `nohup` has its program ignore SIGHUP. `false` where that cannot be read.

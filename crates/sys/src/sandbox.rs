@@ -12,7 +12,7 @@ pub mod filter;
 
 pub use files::Shown;
 
-use crate::{affinity, guest, mounts, offspring};
+use crate::{affinity, guest, mounts, offspring, process};
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::{self, PipeReader, Read, Write};
@@ -167,7 +167,7 @@ impl Launch<'_> {
         if self.has(Layer::User) {
             enter_user_namespace().map_err(of(Layer::User, "a user namespace"))?;
             // New credentials may have made the kernel forget it.
-            die_with(starter, libc::SIGTERM).map_err(general("ending with the lab"))?;
+            process::die_with(starter, libc::SIGTERM).map_err(general("ending with the lab"))?;
         }
         if self.has(Layer::Pid) {
             unshare(libc::CLONE_NEWPID).map_err(of(Layer::Pid, "a PID namespace"))?;
@@ -211,8 +211,7 @@ impl Launch<'_> {
     /// The first process of the sandbox: sets it up, starts the program and waits for it.
     fn inside(&self, lives: &PipeReader, refused: &io::PipeWriter) -> Result<i32, Refused> {
         let failed = |layer, what: &str, why: io::Error| Refused { layer, why: format!("{what}: {why}") };
-        // SAFETY: a signal's number; no memory is touched.
-        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+        let _ = process::death_signal(libc::SIGKILL);
         if has_hung_up(lives) {
             return Err(failed(None, "starting", io::Error::from_raw_os_error(libc::ESRCH)));
         }
@@ -256,8 +255,8 @@ impl Launch<'_> {
         if self.has(Layer::Capabilities) {
             drop_capabilities().map_err(|why| failed(Some(Layer::Capabilities), "dropping capabilities", why))?;
         }
-        // SAFETY: a signal's number; no memory is touched. Other credentials may have made the kernel forget it.
-        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+        // Other credentials may have made the kernel forget it.
+        let _ = process::death_signal(libc::SIGKILL);
         if has_hung_up(lives) {
             return Err(failed(None, "starting", io::Error::from_raw_os_error(libc::ESRCH)));
         }
@@ -291,7 +290,7 @@ impl Launch<'_> {
     /// Returns only if it fails.
     fn become_program(&self, parent: u32) -> Refused {
         let failed = |layer, what: &str, why: io::Error| Refused { layer, why: format!("{what}: {why}") };
-        if let Err(why) = die_with(parent, libc::SIGKILL).and_then(|()| unblock_signals()) {
+        if let Err(why) = process::die_with(parent, libc::SIGKILL).and_then(|()| unblock_signals()) {
             return failed(None, "starting", why);
         }
         // Asked for by the filter, and harmless where there is none.
@@ -336,13 +335,6 @@ fn enter_user_namespace() -> io::Result<()> {
     }
     fs::write("/proc/self/uid_map", format!("{user} {user} 1\n"))?;
     fs::write("/proc/self/gid_map", format!("{group} {group} 1\n"))
-}
-
-/// Has this process get a signal when its parent ends, which must still be this one.
-fn die_with(parent: u32, signal: libc::c_int) -> io::Result<()> {
-    // SAFETY: a signal's number; no memory is touched.
-    checked(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) })?;
-    if parent_id() == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
 }
 
 fn set_host_name() -> io::Result<()> {

@@ -5,6 +5,11 @@ use crate::clock::monotonic_ns;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::FromRawFd;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Between two looks at what ends a sleep.
+const GLANCE: Duration = Duration::from_millis(20);
 
 /// Sleeps until CLOCK_MONOTONIC has reached `deadline_ns`, whatever signals come. How much later the thread runs is its wake-up latency:
 /// the kernel's slack of timers (50 us for ordinary threads) is part of it, see [`no_slack`].
@@ -20,6 +25,19 @@ pub fn sleep_until(deadline_ns: u64) {
             libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const until, std::ptr::null_mut())
         };
     }
+}
+
+/// Sleeps for `time` unless `stopped`, which is asked every 20 ms; whether the time is over.
+pub fn sleep_unless(stopped: impl Fn() -> bool, time: Duration) -> bool {
+    let begun = Instant::now();
+    while !stopped() {
+        let left = time.saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            return true;
+        }
+        thread::sleep(left.min(GLANCE));
+    }
+    false
 }
 
 /// Takes the kernel's slack from the timers of this thread, as cyclictest does: it would be most of what is measured.
@@ -72,7 +90,7 @@ impl Event {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::thread;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn a_sleeper_wakes_at_its_time_and_not_before() {
@@ -81,6 +99,20 @@ mod tests {
         sleep_until(deadline);
         assert!(monotonic_ns() >= deadline);
         sleep_until(0);
+    }
+
+    #[test]
+    fn a_sleep_is_over_or_is_stopped() {
+        let stop = AtomicBool::new(false);
+        let stopped = || stop.load(Ordering::Relaxed);
+        let begun = Instant::now();
+        assert!(sleep_unless(stopped, Duration::from_millis(30)) && begun.elapsed() >= Duration::from_millis(30));
+        thread::scope(|scope| {
+            let asleep = scope.spawn(|| sleep_unless(stopped, Duration::MAX));
+            stop.store(true, Ordering::Relaxed);
+            assert!(!asleep.join().expect("no panic"));
+        });
+        assert!(!sleep_unless(stopped, Duration::ZERO), "it was stopped before");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `baremark explain`: which layer is saturated, while a stored run was measured or on this machine now.
 
+use super::histograms;
 use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
 use crate::{predicted, record};
@@ -10,8 +11,6 @@ use baremark_model::observer::{ObserveSpec, USUAL};
 use baremark_model::units::Nanos;
 use baremark_observe::Root;
 use baremark_observe::recorder::Recorder;
-use std::sync::atomic::Ordering;
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// Shown by `--help`.
@@ -24,8 +23,6 @@ Examples:
 const WINDOWS: u32 = 10;
 const READINGS: u32 = 2;
 const FARTHEST_NS: u64 = 250_000_000;
-/// How often an interrupt is looked for.
-const GLANCE: Duration = Duration::from_millis(50);
 
 /// What is explained.
 #[derive(clap::Args)]
@@ -84,7 +81,7 @@ fn now(context: &Context, time: Nanos) -> Result<Option<Explanation>, Refusal> {
     let mut due = Instant::now();
     for _ in 0..WINDOWS * readings {
         due += interval;
-        if !waited(context, due) {
+        if histograms::wait(context, due) {
             return Ok(None);
         }
         let lap = recorder.lap();
@@ -92,17 +89,4 @@ fn now(context: &Context, time: Nanos) -> Result<Option<Explanation>, Refusal> {
     }
     let windows: Vec<(Values, f64)> = laps.chunks(readings as usize).map(layers::joined).collect();
     Ok(Some(layers::of_windows(&windows, recorder.absent())))
-}
-
-/// Waits for a moment; whether nobody interrupted that.
-fn waited(context: &Context, until: Instant) -> bool {
-    loop {
-        if context.interrupt.load(Ordering::Relaxed) {
-            return false;
-        }
-        match until.saturating_duration_since(Instant::now()) {
-            Duration::ZERO => return true,
-            left => thread::sleep(left.min(GLANCE)),
-        }
-    }
 }

@@ -7,6 +7,7 @@ use crate::exit::{Exit, Refusal};
 use baremark_model::units::{Bytes, Nanos};
 use baremark_report::heat_map::{self, HeatMap};
 use baremark_report::one_line;
+use baremark_sys::wake::sleep_unless;
 use baremark_trace::TraceError;
 use baremark_trace::disk::{DIRECTIONS, Direction, DiskTrace, Ios, Key, OTHERS, Snapshot};
 use baremark_trace::diskstats::{self, Counts, Devices};
@@ -18,7 +19,6 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// Shown by `--help`.
@@ -29,7 +29,6 @@ Examples:
   baremark histograms --net";
 
 const FORMAT: &str = "baremark-histograms/1";
-const GLANCE: Duration = Duration::from_millis(20);
 /// Processes of a device that the text shows.
 const MOST_PROCESSES: usize = 8;
 
@@ -148,14 +147,8 @@ fn programs(context: &Context, args: &HistogramsArgs, trace: &DiskTrace) -> Resu
 
 /// Waits until `until`; whether the user wants an end before.
 pub fn wait(context: &Context, until: Instant) -> bool {
-    while !context.interrupt.load(Ordering::Relaxed) {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return false;
-        }
-        thread::sleep(left.min(GLANCE));
-    }
-    true
+    let left = until.saturating_duration_since(Instant::now());
+    !sleep_unless(|| context.interrupt.load(Ordering::Relaxed), left)
 }
 
 fn grown(before: &Devices, after: &Devices) -> BTreeMap<((u32, u32), Direction), Counts> {
