@@ -5,7 +5,7 @@ use crate::farm::{Farm, Layout};
 use baremark_journal::Journal;
 use baremark_lab::search::UnderLoad;
 use baremark_load::arrival::Arrival;
-use baremark_load::dial::Dial;
+use baremark_load::dial::{Dial, wait_until};
 use baremark_load::load::{Drive, Load, LoadError, Pin, Pool, Stop};
 use baremark_load::profile::Profile;
 use baremark_load::reading::{patience, reading};
@@ -15,12 +15,12 @@ use baremark_model::qos::{Qos, Reading};
 use baremark_model::units::Nanos;
 use baremark_sys::clock::monotonic_ns;
 use baremark_sys::point;
+use baremark_sys::wake::sleep_unless;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
 
 /// The name of the servers' use of their CPUs in readings: their own processor time over that of the CPUs, other programs apart.
@@ -32,8 +32,6 @@ const ATTEMPTS: usize = 3;
 /// Connections by server: one for each request that is under way, and no more than the servers could ever use.
 const CONNECTIONS: usize = 8;
 const TIMEOUT: Nanos = Nanos(2_000_000_000);
-/// How often a wait checks whether it was interrupted.
-const GLANCE_NS: u64 = 50_000_000;
 
 /// Dense mode: fewer interrupts for many servers, while its conditions hold.
 struct Dense {
@@ -115,12 +113,6 @@ impl Subject {
         self.dense.as_ref().filter(|dense| dense.windows > 0).map(|dense| dense.entered as f64 / dense.windows as f64)
     }
 
-    /// What the servers have used up to now.
-    fn used(&self) -> Result<CpuTime, String> {
-        let cpu_ns = self.farm.as_ref().and_then(Farm::cpu_ns).ok_or("a web server's CPU time is unknown")?;
-        Ok(CpuTime { at_ns: monotonic_ns(), cpu_ns })
-    }
-
     /// The share of their CPUs that the servers used between two readings.
     fn share(&self, before: &CpuTime, after: &CpuTime) -> f64 {
         let cpus = self.layout.cpus.len().max(1) as f64;
@@ -131,9 +123,9 @@ impl Subject {
     /// Enters dense mode where its conditions hold, by the CPU use from `before` on, and settles in it.
     fn enter_dense(&mut self, count: usize, before: &CpuTime) -> Result<(), String> {
         let Some(timeout) = self.dense.as_ref().map(|dense| dense.timeout) else { return Ok(()) };
-        if self.is_dense(count, self.share(before, &self.used()?)) {
+        if self.is_dense(count, self.share(before, &used_by(self.farm.as_ref())?)) {
             self.turn(Some(timeout))?;
-            self.wait_until(monotonic_ns() + self.settle.0);
+            self.stay(Duration::from_nanos(self.settle.0));
         }
         Ok(())
     }
@@ -169,38 +161,20 @@ impl Subject {
 
     /// One window of the load: its counts, and the servers' use of their CPUs.
     fn window(&mut self, qos: &Qos, lasting: Nanos) -> Result<Option<(Part, f64)>, String> {
-        let asked = self.dial()?.ask(lasting, patience(qos)).map_err(words)?;
+        let dial = self.dial.as_mut().ok_or("the load has not been started")?;
+        let farm = self.farm.as_ref();
         point::reached("farm-loaded");
-        self.wait_until(asked.begin_ns);
-        let before = self.used();
-        self.wait_until(asked.end_ns);
-        let after = self.used();
-        let interrupt = Arc::clone(&self.interrupt);
-        let part = self.dial()?.collect(asked, &interrupt).map_err(words)?;
+        let measured = dial.metered((lasting, patience(qos)), &self.interrupt, || used_by(farm)).map_err(words)?;
         if let Some(why) = self.farm.as_mut().and_then(Farm::fallen) {
             return Err(why);
         }
-        let share = self.share(&before?, &after?);
-        Ok(part.map(|part| (part, share)))
+        let Some((part, before, after)) = measured else { return Ok(None) };
+        Ok(Some((part, self.share(&before?, &after?))))
     }
 
     /// Keeps the load up for so long.
     pub fn stay(&self, time: Duration) {
-        self.wait_until(monotonic_ns().saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)));
-    }
-
-    fn wait_until(&self, at_ns: u64) {
-        while !self.interrupt.load(Ordering::Relaxed) {
-            let left = at_ns.saturating_sub(monotonic_ns());
-            if left == 0 {
-                return;
-            }
-            thread::sleep(Duration::from_nanos(left.min(GLANCE_NS)));
-        }
-    }
-
-    fn dial(&mut self) -> Result<&mut Dial, String> {
-        self.dial.as_mut().ok_or_else(|| "the load has not been started".to_owned())
+        sleep_unless(|| self.interrupt.load(Ordering::Relaxed), time);
     }
 
     fn load(&self, addresses: &[SocketAddr]) -> Result<Load, String> {
@@ -231,6 +205,12 @@ fn scenario(addresses: &[SocketAddr]) -> Result<Scenario, String> {
     let base = addresses.first().map(|address| format!("http://{address}")).ok_or("there is no server")?;
     file::parse("web-farm", (origins + &operations).as_bytes(), Some(&base), Path::new("."))
         .map_err(|why| why.to_string())
+}
+
+/// What the servers of a farm have used up to now.
+fn used_by(farm: Option<&Farm>) -> Result<CpuTime, String> {
+    let cpu_ns = farm.and_then(Farm::cpu_ns).ok_or("a web server's CPU time is unknown")?;
+    Ok(CpuTime { at_ns: monotonic_ns(), cpu_ns })
 }
 
 /// The number of servers of a level.
@@ -268,8 +248,8 @@ impl UnderLoad for Subject {
         let mut dial = Dial::start(self.load(&addresses)?).map_err(words)?;
         let at = dial.set(self.rate * count as f64).map_err(words)?;
         self.dial = Some(dial);
-        let before = self.used()?;
-        self.wait_until(at + settle.0);
+        let before = used_by(self.farm.as_ref())?;
+        wait_until(at + settle.0, &self.interrupt);
         self.enter_dense(count, &before)
     }
 
@@ -282,7 +262,7 @@ impl UnderLoad for Subject {
             };
             if let Some(why) = self.out_of_mode(share)? {
                 reason = why;
-                self.wait_until(monotonic_ns() + self.settle.0);
+                self.stay(Duration::from_nanos(self.settle.0));
                 continue;
             }
             let mut reading = reading(&part, qos);

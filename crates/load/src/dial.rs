@@ -8,6 +8,7 @@ use crate::load::{Drive, Engine, Load, LoadError, Progress, Stop};
 use crate::record::Part;
 use baremark_model::units::Nanos;
 use baremark_sys::clock::monotonic_ns;
+use baremark_sys::wake::sleep_unless;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -164,6 +165,24 @@ impl Dial {
         let window = Order { id: asked.id, begin: own(begin_ns), end: own(end_ns), close: own(asked.close_ns) };
         self.control.order(|orders| orders.window = Some(window));
         Ok(asked)
+    }
+
+    /// Asks for a window and waits for it, and reads `meter` at its begin and at its end; `None` when interrupted.
+    ///
+    /// # Errors
+    /// When the load has ended.
+    pub fn metered<T>(
+        &mut self,
+        (lasting, patience): (Nanos, Nanos),
+        interrupt: &AtomicBool,
+        mut meter: impl FnMut() -> T,
+    ) -> Result<Option<(Part, T, T)>, LoadError> {
+        let asked = self.ask(lasting, patience)?;
+        wait_until(asked.begin_ns, interrupt);
+        let before = meter();
+        wait_until(asked.end_ns, interrupt);
+        let after = meter();
+        Ok(self.collect(asked, interrupt)?.map(|part| (part, before, after)))
     }
 
     /// Waits for a window and returns what all threads have seen of it; `None` when interrupted.
@@ -362,4 +381,10 @@ impl Listener {
         // A dial that is gone asks for nothing any more.
         let _ = self.sender.send((id, Box::new(part)));
     }
+}
+
+/// Sleeps until a moment of this machine's monotonic clock, unless interrupted.
+pub fn wait_until(at_ns: u64, interrupt: &AtomicBool) {
+    let left = Duration::from_nanos(at_ns.saturating_sub(monotonic_ns()));
+    sleep_unless(|| interrupt.load(Ordering::Relaxed), left);
 }

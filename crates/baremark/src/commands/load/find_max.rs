@@ -10,7 +10,7 @@ use crate::exit::{Exit, Refusal};
 use crate::record::SEARCH;
 use crate::watch;
 use baremark_lab::search::{Expected, Probe, Search, SearchError, Step, UnderLoad, takes_s, window_s};
-use baremark_load::dial::Dial;
+use baremark_load::dial::{Dial, wait_until};
 use baremark_load::limits::{self, CPU};
 use baremark_load::load::{Load, LoadError};
 use baremark_load::order::Order;
@@ -20,15 +20,13 @@ use baremark_model::maximum::{Document, Ended, Plan};
 use baremark_model::qos::{Bound, Broken, Limit, Qos, Reading};
 use baremark_model::units::{Nanos, Share};
 use baremark_store::{RunId, Store};
-use baremark_sys::clock::monotonic_ns;
 use baremark_sys::cpu_time::CpuTime;
 use baremark_sys::cpu_users::CpuUsers;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use std::io::{IsTerminal, Write as _, stderr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// What a search needs in addition to a load.
@@ -288,22 +286,10 @@ const ATTEMPTS: usize = 2;
 
 /// After an overload, what is on its way is waited for so long beyond its timeout.
 const DRAINED_NS: u64 = 2_000_000_000;
-/// How often a wait checks whether it was interrupted.
-const GLANCE_NS: u64 = 50_000_000;
 
 impl Target<'_> {
     fn dial(&mut self) -> Result<&mut Dial, String> {
         self.dial.as_mut().ok_or_else(|| "the load has not been started".to_owned())
-    }
-
-    fn wait_until(&self, at_ns: u64) {
-        while !self.interrupt.load(Ordering::Relaxed) {
-            let left = at_ns.saturating_sub(monotonic_ns());
-            if left == 0 {
-                return;
-            }
-            thread::sleep(Duration::from_nanos(left.min(GLANCE_NS)));
-        }
     }
 }
 
@@ -325,18 +311,15 @@ fn exceeds(qos: &Qos, reading: &Reading) -> bool {
 
 impl Target<'_> {
     fn window(&mut self, qos: &Qos, lasting: Nanos) -> Result<(Reading, Option<String>), String> {
-        let asked = self.dial()?.ask(lasting, patience(qos)).map_err(words)?;
-        self.wait_until(asked.begin_ns);
-        let (before, users, begun) = (CpuTime::now(), CpuUsers::now().ok(), Instant::now());
-        self.wait_until(asked.end_ns);
-        let after = CpuTime::now();
-        let disturbed = self.others.as_ref().zip(users).zip(CpuUsers::now().ok());
-        let disturbed = disturbed.and_then(|((others, users), now)| others.disturbed(&users, &now, begun.elapsed()));
         let interrupt = self.interrupt;
-        let Some(part) = self.dial()?.collect(asked, interrupt).map_err(words)? else {
-            // Whoever interrupts takes no more readings.
+        let meter = || (CpuTime::now(), CpuUsers::now().ok(), Instant::now());
+        let measured = self.dial()?.metered((lasting, patience(qos)), interrupt, meter).map_err(words)?;
+        // Whoever interrupts takes no more readings.
+        let Some((part, (before, users, begun), (after, now, ended))) = measured else {
             return Ok((Reading::default(), None));
         };
+        let disturbed = self.others.as_ref().zip(users).zip(now);
+        let disturbed = disturbed.and_then(|((others, users), now)| others.disturbed(&users, &now, ended - begun));
         let mut reading = reading(&part, qos);
         if let (Ok(before), Ok(after)) = (before, after)
             && let Some(share) = after.share_since(&before)
@@ -363,7 +346,7 @@ impl UnderLoad for Target<'_> {
 
     fn set(&mut self, level: f64, settle: Nanos) -> Result<(), String> {
         let at = self.dial()?.set(level).map_err(words)?;
-        self.wait_until(at + settle.0);
+        wait_until(at + settle.0, self.interrupt);
         Ok(())
     }
 
