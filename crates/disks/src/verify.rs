@@ -8,6 +8,7 @@
 
 use crate::io::calls;
 use crate::writable::Writable;
+use baremark_stats::Rng;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
@@ -117,20 +118,12 @@ fn stamp_sector(sector: &mut [u8], seed: u64, offset: u64, sequence: u32, index:
     sector[16..24].copy_from_slice(&offset.to_le_bytes());
     sector[24..28].copy_from_slice(&sequence.to_le_bytes());
     sector[28..32].copy_from_slice(&index.to_le_bytes());
-    let mut state = mix(seed ^ mix(offset ^ mix(u64::from(sequence) << 32 | u64::from(index))));
+    let mut random = Rng::stream(seed ^ offset.rotate_left(32), u64::from(sequence) << 32 | u64::from(index));
     for word in sector[HEAD..].chunks_exact_mut(8) {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        word.copy_from_slice(&mix(state).to_le_bytes());
+        word.copy_from_slice(&random.next_u64().to_le_bytes());
     }
     let sum = crc32fast::hash(&sector[4..]);
     sector[..4].copy_from_slice(&sum.to_le_bytes());
-}
-
-/// The finalizer of SplitMix64 (Steele et al. 2014).
-fn mix(mut value: u64) -> u64 {
-    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }
 
 fn word32(bytes: &[u8], at: usize) -> u32 {

@@ -5,6 +5,7 @@
 //! it was. One process drives them and counts; it is a program of its own, so that an agent's memory is not theirs.
 
 use baremark_model::units::Nanos;
+use baremark_stats::Rng;
 use baremark_stats::search::{Approach, Count, End, Next, Response, Staircase, Visit, Window, capacity};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -337,14 +338,14 @@ pub fn user(program: &Path, file: &Path, each_bytes: u64, pace: Duration, seed: 
 struct Desk {
     document: Vec<u8>,
     memory: Vec<u8>,
-    random: u64,
+    random: Rng,
     saved: Option<u64>,
 }
 
 impl Desk {
     fn new(each_bytes: u64, seed: u64) -> io::Result<Self> {
         let size = usize::try_from(each_bytes).map_err(io::Error::other)?.max(1 << 20);
-        let mut desk = Desk { document: Vec::new(), memory: vec![0; size], random: seed | 1, saved: None };
+        let mut desk = Desk { document: Vec::new(), memory: vec![0; size], random: Rng::new(seed), saved: None };
         for at in (0..size).step_by(4096) {
             desk.memory[at] = desk.letter();
         }
@@ -353,24 +354,14 @@ impl Desk {
         Ok(desk)
     }
 
-    fn next(&mut self) -> u64 {
-        // SplitMix64 (Steele, Lea, Flood 2014).
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
     fn below(&mut self, bound: usize) -> usize {
-        #[expect(clippy::cast_possible_truncation, reason = "the remainder is below a usize")]
-        let drawn = (self.next() % bound.max(1) as u64) as usize;
+        #[expect(clippy::cast_possible_truncation, reason = "below a usize")]
+        let drawn = self.random.below(bound.max(1) as u64) as usize;
         drawn
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "53 bits")]
     fn share(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+        self.random.uniform()
     }
 
     fn letter(&mut self) -> u8 {

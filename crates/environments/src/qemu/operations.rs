@@ -13,6 +13,7 @@ use crate::child::Piped;
 use crate::patience::unless;
 use baremark_model::beat::{self, Beat, LOG_BYTES};
 use baremark_model::site::{Environment, SiteError};
+use baremark_stats::Rng;
 use baremark_sys::confine::{self, Limits};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -506,14 +507,14 @@ impl Image {
     }
 
     /// Random bytes, but for an empty log of records.
-    fn random(bytes: u64, mut seed: u64) -> io::Result<Image> {
+    fn random(bytes: u64, seed: u64) -> io::Result<Image> {
         let image = Image::empty(bytes)?;
-        let mut chunk = vec![0; CHUNK];
+        let (mut random, mut chunk) = (Rng::new(seed), vec![0; CHUNK]);
         let mut at = LOG_BYTES as u64;
         while at < bytes {
             chunk
                 .chunks_exact_mut(size_of::<u64>())
-                .for_each(|word| word.copy_from_slice(&next(&mut seed).to_le_bytes()));
+                .for_each(|word| word.copy_from_slice(&random.next_u64().to_le_bytes()));
             let count = chunk.len().min(usize::try_from(bytes - at).unwrap_or(usize::MAX));
             image.file.write_all_at(&chunk[..count], at)?;
             at += count as u64;
@@ -560,15 +561,6 @@ impl Image {
         }
         Ok(true)
     }
-}
-
-/// The next of a sequence of random words (SplitMix64, Steele, Lea & Flood 2014).
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut word = *state;
-    word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    word ^ (word >> 31)
 }
 
 #[cfg(test)]
