@@ -1,6 +1,7 @@
 //! Heat maps of a distribution over time, as a self-contained page: time to the right, value upwards, darker where more.
 
-use crate::text::clean;
+use crate::page::head;
+use crate::svg::escape;
 use std::fmt::Write as _;
 
 /// One bin of one column: from, to (in nanoseconds), count.
@@ -17,35 +18,23 @@ pub struct HeatMap {
     pub columns: Vec<Vec<Cell>>,
 }
 
-/// No script and nothing from elsewhere, whatever a device or a process is called.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 260.0;
 const LEFT: f64 = 70.0;
 const BOTTOM: f64 = 30.0;
 const TOP: f64 = 10.0;
 
-fn escaped(text: &str) -> String {
-    clean(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
-}
-
 /// A page with these maps.
 #[must_use]
 pub fn page(title: &str, maps: &[HeatMap]) -> String {
-    let title = escaped(title);
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n<title>{title}</title>\n<style>body{{font:15px sans-serif;\
-         margin:2em auto;max-width:960px;color:#222;background:#fff}}svg{{width:100%;height:auto}}text{{font-size:12px;fill:#555}}</style>\
-         </head><body>\n<h1>{title}</h1>\n"
-    );
+    let mut page = format!("{}<h1>{}</h1>\n", head(title, false), escape(title));
     for map in maps {
-        let _ = writeln!(page, "<h2>{}</h2>\n{}", escaped(&map.title), drawn(map));
+        let _ = writeln!(page, "<h2>{}</h2>\n{}", escape(&map.title), drawn(map));
     }
     if maps.is_empty() {
         page.push_str("<p>No I/O ended.</p>\n");
     }
-    page.push_str("</body></html>\n");
+    page.push_str("</main>\n</body>\n</html>\n");
     page
 }
 
@@ -60,7 +49,7 @@ fn drawn(map: &HeatMap) -> String {
         |value: u64| TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - ((value.max(1) as f64 / low).ln() / span).clamp(0.0, 1.0));
     let width = (WIDTH - LEFT) / map.columns.len().max(1) as f64;
     let seconds = |column: usize| column as f64 * map.interval_ns as f64 / 1e9;
-    let mut svg = format!("<svg viewBox=\"0 0 {WIDTH:.0} {HEIGHT:.0}\" role=\"img\">\n");
+    let mut svg = format!("<svg class=\"figure\" viewBox=\"0 0 {WIDTH:.0} {HEIGHT:.0}\" role=\"img\">\n");
     for (number, column) in map.columns.iter().enumerate() {
         for (from, to, count) in column {
             // By the logarithm, so that a single slow I/O is still seen.

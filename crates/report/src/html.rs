@@ -6,19 +6,17 @@
 use crate::figure::{Figure, RATIOS, figures};
 use crate::grid::{Cell, Grid, RatioCell};
 use crate::outline::{Found, Outline, outline};
+use crate::page;
 use crate::provenance::reproduce;
 use crate::section::{Block, Making, Section, Subject};
 use crate::sections::SECTIONS;
 use crate::summary;
-use crate::svg::{STYLE, escape};
+use crate::svg::escape;
 use crate::words::{Headline, Tone};
 use baremark_model::document::Document;
 use baremark_model::machine::MachineFacts;
 use serde_json::Value;
 use std::fmt::Write;
-
-const PAGE: &str = include_str!("page.css");
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// The report of one run.
 #[must_use]
@@ -59,13 +57,9 @@ impl Page {
 
     fn top(&mut self, document: &Document, outline: &Outline) {
         let title = escape(&outline.title);
+        self.add(&page::head(&outline.title, false));
         self.put(format_args!(
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <meta name=\"color-scheme\" content=\"light dark\">\n\
-             <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-             <title>{title}</title>\n<style>\n{PAGE}{STYLE}</style>\n</head>\n<body>\n<main>\n\
-             <header>\n<h1>{title}</h1>\n<p class=\"context\">{}</p>\n<p class=\"context\">{}</p>\n",
+            "<header>\n<h1>{title}</h1>\n<p class=\"context\">{}</p>\n<p class=\"context\">{}</p>\n",
             escape(&summary::machine(document)),
             escape(&outline.context)
         ));

@@ -41,6 +41,7 @@ mod number;
 mod observed_at;
 mod order_entry;
 mod outline;
+mod page;
 mod part;
 mod provenance;
 mod published;

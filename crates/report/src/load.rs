@@ -4,11 +4,10 @@
 //! else and runs no script.
 
 use crate::axis::Axis;
-use crate::svg::{Anchor, STYLE, Svg, escape};
+use crate::page::head;
+use crate::svg::{Anchor, Svg, escape};
 use std::fmt::Write;
 
-const PAGE: &str = include_str!("page.css");
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 240.0;
 /// Room for labels: left, right, top, bottom.
@@ -58,12 +57,8 @@ pub fn html(page: &LoadPage) -> String {
         debug_assert!(done.is_ok(), "a string takes everything");
     };
     put(format_args!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-         <title>{title}</title>\n<style>\n{PAGE}{STYLE}</style>\n</head>\n<body>\n<main>\n\
-         <header>\n<h1>{title}</h1>\n<p class=\"context\">{}</p>\n",
+        "{}<header>\n<h1>{title}</h1>\n<p class=\"context\">{}</p>\n",
+        head(&page.title, false),
         escape(&page.context)
     ));
     page.cautions.iter().for_each(|one| put(format_args!("<p class=\"caution\">{}</p>\n", escape(one))));

@@ -4,7 +4,8 @@
 
 use crate::grid::estimated;
 use crate::outline::nothing;
-use crate::svg::{STYLE, escape};
+use crate::page::head;
+use crate::svg::escape;
 use crate::treatment::Factors;
 use crate::words::{limits_of, outcome, ratio_of};
 use crate::{number, summary};
@@ -12,9 +13,7 @@ use baremark_model::document::{Document, RatioRow};
 use std::borrow::Borrow;
 use std::fmt::Write;
 
-const PAGE: &str = include_str!("page.css");
 const SORT: &str = include_str!("site.js");
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 
 /// A run's part of the index. Its document is not needed any more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,15 +55,14 @@ pub fn render(entries: &[impl Borrow<Entry>], changes: &str) -> String {
 }
 
 fn write(page: &mut String, entries: &[&Entry], changes: &str) -> std::fmt::Result {
+    let count = counted(entries);
+    page.push_str(&head(&format!("baremark: {count}"), true));
     writeln!(
         page,
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n<title>baremark: {count}</title>\n\
-         <style>\n{PAGE}{STYLE}th[data-sort] {{ cursor: pointer; }}</style>\n</head>\n<body>\n<main>\n<header><h1>{count}</h1>\n\
+        "<header><h1>{}</h1>\n\
          <p class=\"context\">Select a column's head to sort. Ratios are with their intervals; reports say what may be compared.</p></header>\n\
          <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"runs\"><table class=\"grid\" id=\"runs\">\n<thead><tr>",
-        count = escape(&counted(entries)),
+        escape(&count),
     )?;
     for head in ["study", "comparison", "ratio", "outcome", "machine", "began", "version", "source", "report"] {
         write!(page, "<th scope=\"col\" data-sort>{head}</th>")?;
