@@ -153,7 +153,7 @@ pub fn observations(document: &Document) -> String {
 /// What was observed over time: one line for each point.
 #[must_use]
 pub fn series(document: &Document) -> String {
-    let mut text = line(["place", "quantity", "instance", "unit", "seconds", "value"].into_iter());
+    let mut text = line(["place", "quantity", "instance", "unit", "seconds", "value"]);
     for series in document.observed.iter().flat_map(|observed| &observed.series) {
         for [at, value] in &series.points {
             let fields = [&series.place, &series.quantity, &series.instance, &series.unit].map(String::as_str);
@@ -181,17 +181,15 @@ fn levels(factors: &[String], treatment: &Treatment) -> Vec<String> {
 }
 
 fn joined(head: &[String], levels: &[String], tail: &[String]) -> String {
-    line([head, levels, tail].into_iter().flatten().map(String::as_str))
+    line([head, levels, tail].into_iter().flatten())
 }
 
-/// A line, with quotation marks where a field needs them.
-fn line<'f>(fields: impl Iterator<Item = &'f str>) -> String {
-    let quoted = |field: &str| match field.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", field.replace('"', "\"\"")),
-        false => field.to_owned(),
-    };
-    let fields: Vec<String> = fields.map(quoted).collect();
-    format!("{}\r\n", fields.join(","))
+/// A line of fields.
+pub fn line<F: AsRef<[u8]>>(fields: impl IntoIterator<Item = F>) -> String {
+    let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+    // A vector takes everything.
+    let _ = writer.write_record(fields);
+    String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
 }
 
 /// A number in full; nothing where there is none.

@@ -162,7 +162,7 @@ fn show_rows(context: &Context, args: &TopArgs, keys: Option<&Keys>) -> io::Resu
     let mut looks = 0;
     match (keys, batch) {
         (Some(_), _) => write!(out, "{ENTER}")?,
-        (None, Some(Batch::Csv)) => writeln!(out, "{HEADING}")?,
+        (None, Some(Batch::Csv)) => write!(out, "{HEADING}\r\n")?,
         (None, _) => {}
     }
     let mut next = Instant::now() + interval;

@@ -6,7 +6,7 @@ use baremark_model::view;
 use baremark_observe::Root;
 use baremark_observe::activity::{Activity, Disk, Used, Who};
 use baremark_observe::recorder::Recorder;
-use baremark_report::one_line;
+use baremark_report::{csv, one_line};
 use baremark_sys::clock;
 use baremark_trace::owner::Kind;
 use serde_json::{Value, json};
@@ -206,9 +206,14 @@ impl Rows {
     pub fn csv(&self) -> String {
         let sample = &self.shown;
         let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.3}"));
-        let head = format!("{:.3},{:.3}", sample.at_s, sample.seconds);
-        let (steal, pressure) = (number(sample.steal), number(sample.memory_pressure));
-        let mut text = format!("{head},machine,,,,{},,{steal},{pressure},,,,,,,,,,\n", number(sample.utilization));
+        let line = |who: [&str; 4], cells: [String; 14]| {
+            let time = [sample.at_s, sample.seconds].map(|seconds| format!("{seconds:.3}"));
+            csv::line(time.into_iter().chain(who.map(str::to_owned)).chain(cells))
+        };
+        let mut machine = [const { String::new() }; 14];
+        machine[0] = number(sample.utilization);
+        (machine[2], machine[3]) = (number(sample.steal), number(sample.memory_pressure));
+        let mut text = line(["machine", "", "", ""], machine);
         for (who, used) in &sample.rows {
             let rate = |count: u64| Some(per_s(count, sample.seconds));
             let disk = |of: fn(&Disk) -> u64| number(used.disk.as_ref().and_then(|disk| rate(of(disk))));
@@ -229,9 +234,8 @@ impl Rows {
                 number(used.network.and_then(|(to, _)| rate(to))),
                 number(used.network.and_then(|(_, from)| rate(from))),
             ];
-            let name = quoted(&used.name);
-            let _ =
-                writeln!(text, "{head},{},{},{name},{},{}", word(who.kind), who.id, used.processes, cells.join(","));
+            let name = used.name.replace(char::is_control, " ");
+            text.push_str(&line([word(who.kind), &who.id, &name, &used.processes.to_string()], cells));
         }
         text
     }
@@ -265,12 +269,6 @@ fn disk(disk: Disk) -> Value {
 
 fn network((receive, send): (u64, u64)) -> Value {
     json!({ "receive_bytes": receive, "send_bytes": send })
-}
-
-/// A name as a cell of CSV.
-fn quoted(name: &str) -> String {
-    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:@()+ ".contains(c));
-    if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"").replace(char::is_control, " ")) }
 }
 
 fn row(text: &mut String, who: &Who, used: &Used, seconds: f64) {
