@@ -5,7 +5,7 @@ use crate::context::descriptors;
 use crate::exit::Refusal;
 use crate::source::{Changed, Source};
 use baremark_model::descriptor::Knob;
-use baremark_model::literal::quoted;
+use baremark_model::literal::{self, quoted};
 use baremark_model::problem::{near, nearest};
 use baremark_model::study::{self, Study};
 use baremark_model::tables;
@@ -63,7 +63,7 @@ pub fn applied(source: Source, changes: &Changes, spending: &Spending) -> Result
     let is_of_work = !set.is_empty() || !vary.is_empty() || spending.by.is_some();
     for (key, value) in set {
         let place = place_of("--set", &text, &before, &key)?;
-        text = put(&text, &place, &literal(&value));
+        text = put(&text, &place, &typed_value(&value));
     }
     for (key, values) in vary {
         text = varied(text, &before, &key, &values)?;
@@ -99,7 +99,7 @@ fn pairs(option: &str, typed: &[String]) -> Result<Vec<(String, String)>, Refusa
 }
 
 /// A value as TOML: as it is typed where TOML reads it so, else a string.
-fn literal(typed: &str) -> String {
+fn typed_value(typed: &str) -> String {
     let text = format!("value = {typed}");
     let is_value = !typed.contains('\n') && DeTable::parse(&text).is_ok_and(|table| table.get_ref().len() == 1);
     if is_value { typed.to_owned() } else { quoted(typed) }
@@ -107,9 +107,8 @@ fn literal(typed: &str) -> String {
 
 /// The section and key that are meant, from the outermost: as typed where it begins with a section, or else the one place that ends so.
 fn place_of(option: &str, text: &str, study: &Study, key: &str) -> Result<Vec<String>, Refusal> {
-    let fixed = ["study", "workload", "factors", "environments", "observe", "design", "report", "command", "commands"];
     let own = study.workloads.iter().filter_map(|chosen| Some(chosen.descriptor.section?.name));
-    let sections: Vec<&str> = fixed.into_iter().chain(own).collect();
+    let sections: Vec<&str> = study::SECTIONS.iter().copied().chain(own).collect();
     if let Some((section, _)) = key.split_once('.').filter(|(section, _)| sections.contains(section)) {
         let known = taking(text, study, &key[section.len() + 1..]);
         let whole = known.into_iter().find(|place| place.join(".") == key);
@@ -178,11 +177,11 @@ fn known(study: &Study) -> Vec<(Vec<String>, &'static Knob)> {
 /// The text with a value for this key: in place of the one that it has, else as the first line of its section, else in a section at the end.
 fn put(text: &str, place: &[String], value: &str) -> String {
     let Some((key, section)) = place.split_last() else { return text.to_owned() };
-    let line = format!("{} = {value}\n", name(key));
+    let line = format!("{} = {value}\n", literal::key(key));
     if let Some(span) = DeTable::parse(text).ok().and_then(|document| Some(find(document.get_ref(), place)?.span())) {
         return format!("{}{value}{}", &text[..span.start], &text[span.end..]);
     }
-    let header = format!("[{}]", section.iter().map(|part| name(part)).collect::<Vec<_>>().join("."));
+    let header = format!("[{}]", section.iter().map(|part| literal::key(part)).collect::<Vec<_>>().join("."));
     match text.lines().position(|of| of.split('#').next().unwrap_or_default().replace(' ', "").trim() == header) {
         Some(at) => {
             let end: usize = text.split_inclusive('\n').take(at + 1).map(str::len).sum();
@@ -213,13 +212,6 @@ fn find<'t>(table: &'t DeTable<'t>, place: &[String]) -> Option<&'t Spanned<DeVa
     }
 }
 
-/// A part of a key: as it is where it may be bare.
-fn name(part: &str) -> String {
-    let bare = part.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_') && !part.is_empty();
-    // A workload's own section may have keys with dots, such as "app.on".
-    if bare { part.to_owned() } else { quoted(part) }
-}
-
 /// The study with the key as a factor, which it then is nowhere else.
 fn varied(text: String, study: &Study, key: &str, values: &str) -> Result<String, Refusal> {
     let mut places = taking(&text, study, key);
@@ -247,7 +239,7 @@ fn levels(values: &str) -> Result<Vec<String>, String> {
     }
     match range(values)? {
         Some(numbers) => Ok(numbers.iter().map(u64::to_string).collect()),
-        None => Ok(values.split(',').map(|value| literal(value.trim())).collect()),
+        None => Ok(values.split(',').map(|value| typed_value(value.trim())).collect()),
     }
 }
 
@@ -303,7 +295,7 @@ fn compared_by(text: &str, study: &Study, metric: &str) -> Result<String, Refusa
 
 #[cfg(test)]
 mod tests {
-    use super::{Changes, Spending, applied, descriptors, literal, put, range, study, without};
+    use super::{Changes, Spending, applied, descriptors, put, range, study, typed_value, without};
     use crate::source::{SHIPPED, Source, shipped};
     use baremark_model::units::{Nanos, Share};
 
@@ -448,8 +440,8 @@ page = \"2m\"
     fn values_are_typed_as_toml_reads_them_else_they_are_text() {
         let values =
             [("3", "3"), ("true", "true"), ("[1, 2]", "[1, 2]"), ("1 GiB", "\"1 GiB\""), ("a\"b", "\"a\\\"b\"")];
-        values.iter().for_each(|(typed, value)| assert_eq!(literal(typed), *value, "{typed}"));
-        assert!(!literal("1\nb = 2").contains("\nb = 2\n"));
+        values.iter().for_each(|(typed, value)| assert_eq!(typed_value(typed), *value, "{typed}"));
+        assert!(!typed_value("1\nb = 2").contains("\nb = 2\n"));
     }
 
     #[test]

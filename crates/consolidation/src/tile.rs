@@ -15,6 +15,7 @@
 use crate::members::{self, Member, Phases};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command::{DURATION, RAMP_DOWN, TIMEOUT, WARM_UP};
+use baremark_model::config;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, OwnSection, Together};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings, Update};
 use baremark_model::knob::Misfit;
@@ -22,8 +23,8 @@ use baremark_model::parameters::Parameters;
 use baremark_model::problem::Problem;
 use baremark_model::seam::Sample;
 use baremark_model::wire::Detail;
-use serde::{Deserialize, Serialize};
 use baremark_sys::wake::sleep_unless;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -134,20 +135,16 @@ pub fn descriptor() -> &'static Descriptor {
 }
 
 /// The section has members and nothing else; what a member is, arms are checked for.
-fn check_section(_: &str, text: &str) -> Vec<Problem> {
-    let Ok(document) = toml::de::DeTable::parse(text) else { return Vec::new() };
-    let section = document.get_ref().get(KIND).and_then(|section| section.get_ref().as_table().cloned());
-    let line = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
-    let others = section.iter().flat_map(|section| section.iter()).filter(|(key, _)| key.get_ref() != "members");
-    let wrong = others.map(|(key, _)| {
-        let what = format!("[{KIND}] has no '{}'", key.get_ref());
-        Problem::new(
-            line(key.span().start),
-            what,
-            "write [tile.members.NAME]; duration, warm_up and most are keys of [workload]",
-        )
+fn check_section(file: &str, text: &str) -> Vec<Problem> {
+    let read = config::read(file, text, |reader, root| {
+        let section = reader.section(root, KIND);
+        for key in section.keys().iter().filter(|key| *key != "members") {
+            let remedy = "write [tile.members.NAME]; duration, warm_up and most are keys of [workload]";
+            reader.wrong(&section, key, format!("unknown key '{key}' in [{KIND}]"), remedy);
+        }
+        Some(())
     });
-    wrong.collect()
+    read.err().map(|problems| problems.list).unwrap_or_default()
 }
 
 fn phases(of: Parameters<'_>) -> Result<Phases, Misfit> {
@@ -695,7 +692,7 @@ mod tests {
     fn a_section_has_members_alone() {
         let problems = check_section("t.toml", "[tile]\nmost = 3\n[tile.members.a]\nworkload = \"load\"\n");
         assert_eq!(problems.len(), 1);
-        assert_eq!((problems[0].line, problems[0].what.as_str()), (2, "[tile] has no 'most'"));
+        assert_eq!((problems[0].line, problems[0].what.as_str()), (2, "unknown key 'most' in [tile]"));
         assert_eq!(PREFIX, format!("{KIND}.members."));
     }
 }

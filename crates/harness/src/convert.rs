@@ -6,8 +6,10 @@
 use crate::measurements::MAXIMUM;
 use crate::topology::{Demand, QUICK, Topology, resolve};
 use crate::workload::{KIND, MOST, USERS};
-use baremark_model::problem::{Problem, Problems};
-use std::fmt::Write as _;
+use baremark_model::command::RAMP_DOWN;
+use baremark_model::config::{Layer, Reader, Section};
+use baremark_model::literal;
+use baremark_model::problem::Problems;
 use toml::{Table, Value};
 
 /// What is converted.
@@ -64,23 +66,20 @@ pub fn convert(request: &Request<'_>) -> Result<Converted, Problems> {
     let topology = resolve(file, text, &levels)?;
     let mut above = Table::new();
     for level in levels.iter().rev() {
-        lay_over(&mut above, table(file, level)?);
+        lay_over(&mut above, table(level));
     }
-    let mut whole = table(file, text)?;
-    let (blocks, arms) = arms(file, whole.remove("study").or_else(|| above.get("study").cloned()), &above, request)?;
-    above.remove("study");
+    let mut whole = table(text);
+    let (blocks, arms) = arms(request, &levels, &above)?;
+    for keys in [&mut whole, &mut above] {
+        keys.remove("study");
+    }
     lay_over(&mut whole, above);
     for arm in &arms {
         let levels: Vec<String> = levels.iter().chain(&arm.set).cloned().collect();
         resolve(file, text, &levels)?;
     }
-    let title = topology.title.clone();
-    let study = written(
-        &title,
-        &topology.load,
-        (blocks, &arms),
-        section(whole, &[("folder", request.folder), ("keep", request.keep)]),
-    );
+    let topic = section(whole, &[("folder", request.folder), ("keep", request.keep)]);
+    let study = written(&topology.title, &topology.load, (blocks, &arms), topic);
     Ok(Converted { study, topology })
 }
 
@@ -92,55 +91,42 @@ struct Arm {
 }
 
 /// Blocks and arms of a topology file; without arms it describes one.
-fn arms(file: &str, study: Option<Value>, above: &Table, request: &Request<'_>) -> Result<(u64, Vec<Arm>), Problems> {
-    let wrong = |what: &str, remedy: &str| Problems {
-        file: file.to_owned(),
-        list: vec![Problem::new(0, what.to_owned(), remedy.to_owned())],
-    };
-    let Some(study) = study else { return Ok((request.blocks, Vec::new())) };
-    let Value::Table(study) = study else { return Err(wrong("'study' must be a section", "write [study]")) };
-    let over = above.get("study").and_then(|over| over.get("blocks"));
-    let blocks = match over.or(study.get("blocks")) {
-        None => request.blocks,
-        Some(Value::Integer(blocks)) => u64::try_from(*blocks)
-            .ok()
-            .filter(|blocks| *blocks > 0)
-            .ok_or_else(|| wrong("[study] has an invalid 'blocks'", "write a whole number from 1"))?,
-        Some(_) => return Err(wrong("[study] has an invalid 'blocks'", "write a whole number from 1")),
-    };
-    let listed = study.get("arms").and_then(Value::as_array).filter(|arms| !arms.is_empty());
-    let listed = listed.ok_or_else(|| wrong("[study] has no arms", "add [[study.arms]] with name and set"))?;
-    let mut arms = Vec::new();
-    for arm in listed {
-        let name = arm.get("name").and_then(Value::as_str);
-        let set = arm
-            .get("set")
-            .and_then(Value::as_array)
-            .and_then(|set| set.iter().map(|line| line.as_str().map(str::to_owned)).collect::<Option<Vec<String>>>());
-        let known = arm.as_table().is_some_and(|arm| arm.keys().all(|key| ["name", "set"].contains(&key.as_str())));
-        let (Some(name), Some(set), true) = (name, set, known) else {
-            return Err(wrong(
-                "an arm needs name and set, and nothing else",
-                "write [[study.arms]], name = \"...\", set = [\"...\"]",
-            ));
-        };
+fn arms(request: &Request<'_>, levels: &[String], above: &Table) -> Result<(u64, Vec<Arm>), Problems> {
+    let own = Layer::parse(request.file, request.text)?;
+    let over: Vec<Layer<'_>> = levels.iter().map(|level| Layer::level(level)).collect::<Result<_, _>>()?;
+    let layers: Vec<&Layer<'_>> = over.iter().chain([&own]).collect();
+    let mut reader = Reader::default();
+    let root = Section::root(&layers);
+    let study = reader.section(&root, "study");
+    let blocks = reader.count(&study, "blocks", (1, u64::MAX >> 1)).unwrap_or(request.blocks);
+    let listed = reader.sections(&study, "arms");
+    if root.has("study") && listed.is_empty() {
+        reader.wrong(&study, "arms", "[study] has no arms", "add [[study.arms]] with name and set");
+    }
+    let mut arms: Vec<Arm> = Vec::new();
+    for section in &listed {
+        reader.keys(section, &["name", "set"], &[]);
+        let (name, set) = (reader.text(section, "name").unwrap_or_default(), reader.texts(section, "set"));
         let mut keys = Table::new();
         for line in set.iter().rev() {
-            lay_over(&mut keys, table(file, line)?);
+            match Layer::level(line) {
+                Ok(_) => lay_over(&mut keys, table(line)),
+                Err(why) => why.list.into_iter().for_each(|why| reader.wrong(section, "set", why.what, why.remedy)),
+            }
         }
-        if let Some(load) = keys.get("load").and_then(Value::as_table)
-            && let Some(key) = OF_THE_WORKLOAD.into_iter().find(|key| load.contains_key(*key))
-        {
+        let load = keys.get("load").and_then(Value::as_table);
+        if let Some(key) = OF_THE_WORKLOAD.into_iter().find(|key| load.is_some_and(|load| load.contains_key(*key))) {
             let what = format!("the arm '{name}' sets load.{key}, which a study has in [workload]");
-            return Err(wrong(&what, "write a study with that key in [factors]"));
+            reader.wrong(section, "set", what, "write a study with that key in [factors]");
         }
         without(&mut keys, above);
         let mut name = slug(name, arms.len());
-        if arms.iter().any(|arm: &Arm| arm.name == name) {
+        if arms.iter().any(|arm| arm.name == name) {
             name = format!("{name}-{}", arms.len() + 1);
         }
-        arms.push(Arm { name, set, keys });
+        arms.push(Arm { name, set: set.into_iter().map(str::to_owned).collect(), keys });
     }
+    reader.finish()?;
     Ok((blocks, arms))
 }
 
@@ -172,74 +158,76 @@ fn section(mut whole: Table, folders: &[(&str, Option<&str>)]) -> Table {
     whole
 }
 
-fn written(title: &str, load: &Demand, (blocks, arms): (u64, &[Arm]), mut section: Table) -> String {
+fn written(title: &str, load: &Demand, (blocks, arms): (u64, &[Arm]), mut topology: Table) -> String {
     let searched = load.users.is_none();
     let users = match load.users {
-        None => quoted(MOST),
-        Some(_) if !load.profile.is_empty() => quoted(&load.profile),
-        Some(users) => users.to_string(),
+        None => MOST.into(),
+        Some(_) if !load.profile.is_empty() => load.profile.as_str().into(),
+        Some(users) => literal::whole(users),
     };
     let longest =
         if searched { load.budget_s.unwrap_or(UNLIMITED_S) } else { load.warm_s + load.duration_s + load.ramp_down_s };
-    let mut text = format!(
-        "[study]\ntitle = {}\n\n[workload]\nkind = \"{KIND}\"\nusers = {users}\nduration = \"{}\"\nwarm_up = \"{}\"\n",
-        quoted(title),
-        time(load.duration_s),
-        time(load.warm_s)
-    );
+    let mut workload = literal::section([
+        ("kind", KIND.into()),
+        ("users", users),
+        ("duration", time(load.duration_s)),
+        ("warm_up", time(load.warm_s)),
+    ]);
     if load.ramp_down_s > 0.0 {
-        let _ = writeln!(text, "ramp_down = \"{}\"", time(load.ramp_down_s));
+        workload.insert(RAMP_DOWN.to_owned(), time(load.ramp_down_s));
     }
     // Whoever allows more failures as a limit does not want them to discard the phase.
     if load.failures > 0.01 {
-        let _ = writeln!(text, "error_limit = \"{} %\"", 100.0 * load.failures);
+        workload.insert("error_limit".to_owned(), format!("{} %", 100.0 * load.failures).into());
     }
-    let _ = writeln!(text, "timeout = \"{}\"", time(longest + MARGIN_S));
+    workload.insert("timeout".to_owned(), time(longest + MARGIN_S));
     if searched && load.budget_s.is_none() {
-        let budget = Value::String(time(UNLIMITED_S));
-        lay_over(&mut section, Table::from_iter([("load".to_owned(), one("budget", budget))]));
+        let budget = literal::section([("budget", time(UNLIMITED_S))]);
+        lay_over(&mut topology, literal::section([("load", budget.into())]));
     }
-    if !arms.is_empty() {
-        let variants = arms.iter().map(|arm| (arm.name.clone(), Value::Table(arm.keys.clone())));
-        section.insert("variants".to_owned(), Value::Table(variants.collect()));
-    }
-    let lines = lines(&section);
-    if !lines.is_empty() {
-        let _ = write!(text, "\n[topology]\n{lines}");
-    }
-    let names: Vec<String> = arms.iter().map(|arm| quoted(&arm.name)).collect();
+    let names: Vec<Value> = arms.iter().map(|arm| arm.name.as_str().into()).collect();
+    let mut report = Table::new();
     if let Some(first) = names.first() {
-        let _ = write!(text, "\n[factors]\nvariant = [{}]\n", names.join(", "));
-        let _ =
-            write!(text, "{}\n[report]\ncolumns = \"variant\"\nratio_to = {{ variant = {first} }}\n", design(blocks));
-    } else {
-        let _ = write!(text, "{}\n[report]\n", design(blocks));
+        let variants = arms.iter().map(|arm| (arm.name.clone(), Value::Table(arm.keys.clone())));
+        topology.insert("variants".to_owned(), Value::Table(variants.collect()));
+        let base = literal::section([("variant", first.clone())]);
+        report = literal::section([("columns", "variant".into()), ("ratio_to", base.into())]);
     }
-    let metric = if searched { MAXIMUM } else { "operations_per_s" };
-    let _ = writeln!(text, "metric = \"{metric}\"");
-    text
+    report.insert("metric".to_owned(), if searched { MAXIMUM } else { "operations_per_s" }.into());
+    // One phase of each arm in a trial: phases take minutes.
+    let design = literal::section([
+        ("quads", 0.into()),
+        ("least_blocks", literal::whole(blocks)),
+        ("most_blocks", literal::whole(blocks)),
+        ("precision", "5 %".into()),
+        ("budget", "168 h".into()),
+    ]);
+    let mut study = literal::section([
+        ("study", literal::section([("title", title.into())]).into()),
+        ("workload", workload.into()),
+        ("topology", topology.into()),
+        ("factors", literal::section([("variant", names.into())]).into()),
+        ("design", design.into()),
+        ("report", report.into()),
+    ]);
+    for (section, needless) in [("factors", arms.is_empty()), ("topology", study["topology"] == Table::new().into())] {
+        if needless {
+            study.remove(section);
+        }
+    }
+    study.to_string()
 }
 
-/// One phase of each arm in a trial: phases take minutes.
-fn design(blocks: u64) -> String {
-    format!(
-        "\n[design]\nquads = 0\nleast_blocks = {blocks}\nmost_blocks = {blocks}\nprecision = \"5 %\"\nbudget = \"168 h\"\n"
-    )
+fn time(seconds: f64) -> Value {
+    match seconds.fract() == 0.0 {
+        true => format!("{seconds:.0} s").into(),
+        false => format!("{:.0} ms", 1000.0 * seconds).into(),
+    }
 }
 
-fn one(key: &str, value: Value) -> Value {
-    Value::Table(Table::from_iter([(key.to_owned(), value)]))
-}
-
-fn time(seconds: f64) -> String {
-    if seconds.fract() == 0.0 { format!("{seconds:.0} s") } else { format!("{:.0} ms", 1000.0 * seconds) }
-}
-
-fn table(file: &str, text: &str) -> Result<Table, Problems> {
-    toml::from_str(text).map_err(|why: toml::de::Error| Problems {
-        file: file.to_owned(),
-        list: vec![Problem::new(0, why.message().to_owned(), "write key = value, text in quotation marks")],
-    })
+/// The keys of a text that was read already.
+fn table(text: &str) -> Table {
+    toml::from_str(text).unwrap_or_default()
 }
 
 /// Lays the keys of `other` over those of `table`.
@@ -256,61 +244,14 @@ fn lay_over(table: &mut Table, other: Table) {
 fn without(table: &mut Table, above: &Table) {
     for (key, value) in above {
         match (table.get_mut(key), value) {
-            (Some(Value::Table(below)), Value::Table(above)) => without(below, above),
+            (Some(Value::Table(below)), Value::Table(above)) => {
+                without(below, above);
+                if below.is_empty() {
+                    table.remove(key);
+                }
+            }
             (Some(_), _) => drop(table.remove(key)),
             (None, _) => {}
         }
     }
-}
-
-/// Every value with its dotted key, one a line.
-fn lines(table: &Table) -> String {
-    fn put(path: &str, table: &Table, text: &mut String) {
-        for (key, value) in table {
-            let bare = !key.is_empty() && key.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_');
-            let key = if bare { key.clone() } else { quoted(key) };
-            let path = if path.is_empty() { key } else { format!("{path}.{key}") };
-            match value {
-                Value::Table(inner) if !inner.is_empty() => put(&path, inner, text),
-                other => {
-                    let _ = writeln!(text, "{path} = {}", literal(other));
-                }
-            }
-        }
-    }
-    let mut text = String::new();
-    put("", table, &mut text);
-    text
-}
-
-/// A value as TOML writes it, on one line.
-fn literal(value: &Value) -> String {
-    let joined = |items: Vec<String>| items.join(", ");
-    match value {
-        Value::String(text) => quoted(text),
-        Value::Integer(number) => number.to_string(),
-        Value::Float(number) => format!("{number:?}"),
-        Value::Boolean(on) => on.to_string(),
-        Value::Datetime(moment) => moment.to_string(),
-        Value::Array(items) => format!("[{}]", joined(items.iter().map(literal).collect())),
-        Value::Table(table) if table.is_empty() => "{}".to_owned(),
-        Value::Table(table) => {
-            let pairs = table.iter().map(|(key, value)| format!("{} = {}", quoted(key), literal(value)));
-            format!("{{ {} }}", joined(pairs.collect()))
-        }
-    }
-}
-
-fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            c if c.is_control() => {
-                let _ = write!(quoted, "\\u{:04X}", u32::from(c));
-            }
-            c => quoted.push(c),
-        }
-    }
-    quoted + "\""
 }

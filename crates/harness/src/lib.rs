@@ -19,7 +19,6 @@ pub mod generator;
 mod ground;
 mod instances;
 mod kept_data;
-mod layers;
 mod leaving;
 mod measurements;
 pub mod mix;

@@ -5,8 +5,8 @@
 
 pub use crate::demand::{Ceiling, Demand};
 use crate::elastic::{Change, Elastic, Fault, Policy, Signal, Wrong};
-use crate::layers::{DEFAULTS_FILE, Layer, Reader, Section};
 use crate::users;
+use baremark_model::config::{Layer, Reader, Section};
 use baremark_model::descriptor::Value;
 use baremark_model::environments::ALL;
 use baremark_model::image;
@@ -18,6 +18,8 @@ use baremark_sys::confine::Limits;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+/// The name of the shipped defaults in messages.
+const DEFAULTS_FILE: &str = "the defaults";
 /// The shipped defaults: every key with its value.
 pub const DEFAULTS: &str = include_str!("../../../studies/auction/defaults.toml");
 /// Named sizes, each a text of settings between a topology's own and the defaults.
@@ -225,7 +227,7 @@ fn configuration(root: &Section<'_>) -> Result<Option<Layer<'static>>, Problems>
     let mut reader = Reader::default();
     let own = reader.section(root, "topology");
     let name = reader.text(&root.clone().over(&own), "configuration");
-    let found = CONFIGURATIONS.iter().find(|(known, _)| Some(*known) == name.as_deref());
+    let found = CONFIGURATIONS.iter().find(|(known, _)| Some(*known) == name);
     found.map(|(name, text)| Layer::parse(&format!("the configuration {name}"), text)).transpose()
 }
 
@@ -285,11 +287,11 @@ pub fn check_study(file: &str, text: &str) -> Vec<Problem> {
 fn read(reader: &mut Reader, root: &Section<'_>) -> Option<Topology> {
     reader.known(root, &[ROOT, HEAD].concat());
     let head = head(reader, root);
-    let title = reader.text(&head, "title").unwrap_or_default();
+    let title = reader.text(&head, "title").unwrap_or_default().to_owned();
     if let Some(name) = reader.text(&head, "configuration").filter(|name| !name.is_empty()) {
         let known: Vec<&str> = CONFIGURATIONS.iter().map(|(known, _)| *known).collect();
-        if !known.contains(&name.as_str()) {
-            reader.wrong(&head, "configuration", format!("unknown configuration '{name}'"), nearest(&name, &known));
+        if !known.contains(&name) {
+            reader.wrong(&head, "configuration", format!("unknown configuration '{name}'"), nearest(name, &known));
         }
     }
     let seed = reader.count(&head, "seed", (0, u64::MAX >> 1)).unwrap_or(1);
@@ -330,10 +332,10 @@ fn chosen_variant(reader: &mut Reader, root: &Section<'_>, head: &Section<'_>) {
     let variants = reader.section(root, "variants");
     let Some(name) = reader.text(head, "variant").filter(|name| !name.is_empty()) else { return };
     let known = variants.keys();
-    if !known.contains(&name) {
+    if !known.contains(name) {
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
         let what = format!("this topology has no variant '{name}'");
-        reader.wrong(head, "variant", what, nearest(&name, &known));
+        reader.wrong(head, "variant", what, nearest(name, &known));
     }
 }
 
@@ -347,6 +349,7 @@ fn environments(reader: &mut Reader, root: &Section<'_>) -> Environments {
             let container = place.name == "container";
             let knobs: Vec<_> =
                 place.knobs().into_iter().filter(|knob| !container || OF_CONTAINERS.contains(&knob.key)).collect();
+            reader.known(&own, &knobs.iter().map(|knob| knob.key).collect::<Vec<_>>());
             let values = reader.values(&knobs, &own);
             if container && values.get("network").is_some_and(|network| network.to_string() != "host") {
                 let what = format!(
@@ -369,7 +372,7 @@ fn settings_of_unused(reader: &mut Reader, root: &Section<'_>, applications: &[A
         |kind: &str| applications.iter().flat_map(|of| of.tiers.values()).any(|plan| plan.service.kind() == kind);
     for service in baremark_services::all().iter().filter(|service| !used(service.kind())) {
         let section = reader.section(&services, service.kind());
-        reader.settings(*service, &[&section]);
+        Settings::read(reader, service.kind(), service.knobs(), &[&section]);
     }
 }
 
@@ -377,7 +380,7 @@ fn application(reader: &mut Reader, name: &str, root: &Section<'_>) -> Option<Ap
     let head = head(reader, root);
     let elastic = elastic(reader, root);
     let mut tiers = BTreeMap::new();
-    let mut words: BTreeMap<Tier, String> = BTreeMap::new();
+    let mut words: BTreeMap<Tier, &str> = BTreeMap::new();
     for tier in Tier::ALL {
         let section = reader.section(root, tier.label());
         let own: &[&str] = if tier == Tier::Database { &["folder", "name", "credentials"] } else { &[] };
@@ -386,22 +389,21 @@ fn application(reader: &mut Reader, name: &str, root: &Section<'_>) -> Option<Ap
         let mut word = reader.text(&section, "service").unwrap_or_default();
         if tier == Tier::Bus {
             // What is before it says which one does.
-            word = bus(&word, &words[&Tier::Database], most_apps(&tiers, &elastic));
+            word = bus(word, words[&Tier::Database], most_apps(&tiers, &elastic));
         }
-        words.insert(tier, word.clone());
-        if let Some(plan) = tier_plan(reader, tier, &word, &section, root) {
+        words.insert(tier, word);
+        if let Some(plan) = tier_plan(reader, tier, word, &section, root) {
             tiers.insert(tier, plan);
         }
     }
-    let faults = reader.tables(root, "faults");
+    let faults = reader.sections(root, "faults");
     let faults = faults.iter().filter_map(|entry| fault(reader, entry, &tiers)).collect();
     check_far(reader, root, &tiers, &elastic);
-    let database = words[&Tier::Database].clone();
-    let bus = words[&Tier::Bus].clone();
-    check_fit(reader, root, &tiers, (&database, &bus), &elastic);
+    let (database, bus) = (words[&Tier::Database], words[&Tier::Bus]);
+    check_fit(reader, root, &tiers, (database, bus), &elastic);
     let max_users = reader.count(&head, "max_users", (75, 10_000_000));
     let database_folder = database_folder(reader, root, &tiers);
-    let external = external(reader, root, &mut tiers, &database);
+    let external = external(reader, root, &mut tiers, database);
     let kept_data = kept_data(reader, &head, &tiers);
     let mut load = demand(reader, root)?;
     load.utilization = utilization(reader, root, &tiers);
@@ -409,16 +411,16 @@ fn application(reader: &mut Reader, name: &str, root: &Section<'_>) -> Option<Ap
         name: name.to_owned(),
         max_users: max_users?,
         history: reader.share(&head, "history"),
-        argon2: argon2(reader, &head)?,
-        images: images(reader, &head),
+        argon2: argon2(reader, &head)?.to_owned(),
+        images: images(reader, &head).to_owned(),
         tls: tls(reader, &head, &tiers),
         network: network(reader, &head, &tiers),
         tiers,
         database_folder,
         kept_data,
         external,
-        database,
-        bus,
+        database: database.to_owned(),
+        bus: bus.to_owned(),
         elastic,
         faults,
         load,
@@ -438,7 +440,7 @@ fn database_folder(reader: &mut Reader, root: &Section<'_>, tiers: &BTreeMap<Tie
         let what = format!("folder = \"{folder}\" of a database whose files are used on {}", user.on);
         reader.wrong(&section, "folder", what, "leave folder out, or let it run natively");
     }
-    if !PathBuf::from(&folder).is_dir() {
+    if !PathBuf::from(folder).is_dir() {
         reader.wrong(&section, "folder", format!("'{folder}' is not a folder of this machine"), "create it first");
     }
     Some(PathBuf::from(folder))
@@ -460,7 +462,7 @@ fn kept_data(reader: &mut Reader, head: &Section<'_>, tiers: &BTreeMap<Tier, Tie
         let what = format!("data that are kept of a database on {}", plan.on);
         reader.wrong(head, "data", what, "let the database run natively or in a container");
     }
-    if reader.text(head, "images").as_deref() == Some("files") {
+    if reader.text(head, "images") == Some("files") {
         let what = "data that are kept, and images in files";
         reader.wrong(head, "data", what, "write images = \"memory\" or \"database\"");
     }
@@ -493,7 +495,7 @@ fn external(
     if database == "sqlite" {
         reader.wrong(&section, "on", "a SQLite file on a server", "write service = \"postgres\" or \"mariadb\"");
     }
-    for key in OF_OUR_OWN.iter().filter(|key| section.has_own(key)) {
+    for key in OF_OUR_OWN.iter().filter(|key| section.has_over(DEFAULTS_FILE, key)) {
         let what = format!("{key} of a database that is not started here");
         reader.wrong(&section, key, what, "leave it out, or let the database run natively");
     }
@@ -507,7 +509,7 @@ fn external(
     Some(External {
         service: plan.service.kind(),
         server: server.to_owned(),
-        name,
+        name: name.to_owned(),
         credentials: Some(credentials).filter(|file| !file.is_empty()).map(PathBuf::from),
     })
 }
@@ -545,11 +547,11 @@ fn fault(reader: &mut Reader, entry: &Section<'_>, tiers: &BTreeMap<Tier, TierPl
     let word = reader.text(entry, "tier").unwrap_or_default();
     let Some(tier) = Tier::ALL.into_iter().find(|tier| tier.label() == word && tiers.contains_key(tier)) else {
         let there: Vec<&str> = tiers.keys().map(|tier| tier.label()).collect();
-        reader.wrong(entry, "tier", format!("this topology has no tier '{word}'"), nearest(&word, &there));
+        reader.wrong(entry, "tier", format!("this topology has no tier '{word}'"), nearest(word, &there));
         return None;
     };
     let down = entry.has("down").then(|| reader.seconds(entry, "down"));
-    let what = match reader.text(entry, "what").unwrap_or_default().as_str() {
+    let what = match reader.text(entry, "what").unwrap_or_default() {
         "kill" => Wrong::Killed(down),
         "reload" => Wrong::Reloaded,
         other => {
@@ -570,7 +572,7 @@ fn fault(reader: &mut Reader, entry: &Section<'_>, tiers: &BTreeMap<Tier, TierPl
 }
 
 fn tls(reader: &mut Reader, head: &Section<'_>, tiers: &BTreeMap<Tier, TierPlan>) -> bool {
-    let tls = reader.switch(head, "tls");
+    let tls = reader.switch(head, "tls").unwrap_or(false);
     if tls && ![Tier::Balancer, Tier::Web].iter().any(|tier| tiers.contains_key(tier)) {
         reader.wrong(
             head,
@@ -583,16 +585,13 @@ fn tls(reader: &mut Reader, head: &Section<'_>, tiers: &BTreeMap<Tier, TierPlan>
 }
 
 fn network(reader: &mut Reader, head: &Section<'_>, tiers: &BTreeMap<Tier, TierPlan>) -> Networking {
-    let word = reader.text(head, "network").unwrap_or_default();
-    if !["host", "lab"].contains(&word.as_str()) {
-        reader.wrong(head, "network", format!("unknown network '{word}'"), nearest(&word, &["host", "lab"]));
-    }
-    let far = tiers.iter().find(|(_, plan)| plan.on.is_far() && plan.on != On::Qemu).filter(|_| word == "lab");
+    let lab = reader.choices(head, "network", &["host", "lab"]).first() == Some(&1);
+    let far = tiers.iter().find(|(_, plan)| plan.on.is_far() && plan.on != On::Qemu).filter(|_| lab);
     if let Some((tier, plan)) = far {
         let what = format!("network = \"lab\" and the tier {} on {}", tier.label(), plan.on);
         reader.wrong(head, "network", what, "let all tiers be native, container or qemu, or write network = \"host\"");
     }
-    if word == "lab" { Networking::Lab } else { Networking::Host }
+    if lab { Networking::Lab } else { Networking::Host }
 }
 
 /// The most memory of Argon2id in KiB (RFC 9106 recommends up to that), and the most that its passes may go over in all.
@@ -600,7 +599,7 @@ const ARGON2_KIB: u64 = 2 << 20;
 const ARGON2_KIB_IN_ALL: u64 = 8 << 20;
 
 /// What checking a password costs: KiB and passes.
-fn argon2(reader: &mut Reader, head: &Section<'_>) -> Option<String> {
+fn argon2<'l>(reader: &mut Reader, head: &Section<'l>) -> Option<&'l str> {
     let text = reader.text(head, "argon2")?;
     let cost = || {
         let (memory, passes) = text.split_once(',')?;
@@ -618,13 +617,9 @@ fn argon2(reader: &mut Reader, head: &Section<'_>) -> Option<String> {
     Some(text)
 }
 
-fn images(reader: &mut Reader, head: &Section<'_>) -> String {
-    let word = reader.text(head, "images").unwrap_or_default();
-    let valid = ["memory", "database", "files"];
-    if !valid.contains(&word.as_str()) {
-        reader.wrong(head, "images", format!("unknown image store '{word}'"), nearest(&word, &valid));
-    }
-    word
+fn images<'l>(reader: &mut Reader, head: &Section<'l>) -> &'l str {
+    reader.choices(head, "images", &["memory", "database", "files"]);
+    reader.text(head, "images").unwrap_or_default()
 }
 
 fn most_apps(tiers: &BTreeMap<Tier, TierPlan>, elastic: &Elastic) -> u64 {
@@ -632,14 +627,13 @@ fn most_apps(tiers: &BTreeMap<Tier, TierPlan>, elastic: &Elastic) -> u64 {
 }
 
 /// `auto` is the least that does: nothing for one server, the database's own where it has one, else Redis.
-fn bus(word: &str, database: &str, apps: u64) -> String {
+fn bus<'l>(word: &'l str, database: &str, apps: u64) -> &'l str {
     match word {
         "auto" if apps <= 1 => "process",
         "auto" if database == "postgres" => "postgres",
         "auto" => "redis",
         other => other,
     }
-    .to_owned()
 }
 
 /// Words that name no service with an instance.
@@ -688,14 +682,14 @@ fn tier_plan(
         reader.section(&services, service.kind())
     };
     let own = reader.section(section, "settings");
-    let settings = reader.settings(service, &[&common, &own]);
+    let settings = Settings::read(reader, service.kind(), service.knobs(), &[&common, &own]);
     Some(TierPlan {
         service,
         count,
         on: on(reader, section, tier),
         port: reader.count(section, "port", (0, 65_535)).and_then(|port| u16::try_from(port).ok()).unwrap_or(0),
         limits: Limits {
-            cpus: reader.counts(section, "cpus"),
+            cpus: cpus(reader, section),
             memory_bytes: reader.bytes(section, "memory").filter(|bytes| *bytes > 0),
             open_files: reader.count(section, "open_files", (0, 1 << 30)).filter(|files| *files > 0),
         },
@@ -703,15 +697,21 @@ fn tier_plan(
     })
 }
 
+/// CPUs by their numbers.
+fn cpus(reader: &mut Reader, section: &Section<'_>) -> Vec<usize> {
+    let cpus = reader.counts(section, "cpus", (0, u64::from(u32::MAX))).unwrap_or_default();
+    cpus.into_iter().filter_map(|cpu| usize::try_from(cpu).ok()).collect()
+}
+
 fn on(reader: &mut Reader, section: &Section<'_>, tier: Tier) -> On {
     let word = reader.text(section, "on").unwrap_or_default();
     let image = reader.text(section, "image").filter(|image| !image.is_empty());
-    if let Some(Err(why)) = image.as_deref().map(image::check) {
+    if let Some(Err(why)) = image.map(image::check) {
         reader.wrong(section, "image", why.what, why.remedy);
     }
-    match word.as_str() {
+    match word {
         "native" => On::Native,
-        "container" => On::Container(image),
+        "container" => On::Container(image.map(str::to_owned)),
         "qemu" => On::Qemu,
         other if other.starts_with("external:") => {
             let server = other.trim_start_matches("external:");
@@ -807,7 +807,7 @@ fn check_far(reader: &mut Reader, root: &Section<'_>, tiers: &BTreeMap<Tier, Tie
                 "choose postgres or mariadb as the database: --set database.service=postgres",
             );
         }
-        if reader.text(&head, "images").as_deref() == Some("files") {
+        if reader.text(&head, "images") == Some("files") {
             let what = format!("images in files of this machine and app servers on {}", plan.on);
             reader.wrong(&head, "images", what, "choose memory or database");
         }
@@ -830,20 +830,16 @@ fn elastic(reader: &mut Reader, root: &Section<'_>) -> Elastic {
         &section,
         &["schedule", "repeat", "policy", "tier", "least", "most", "high", "low", "every", "cooldown", "capacity"],
     );
-    let schedule = reader.tables(&section, "schedule").iter().map(|entry| change(reader, entry)).collect();
-    let word = reader.text(&section, "policy").unwrap_or_default();
-    let signal = match word.as_str() {
-        "none" => None,
-        "utilization" => Some(Signal::Utilization),
-        "latency" => Some(Signal::Latency),
-        "queue" => Some(Signal::Queue),
-        other => {
-            let remedy = nearest(other, &["none", "utilization", "latency", "queue"]);
-            reader.wrong(&section, "policy", format!("unknown policy '{other}'"), remedy);
-            None
-        }
-    };
-    let tier = match reader.text(&section, "tier").unwrap_or_default().as_str() {
+    let schedule = reader.sections(&section, "schedule").iter().map(|entry| change(reader, entry)).collect();
+    let policies = [
+        ("none", None),
+        ("utilization", Some(Signal::Utilization)),
+        ("latency", Some(Signal::Latency)),
+        ("queue", Some(Signal::Queue)),
+    ];
+    let chosen = reader.choices(&section, "policy", &policies.map(|(word, _)| word));
+    let signal = chosen.first().and_then(|at| policies[*at].1);
+    let tier = match reader.text(&section, "tier").unwrap_or_default() {
         "web" => Tier::Web,
         "app" => Tier::App,
         other => {
@@ -861,8 +857,8 @@ fn elastic(reader: &mut Reader, root: &Section<'_>) -> Elastic {
         tier,
         least,
         most,
-        high: reader.text(&section, "high").unwrap_or_default(),
-        low: reader.text(&section, "low").unwrap_or_default(),
+        high: reader.text(&section, "high").unwrap_or_default().to_owned(),
+        low: reader.text(&section, "low").unwrap_or_default().to_owned(),
         every_s: reader.seconds(&section, "every"),
         cooldown_s: reader.seconds(&section, "cooldown"),
     });
@@ -947,19 +943,19 @@ fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
     search.visits = usize::try_from(number(reader, "visits", 1000)).unwrap_or(12);
     search.windows_per_visit = usize::try_from(number(reader, "windows", 1000)).unwrap_or(6);
     search.trials = usize::try_from(number(reader, "trials", 1000)).unwrap_or(1);
-    search.samples = if reader.switch(&limits, "per_operation") { Samples::Each } else { Samples::Some };
+    search.samples = if reader.switch(&limits, "per_operation") == Some(true) { Samples::Each } else { Samples::Some };
     // What was found is kept for longer than any visit.
     search.confirming = 0;
     Some(Demand {
         users: Some(users).filter(|users| *users > 0),
-        profile: reader.text(&load, "profile").unwrap_or_default(),
+        profile: reader.text(&load, "profile").unwrap_or_default().to_owned(),
         cycle_s: reader.seconds(&load, "cycle").max(0.01),
         duration_s: reader.seconds(&load, "duration"),
         warm_s: reader.seconds(&load, "warm"),
         ramp_down_s: reader.seconds(&load, "ramp_down"),
         on: load_sites(reader, &load),
         threads: usize::try_from(number(reader, "threads", 256)).unwrap_or(1),
-        cpus: reader.counts(&load, "cpus"),
+        cpus: cpus(reader, &load),
         search,
         verify_s: reader.seconds(&load, "verify"),
         budget_s: Some(reader.seconds(&load, "budget")).filter(|seconds| *seconds > 0.0),
@@ -976,7 +972,7 @@ fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
 /// Where load generators run.
 fn load_sites(reader: &mut Reader, load: &Section<'_>) -> Vec<String> {
     let sites = reader.texts(load, "on");
-    for site in &sites {
+    for site in sites.iter().copied() {
         let (name, target) = site.split_once(':').unwrap_or((site, ""));
         let possible = match name {
             "native" | "container" => !site.contains(':'),
@@ -988,24 +984,24 @@ fn load_sites(reader: &mut Reader, load: &Section<'_>) -> Vec<String> {
             reader.wrong(load, "on", format!("'{site}' is not a site of a load generator"), remedy);
         }
     }
-    if sites.iter().any(|site| site.starts_with("ssh:")) && !reader.counts(load, "cpus").is_empty() {
+    if sites.iter().any(|site| site.starts_with("ssh:")) && !cpus(reader, load).is_empty() {
         let what = "CPUs of this machine for load generators on another";
         reader.wrong(load, "cpus", what, "leave cpus out; generators spread over the CPUs of their site");
     }
-    sites
+    sites.into_iter().map(str::to_owned).collect()
 }
 
 /// The scenario of a file, which must be one.
 fn scenario(reader: &mut Reader, load: &Section<'_>) -> Option<(String, String)> {
     let file = reader.text(load, "scenario").filter(|file| !file.is_empty())?;
-    let text = match std::fs::read_to_string(&file) {
+    let text = match std::fs::read_to_string(file) {
         Ok(text) => text,
         Err(why) => {
             reader.wrong(load, "scenario", format!("{file}: {why}"), "name a scenario file, see docs/load-scenario.md");
             return None;
         }
     };
-    let own = (file, text);
+    let own = (file.to_owned(), text);
     if let Err(why) = users::scenario("http://127.0.0.1:1", "password", Some(&own)) {
         reader.wrong(load, "scenario", why.to_string(), "correct the scenario");
     }

@@ -1,10 +1,10 @@
 //! The users of the auction: a scenario for the load engine, and what they must be given.
 
 use crate::demand::Demand;
-use crate::layers::{Reader, Section};
 use baremark_load::load::{Drive, Load, Pin, Stop};
 use baremark_load::profile::Profile;
 use baremark_load::scenario::{Cycle, Scenario, file};
+use baremark_model::config::{Reader, Section};
 use baremark_model::problem::Problems;
 use baremark_model::qos::{Bound, Limit, Qos};
 use baremark_model::units::Nanos;

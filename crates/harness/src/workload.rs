@@ -13,16 +13,17 @@ use crate::external;
 use crate::fixed;
 use crate::generator::LoadSites;
 use crate::ground::{Event, Ground, Measured, RunError, Stored};
-use crate::layers::{Layer, Reader, Section};
 use crate::measurements::{MAXIMUM, Marks, ended, failed, loads, run, too_many_failures};
 use crate::phase::{self, closing_s};
 use crate::topology::{self, Demand, Networking, On, TierPlan, Topology};
 use baremark_load::profile::Profile;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command::{self, DURATION, RAMP_DOWN, TIMEOUT, WARM_UP};
+use baremark_model::config;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, OwnSection, Together, Value};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings, Update};
 use baremark_model::knob::Misfit;
+use baremark_model::literal::quoted;
 use baremark_model::problem::Problem;
 use baremark_model::units::Share;
 use baremark_services::Folder;
@@ -196,20 +197,19 @@ fn has_key(key: &str) -> bool {
 /// Every mistake in the section of a study.
 fn check_section(file: &str, text: &str) -> Vec<Problem> {
     let mut problems = topology::check_study(file, text);
-    let Ok(layer) = Layer::parse(file, text) else { return problems };
-    let mut reader = Reader::default();
-    let own = reader.section(&Section::root(&[&layer]), SECTION);
-    let load = if own.has("load") { reader.section(&own, "load") } else { Section::root(&[]) };
-    for (section, key, remedy) in NOT_IN_STUDIES {
-        let (at, path) = match *section {
-            "" => (&own, SECTION.to_owned()),
-            section => (&load, format!("{SECTION}.{section}")),
-        };
-        if at.has(key) {
-            reader.wrong(at, key, format!("[{path}] has no '{key}' in a study"), *remedy);
+    let more = config::read(file, text, |reader, root| {
+        let own = reader.section(root, SECTION);
+        let load = reader.section(&own, "load");
+        for (section, key, remedy) in NOT_IN_STUDIES {
+            let at = if section.is_empty() { &own } else { &load };
+            if at.has(key) {
+                reader.wrong(at, key, format!("unknown key '{key}'{} of a study", at.inside()), *remedy);
+            }
         }
-    }
-    problems.extend(reader.into_problems().into_iter().map(|(_, problem)| problem));
+        Some(())
+    });
+    // Of a text that is not TOML the first has said so.
+    problems.extend(more.err().map(|problems| problems.list).unwrap_or_default());
     problems
 }
 
@@ -459,8 +459,9 @@ fn own_levels(arm: &ResolvedArm) -> Result<Vec<String>, Misfit> {
         Asked::Most => (0, String::new()),
     };
     let (duration, warm, ramp_down) = (seconds(DURATION), seconds(WARM_UP), seconds(RAMP_DOWN));
+    let profile = quoted(&profile);
     let load = format!(
-        "[load]\nusers = {users}\nprofile = '{profile}'\nduration = \"{duration}\"\nwarm = \"{warm}\"\nramp_down = \"{ramp_down}\""
+        "[load]\nusers = {users}\nprofile = {profile}\nduration = \"{duration}\"\nwarm = \"{warm}\"\nramp_down = \"{ramp_down}\""
     );
     let quick = matches!(arm.parameters.get("size"), Some(Value::Choice(size)) if size == "quick");
     Ok(std::iter::once(load).chain(quick.then(|| topology::QUICK.to_owned())).collect())

@@ -10,9 +10,10 @@ use crate::machine::{Machine, Range};
 use crate::page::Page;
 use crate::predict::Known;
 use crate::prior::Priors;
-use crate::reader::Reader;
 use crate::scheme::Scheme;
 use crate::workload::Kernel;
+use baremark_model::config;
+use baremark_model::literal::quoted;
 use baremark_model::problem::Problems;
 use std::fmt;
 
@@ -44,38 +45,32 @@ impl Calibration {
     /// # Errors
     /// Every mistake, with its line and what would be right.
     pub fn parse(file: &str, text: &str) -> Result<Self, Problems> {
-        Reader::read(file, text, |reader, top| {
-            reader.keys(top, &["machine", "processor", "date", "run", "latency", "chase", "fault"]);
-            let latency = reader.section(top, "latency")?;
-            reader.keys(&latency, &["l1_ns", "l2_ns", "l3_ns", "memory_ns"]);
-            let mut place = |key| reader.range(&latency, key, 0.05, 1e5);
-            let places = [place("l1_ns")?, place("l2_ns")?, place("l3_ns")?, place("memory_ns")?];
+        config::read(file, text, |reader, top| {
+            reader.keys(top, &["machine", "processor", "date", "run", "latency"], &["chase", "fault"]);
+            let [machine, processor, date, run] =
+                ["machine", "processor", "date", "run"].map(|key| reader.text(top, key).map(str::to_owned));
+            let latency = reader.section(top, "latency");
+            let keys = ["l1_ns", "l2_ns", "l3_ns", "memory_ns"];
+            reader.keys(&latency, &keys, &[]);
+            let places = keys.map(|key| Range::read(reader, &latency, key, 0.05, 1e5));
+            let chase = reader.section(top, "chase");
+            reader.keys(&chase, &["bytes", "small_pages_ns"], &[]);
+            let walked = (reader.bytes(&chase, "bytes"), Range::read(reader, &chase, "small_pages_ns", 0.05, 1e5));
+            let fault = reader.section(top, "fault");
+            reader.keys(&fault, &["ns"], &[]);
+            let fault = Range::read(reader, &fault, "ns", 1.0, 1e6);
+            let places = [places[0]?, places[1]?, places[2]?, places[3]?];
             if !places.windows(2).all(|pair| pair[0].high < pair[1].high) {
-                reader.refuse(&latency, "l1_ns", "latencies must grow from L1 to memory".to_owned());
+                let what = "l1_ns in [latency]: latencies must grow from L1 to memory";
+                reader.wrong(&latency, "l1_ns", what, "correct the numbers");
             }
-            let walked = match reader.has(top, "chase") {
-                false => None,
-                true => {
-                    let chase = reader.section(top, "chase")?;
-                    reader.keys(&chase, &["bytes", "small_pages_ns"]);
-                    Some((reader.size(&chase, "bytes")?, reader.range(&chase, "small_pages_ns", 0.05, 1e5)?))
-                }
-            };
-            let fault = match reader.has(top, "fault") {
-                false => None,
-                true => {
-                    let fault = reader.section(top, "fault")?;
-                    reader.keys(&fault, &["ns"]);
-                    Some(reader.range(&fault, "ns", 1.0, 1e6)?)
-                }
-            };
             Some(Calibration {
-                machine: reader.text(top, "machine")?,
-                processor: reader.text(top, "processor")?,
-                date: reader.text(top, "date")?,
-                run: reader.text(top, "run")?,
+                machine: machine?,
+                processor: processor?,
+                date: date?,
+                run: run?,
                 places,
-                walked,
+                walked: walked.0.zip(walked.1),
                 fault,
             })
         })
@@ -104,11 +99,10 @@ impl Calibration {
 
 impl fmt::Display for Calibration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let quoted = |text: &str| text.replace(['"', '\\'], "'");
         writeln!(f, "# What `baremark predict --calibrate` measured of this machine; 95 % intervals.")?;
-        writeln!(f, "machine = \"{}\"", quoted(&self.machine))?;
-        writeln!(f, "processor = \"{}\"", quoted(&self.processor))?;
-        writeln!(f, "date = \"{}\"\nrun = \"{}\"", quoted(&self.date), quoted(&self.run))?;
+        writeln!(f, "machine = {}", quoted(&self.machine))?;
+        writeln!(f, "processor = {}", quoted(&self.processor))?;
+        writeln!(f, "date = {}\nrun = {}", quoted(&self.date), quoted(&self.run))?;
         writeln!(f, "\n[latency]")?;
         for (key, range) in ["l1_ns", "l2_ns", "l3_ns", "memory_ns"].iter().zip(&self.places) {
             writeln!(f, "{key} = [{:.3}, {:.3}]", range.low, range.high)?;

@@ -29,7 +29,6 @@ pub mod predict;
 pub mod prior;
 pub mod random;
 mod range;
-mod reader;
 pub mod reference;
 pub mod scheme;
 pub mod sets;

@@ -8,9 +8,9 @@ use crate::counts::{MEMORY, PLACES};
 use crate::page::{PAGES, Page};
 use crate::random::Random;
 pub use crate::range::Range;
-use crate::reader::{Reader, Section};
 use crate::sets::{Geometry, REPLACEMENTS, Replacement};
 use crate::simulator::{MOST_LEVELS, Part};
+use baremark_model::config::{self, Reader, Section};
 use baremark_model::problem::{Problems, nearest};
 
 /// The files that are built in, by the processor's key.
@@ -40,7 +40,6 @@ const TOP: &[&str] = &[
     "walker",
     "overlap",
 ];
-const SHAPE: &[&str] = &["entries", "ways", "replacement", "source"];
 const LEVEL_NAMES: [&str; MOST_LEVELS + 1] = ["", "", "pde", "pdpte", "pml4e", "pml5e"];
 
 /// A structure and what its size may be.
@@ -198,134 +197,147 @@ pub fn nearest_to(family: u32, model: u32) -> Option<Machine> {
 /// # Errors
 /// Every mistake, with its line and what would be right.
 pub fn parse(key: &str, text: &str) -> Result<Machine, Problems> {
-    Reader::read(&format!("{key}.toml"), text, |reader, top| machine(reader, key, top))
+    config::read(&format!("{key}.toml"), text, |reader, top| machine(reader, key, top))
 }
 
-#[allow(clippy::too_many_lines, reason = "one key a line")]
+/// Everything is read before anything is missed: a file shows all its mistakes at once.
 fn machine(reader: &mut Reader, key: &str, top: &Section<'_>) -> Option<Machine> {
-    reader.keys(top, TOP);
-    let pages = reader.texts(top, "pages").into_iter().filter_map(|text| reader.page(top, &text)).collect();
-    let name = reader.text(top, "name")?;
-    let clock_ghz = reader.range(top, "clock_ghz", 0.1, 10.0)?;
-    let levels = reader.count(top, "levels", 4, 5)? as usize;
-    let cpuid = reader.section(top, "cpuid")?;
-    reader.keys(&cpuid, &["family", "models"]);
-    let first_section = reader.section(top, "first_tlb")?;
-    let first = by_page(reader, &first_section, &[]);
-    let second_section = reader.section(top, "second_tlb")?;
-    let second = by_page(reader, &second_section, &["cycles"]);
-    let second_cycles = reader.range(&second_section, "cycles", 0.0, 100.0)?;
-    let walk_section = reader.section(top, "walk_cache")?;
-    let walk_caches = by_level(reader, &walk_section, &["combined"]);
-    let combined = reader.switch(&walk_section, "combined")?;
-    let nested_section = reader.section(top, "nested_walk_cache")?;
-    let nested_walk_caches = by_level(reader, &nested_section, &[]);
-    let nested_tlb = reader.section(top, "nested_tlb").and_then(|section| shape(reader, &section));
-    let caches: Vec<Cache> =
-        reader.sections(top, "cache").iter().filter_map(|section| cache(reader, section)).collect();
-    let memory = reader.section(top, "memory")?;
-    reader.keys(&memory, &["ns", "source"]);
-    let walker = reader.section(top, "walker")?;
-    reader.keys(
-        &walker,
-        &["count", "enters", "begin_cycles", "step_cycles", "hit_walk_cycles", "hit_walk_references", "source"],
-    );
-    let overlap = reader.section(top, "overlap")?;
-    reader.keys(&overlap, &["lines", "source"]);
+    reader.keys(top, TOP, &[]);
+    let pages =
+        reader.choices(top, "pages", &PAGES.map(Page::label)).into_iter().filter_map(|at| PAGES.get(at).copied());
+    let pages = pages.collect();
+    let name = reader.text(top, "name");
+    let clock_ghz = Range::read(reader, top, "clock_ghz", 0.1, 10.0);
+    let levels = reader.count(top, "levels", (4, 5));
+    let cpuid = reader.section(top, "cpuid");
+    reader.keys(&cpuid, &["family", "models"], &[]);
+    let cpuid = (counts(reader, &cpuid, "family", (0, 4096)), counts(reader, &cpuid, "models", (0, 4096)));
+    let first = reader.section(top, "first_tlb");
+    let first = by_page(reader, &first, &[]);
+    let second = reader.section(top, "second_tlb");
+    let second_cycles = Range::read(reader, &second, "cycles", 0.0, 100.0);
+    let second = by_page(reader, &second, &["cycles"]);
+    let walks = reader.section(top, "walk_cache");
+    let walk_caches = by_level(reader, &walks, &["combined"]);
+    let combined = reader.switch(&walks, "combined");
+    let nested = reader.section(top, "nested_walk_cache");
+    let nested_walk_caches = by_level(reader, &nested, &[]);
+    let nested_tlb = optional_shape(reader, top, "nested_tlb");
+    let caches = reader.sections(top, "cache");
+    let caches = caches.iter().filter_map(|section| cache(reader, section)).collect();
+    let memory = reader.section(top, "memory");
+    reader.keys(&memory, &["ns"], &["source"]);
+    let memory_ns = Range::read(reader, &memory, "ns", 1.0, 1000.0);
+    let walker = reader.section(top, "walker");
+    let optional = ["step_cycles", "hit_walk_cycles", "hit_walk_references", "source"];
+    reader.keys(&walker, &["count", "enters", "begin_cycles"], &optional);
+    let walkers = Range::read(reader, &walker, "count", 1.0, 64.0);
+    let walker_enters = reader.choices(&walker, "enters", &["l1", "l2"]).first().copied();
+    let begin_cycles = Range::read(reader, &walker, "begin_cycles", 0.0, 1000.0);
+    let step = step(reader, &walker);
+    let overlap = reader.section(top, "overlap");
+    reader.keys(&overlap, &["lines"], &["source"]);
+    let lines = Range::read(reader, &overlap, "lines", 1.0, 1000.0);
     Some(Machine {
         key: key.to_owned(),
-        name,
-        cpuid: (reader.count(&cpuid, "family", 0, 4096)?, reader.counts(&cpuid, "models", 0, 4096)?),
-        clock_ghz,
+        name: name?.to_owned(),
+        cpuid: (*cpuid.0?.first()?, cpuid.1?),
+        clock_ghz: clock_ghz?,
         pages,
-        levels,
+        levels: levels? as usize,
         first,
         second,
-        second_cycles,
+        second_cycles: second_cycles?,
         walk_caches,
         nested_walk_caches,
         nested_tlb,
-        combined,
+        combined: combined?,
         caches,
-        memory_ns: reader.range(&memory, "ns", 1.0, 1000.0)?,
-        walkers: reader.range(&walker, "count", 1.0, 64.0)?,
-        walker_enters: reader.word(&walker, "enters", &["l1", "l2"])?,
-        begin_cycles: reader.range(&walker, "begin_cycles", 0.0, 1000.0)?,
-        step: step(reader, &walker)?,
-        lines: reader.range(&overlap, "lines", 1.0, 1000.0)?,
+        memory_ns: memory_ns?,
+        walkers: walkers?,
+        walker_enters: walker_enters?,
+        begin_cycles: begin_cycles?,
+        step: step?,
+        lines: lines?,
         place_ns: None,
     })
 }
 
-fn step(reader: &mut Reader, walker: &Section<'_>) -> Option<Step> {
-    if reader.has(walker, "step_cycles") {
-        return reader.range(walker, "step_cycles", 0.0, 1000.0).map(Step::Cycles);
+/// One whole number, or all that it may be.
+fn counts(reader: &mut Reader, section: &Section<'_>, key: &str, limits: (u64, u64)) -> Option<Vec<u32>> {
+    let counts = reader.counts(section, key, limits)?;
+    if counts.is_empty() {
+        reader.wrong(section, key, format!("{key} is empty{}", section.inside()), "write at least one whole number");
     }
-    let cycles = reader.range(walker, "hit_walk_cycles", 1.0, 1000.0)?;
-    let references = reader.counts(walker, "hit_walk_references", 1, 24)?;
-    Some(Step::Measured { cycles, references })
+    counts.into_iter().map(|count| u32::try_from(count).ok()).collect()
 }
 
-fn by_page(reader: &mut Reader, section: &Section<'_>, more: &[&str]) -> [Option<Shape>; 3] {
-    let known: Vec<&str> = PAGES.iter().map(|page| page.label()).chain(more.iter().copied()).collect();
-    reader.keys(section, &known);
+fn step(reader: &mut Reader, walker: &Section<'_>) -> Option<Step> {
+    if walker.has("step_cycles") {
+        return Range::read(reader, walker, "step_cycles", 0.0, 1000.0).map(Step::Cycles);
+    }
+    if !walker.has("hit_walk_cycles") || !walker.has("hit_walk_references") {
+        let remedy = "write step_cycles, or hit_walk_cycles and hit_walk_references";
+        reader.wrong(walker, "step_cycles", "'step_cycles' is missing in [walker]", remedy);
+    }
+    let cycles = Range::read(reader, walker, "hit_walk_cycles", 1.0, 1000.0);
+    let references = counts(reader, walker, "hit_walk_references", (1, 24))?;
+    Some(Step::Measured { cycles: cycles?, references })
+}
+
+fn by_page(reader: &mut Reader, section: &Section<'_>, needed: &[&str]) -> [Option<Shape>; 3] {
+    reader.keys(section, needed, &PAGES.map(Page::label));
     PAGES.map(|page| optional_shape(reader, section, page.label()))
 }
 
-fn by_level(reader: &mut Reader, section: &Section<'_>, more: &[&str]) -> [Option<Shape>; MOST_LEVELS + 1] {
-    let known: Vec<&str> = LEVEL_NAMES.iter().skip(2).copied().chain(more.iter().copied()).collect();
-    reader.keys(section, &known);
-    LEVEL_NAMES.map(|name| if name.is_empty() { None } else { optional_shape(reader, section, name) })
+fn by_level(reader: &mut Reader, section: &Section<'_>, needed: &[&str]) -> [Option<Shape>; MOST_LEVELS + 1] {
+    reader.keys(section, needed, &LEVEL_NAMES[2..]);
+    LEVEL_NAMES.map(|name| optional_shape(reader, section, name))
 }
 
 fn optional_shape(reader: &mut Reader, section: &Section<'_>, key: &str) -> Option<Shape> {
-    if !reader.has(section, key) {
+    if !section.has(key) {
         return None;
     }
-    let inner = reader.section(section, key)?;
-    shape(reader, &inner)
-}
-
-fn shape(reader: &mut Reader, section: &Section<'_>) -> Option<Shape> {
-    reader.keys(section, SHAPE);
-    let entries = reader.counts(section, "entries", 0, 1 << 26)?;
-    let ways = reader.count(section, "ways", 0, 128)?;
+    let section = &reader.section(section, key);
+    reader.keys(section, &["entries", "ways", "source"], &["replacement"]);
+    let entries = counts(reader, section, "entries", (0, 1 << 26));
+    let ways = reader.count(section, "ways", (0, 128));
     let replacement = replacement(reader, section);
-    reader.text(section, "source")?;
+    reader.text(section, "source");
+    let (entries, ways) = (entries?, ways? as u32);
     for count in entries.iter().filter(|count| **count > 0) {
         let ways = if ways == 0 { *count } else { ways };
         let each = replacement.iter().map(|policy| Geometry { entries: *count, ways, replacement: *policy }.check());
         if let Some(Err(why)) = each.into_iter().find(Result::is_err) {
-            reader.refuse(section, "ways", why.to_string());
+            reader.wrong(section, "ways", format!("ways{}: {why}", section.inside()), "correct the numbers");
         }
     }
     Some(Shape { entries, ways, replacement })
 }
 
 fn replacement(reader: &mut Reader, section: &Section<'_>) -> Vec<Replacement> {
-    let words: Vec<&str> = REPLACEMENTS.iter().map(|(word, _)| *word).collect();
-    if !reader.has(section, "replacement") {
+    if !section.has("replacement") {
         return vec![Replacement::Lru];
     }
-    let chosen = reader.words(section, "replacement", &words);
+    let chosen = reader.choices(section, "replacement", &REPLACEMENTS.map(|(word, _)| word));
     chosen.into_iter().filter_map(|index| REPLACEMENTS.get(index).map(|(_, policy)| *policy)).collect()
 }
 
 fn cache(reader: &mut Reader, section: &Section<'_>) -> Option<Cache> {
-    reader.keys(section, &["bytes", "ways", "shared_by", "cycles", "replacement", "source"]);
-    let cache = Cache {
-        bytes: reader.size(section, "bytes")?,
-        ways: reader.count(section, "ways", 1, 128)?,
-        shared_by: reader.count(section, "shared_by", 1, 1024)?,
-        cycles: reader.range(section, "cycles", 1.0, 1000.0)?,
-        replacement: replacement(reader, section),
-    };
-    reader.text(section, "source")?;
-    let lines = (cache.bytes / 64) as u32;
-    if let Err(why) = (Geometry { entries: lines, ways: cache.ways, replacement: Replacement::Lru }).check() {
-        reader.refuse(section, "bytes", format!("{} bytes are lines that cannot be: {why}", cache.bytes));
+    reader.keys(section, &["bytes", "ways", "shared_by", "cycles", "source"], &["replacement"]);
+    let (bytes, ways) = (reader.bytes(section, "bytes"), reader.count(section, "ways", (1, 128)));
+    let shared_by = reader.count(section, "shared_by", (1, 1024));
+    let cycles = Range::read(reader, section, "cycles", 1.0, 1000.0);
+    let replacement = replacement(reader, section);
+    reader.text(section, "source");
+    let (bytes, ways) = (bytes?, ways? as u32);
+    let lines = (bytes / 64) as u32;
+    if let Err(why) = (Geometry { entries: lines, ways, replacement: Replacement::Lru }).check() {
+        let what = format!("bytes{}: {bytes} bytes are lines that cannot be: {why}", section.inside());
+        reader.wrong(section, "bytes", what, "correct the numbers");
     }
-    Some(cache)
+    Some(Cache { bytes, ways, shared_by: shared_by? as u32, cycles: cycles?, replacement })
 }
 
 impl Shape {

@@ -2,9 +2,9 @@
 
 use crate::random::Random;
 use crate::range::Range;
-use crate::reader::Reader;
 use crate::stream::Dependence;
 use crate::time::Overlap;
+use baremark_model::config;
 use baremark_model::problem::Problems;
 
 const FILE: &str = include_str!("../priors/virtualization.toml");
@@ -46,23 +46,27 @@ impl Priors {
 /// # Errors
 /// Never, unless the file itself was broken; tests read it.
 pub fn priors() -> Result<Priors, Problems> {
-    Reader::read("virtualization.toml", FILE, |reader, top| {
-        reader.keys(top, &["virtual_machine", "overlap", "placement", "shadow"]);
-        let machine = reader.section(top, "virtual_machine")?;
-        let overlap = reader.section(top, "overlap")?;
-        let placement = reader.section(top, "placement")?;
-        let shadow = reader.section(top, "shadow")?;
+    config::read("virtualization.toml", FILE, |reader, top| {
+        reader.keys(top, &["virtual_machine", "overlap", "placement", "shadow"], &[]);
+        let machine = reader.section(top, "virtual_machine");
+        reader.keys(&machine, &["tax_percent"], &[]);
+        let overlap = reader.section(top, "overlap");
+        reader.keys(&overlap, &["hidden_percent", "pipelined_percent"], &[]);
+        let placement = reader.section(top, "placement");
+        reader.keys(&placement, &["scattered_percent", "span", "shuffled_percent", "piece_mib"], &[]);
+        let shadow = reader.section(top, "shadow");
+        reader.keys(&shadow, &["exit_ns", "exits_per_change", "fault_ns"], &[]);
         Some(Priors {
-            tax: share(reader.range(&machine, "tax_percent", 0.0, 100.0)?),
-            hidden: share(reader.range(&overlap, "hidden_percent", 0.0, 100.0)?),
-            pipelined: share(reader.range(&overlap, "pipelined_percent", 0.0, 100.0)?),
-            scattered: share(reader.range(&placement, "scattered_percent", 0.0, 100.0)?).low,
-            span: reader.range(&placement, "span", 1.0, 1000.0)?,
-            shuffled: share(reader.range(&placement, "shuffled_percent", 0.0, 100.0)?).low,
-            piece_bits: bits(reader.range(&placement, "piece_mib", 4.0, 65_536.0)?),
-            exit_ns: reader.range(&shadow, "exit_ns", 0.0, 1e6)?,
-            exits_per_change: reader.range(&shadow, "exits_per_change", 0.0, 100.0)?,
-            fault_ns: reader.range(&shadow, "fault_ns", 1.0, 1e6)?,
+            tax: share(Range::read(reader, &machine, "tax_percent", 0.0, 100.0)?),
+            hidden: share(Range::read(reader, &overlap, "hidden_percent", 0.0, 100.0)?),
+            pipelined: share(Range::read(reader, &overlap, "pipelined_percent", 0.0, 100.0)?),
+            scattered: share(Range::read(reader, &placement, "scattered_percent", 0.0, 100.0)?).low,
+            span: Range::read(reader, &placement, "span", 1.0, 1000.0)?,
+            shuffled: share(Range::read(reader, &placement, "shuffled_percent", 0.0, 100.0)?).low,
+            piece_bits: bits(Range::read(reader, &placement, "piece_mib", 4.0, 65_536.0)?),
+            exit_ns: Range::read(reader, &shadow, "exit_ns", 0.0, 1e6)?,
+            exits_per_change: Range::read(reader, &shadow, "exits_per_change", 0.0, 100.0)?,
+            fault_ns: Range::read(reader, &shadow, "fault_ns", 1.0, 1e6)?,
         })
     })
 }

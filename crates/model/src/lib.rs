@@ -11,6 +11,7 @@ pub mod beat;
 pub mod codes;
 pub mod command;
 pub mod comparison;
+pub mod config;
 pub mod courier;
 pub mod credit;
 pub mod descriptor;

@@ -1,46 +1,46 @@
-//! Values of TOML as text again.
+//! Keys, values and sections as TOML writes them.
 
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
+use toml_writer::{ToTomlKey as _, ToTomlValue as _, TomlKeyBuilder, TomlStringBuilder};
 
-/// A value as TOML writes it, on one line.
+/// A value, on one line.
 pub(crate) fn literal(value: &DeValue<'_>) -> String {
-    let list = |items: Vec<String>| items.join(", ");
     match value {
         DeValue::String(text) => quoted(text),
-        DeValue::Integer(number) => match number.radix() {
-            16 => format!("0x{}", number.as_str()),
-            8 => format!("0o{}", number.as_str()),
-            2 => format!("0b{}", number.as_str()),
-            _ => number.as_str().to_owned(),
-        },
-        DeValue::Float(number) => number.as_str().to_owned(),
+        DeValue::Integer(number) => number.to_string(),
+        DeValue::Float(number) => number.to_string(),
         DeValue::Boolean(on) => on.to_string(),
         DeValue::Datetime(moment) => moment.to_string(),
         DeValue::Array(items) => {
-            format!("[{}]", list(items.iter().map(|item| literal(item.get_ref())).collect()))
+            format!("[{}]", items.iter().map(|item| literal(item.get_ref())).collect::<Vec<_>>().join(", "))
         }
-        DeValue::Table(table) => format!("{{ {} }}", list(pairs(table))),
+        DeValue::Table(table) => {
+            let pairs =
+                table.iter().map(|(name, value)| format!("{} = {}", key(name.get_ref()), literal(value.get_ref())));
+            format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
+        }
     }
 }
 
-fn pairs(table: &DeTable<'_>) -> Vec<String> {
-    table.iter().map(|(key, value)| format!("{} = {}", quoted(key.get_ref()), literal(value.get_ref()))).collect()
-}
-
-/// A basic string of TOML.
+/// A text, on one line.
 #[must_use]
 pub fn quoted(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            '\n' => quoted.push_str("\\n"),
-            '\t' => quoted.push_str("\\t"),
-            c if c.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(c))),
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
+    TomlStringBuilder::new(text).as_basic().to_toml_value()
+}
+
+/// A key: bare where it may be.
+#[must_use]
+pub fn key(name: &str) -> String {
+    TomlKeyBuilder::new(name).as_default().to_toml_key()
+}
+
+/// A section with these keys, in their order.
+#[must_use]
+pub fn section<const N: usize>(keys: [(&str, toml::Value); N]) -> toml::Table {
+    keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+/// A whole number; the most that TOML has for one beyond that.
+pub fn whole(number: impl TryInto<i64>) -> toml::Value {
+    number.try_into().unwrap_or(i64::MAX).into()
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a study file: where, what, and what would be right.
+//! What is wrong with a study or another file: where, what, and what would be right.
 
 use std::fmt;
 
@@ -58,6 +58,24 @@ pub struct Problems {
     pub file: String,
     /// The mistakes, by line.
     pub list: Vec<Problem>,
+}
+
+/// Mistakes that are listed; the others are counted.
+const MOST_PROBLEMS: usize = 100;
+
+impl Problems {
+    /// These mistakes in the order of their lines, each once; what is too much is counted.
+    #[must_use]
+    pub fn listed(file: String, mut list: Vec<Problem>) -> Self {
+        list.sort_by_key(|problem| problem.line);
+        list.dedup();
+        if list.len() > MOST_PROBLEMS {
+            let more = list.split_off(MOST_PROBLEMS);
+            let what = format!("{} more mistakes from here on", more.len());
+            list.push(Problem::new(more[0].line, what, "fix those above first"));
+        }
+        Problems { file, list }
+    }
 }
 
 impl fmt::Display for Problems {

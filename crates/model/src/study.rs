@@ -5,6 +5,7 @@
 mod observe;
 
 use crate::command;
+use crate::config::{self, Entry, Layer};
 use crate::descriptor::{Descriptor, Kind, Knob, Value};
 use crate::environments;
 use crate::knob::Misfit;
@@ -143,10 +144,9 @@ pub const LONGEST_STUDY: usize = 1 << 20;
 const LONGEST_NAME: usize = 32;
 /// The most levels that one factor may have.
 pub const MOST_LEVELS: usize = 256;
-/// Mistakes that are listed; the others are counted.
-const MOST_PROBLEMS: usize = 100;
 
-const SECTIONS: &[&str] =
+/// Its sections, without those that are a workload's own.
+pub const SECTIONS: &[&str] =
     &["study", "workload", command::KIND, command::NAMED, "factors", "environments", "observe", "design", "report"];
 
 /// Parses a study file. `file` is its name in messages, `workloads` are those that this program has.
@@ -154,96 +154,28 @@ const SECTIONS: &[&str] =
 /// # Errors
 /// Every problem found, with its line and what would be right.
 pub fn parse(file: &str, bytes: &[u8], workloads: &[&'static Descriptor]) -> Result<Study, Problems> {
-    let refuse = |list| Err(Problems { file: file.to_owned(), list });
-    let breaks = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(offset, _)| offset).collect();
-    let mut reader = Reader {
-        breaks,
-        problems: Vec::new(),
-        named: Vec::new(),
-        programs: Vec::new(),
-        file: file.to_owned(),
-        text: String::new(),
-    };
-    let text = match readable(bytes) {
-        Ok(text) => text,
-        Err((offset, what, remedy)) => {
-            return refuse(vec![Problem::new(offset.map_or(0, |offset| reader.line_of(offset)), what, remedy)]);
-        }
-    };
-    let document = match DeTable::parse(text) {
-        Ok(document) => document,
-        Err(why) => return refuse(vec![reader.no_toml(text, &why)]),
-    };
-    text.clone_into(&mut reader.text);
-    let study = reader.study(document.get_ref(), workloads);
-    match study {
-        Some(study) if reader.problems.is_empty() => Ok(study),
-        _ => refuse(listed(reader.problems)),
-    }
+    let text = config::text(file, bytes, LONGEST_STUDY, "study")?;
+    let layer = Layer::parse(file, text)?;
+    let mut reader =
+        Reader { layer: &layer, mistakes: config::Reader::default(), named: Vec::new(), programs: Vec::new() };
+    let study = reader.study(&layer.table, workloads);
+    reader.mistakes.finish()?;
+    study.ok_or_else(|| Problems { file: file.to_owned(), list: Vec::new() })
 }
-
-/// The bytes as text, or where and why they are none.
-fn readable(bytes: &[u8]) -> Result<&str, (Option<usize>, String, &'static str)> {
-    if bytes.len() > LONGEST_STUDY {
-        let what = format!("the file has {} bytes, more than the {LONGEST_STUDY} of any study", bytes.len());
-        return Err((None, what, "name a study file"));
-    }
-    std::str::from_utf8(bytes).map_err(|why| {
-        let what = format!("not UTF-8 text: {why}");
-        (Some(why.valid_up_to()), what, "save the file as UTF-8, or name a study file")
-    })
-}
-
-/// In the order of their lines; what is too much is counted.
-fn listed(mut problems: Vec<Problem>) -> Vec<Problem> {
-    problems.sort_by_key(|problem| problem.line);
-    if problems.len() > MOST_PROBLEMS {
-        let more = problems.split_off(MOST_PROBLEMS);
-        problems.push(Problem::new(
-            more[0].line,
-            format!("{} more mistakes from here on", more.len()),
-            "fix those above first",
-        ));
-    }
-    problems
-}
-
-type Entry<'t> = (&'t str, usize, &'t Spanned<DeValue<'t>>);
 
 /// Walks the document and collects problems instead of stopping at the first.
-struct Reader {
-    /// Where the lines end, as offsets in order.
-    breaks: Vec<usize>,
-    problems: Vec<Problem>,
+struct Reader<'t> {
+    layer: &'t Layer<'t>,
+    mistakes: config::Reader,
     /// Environments of the study's own, by name.
     named: Vec<String>,
     /// Programs that have a name.
     programs: Vec<command::Program>,
-    /// The file's name.
-    file: String,
-    /// The whole text.
-    text: String,
 }
 
-impl Reader {
+impl Reader<'_> {
     fn report(&mut self, line: usize, what: String, remedy: impl Into<String>) {
-        self.problems.push(Problem::new(line, what, remedy));
-    }
-
-    fn line_of(&self, offset: usize) -> usize {
-        self.breaks.partition_point(|&end| end < offset) + 1
-    }
-
-    /// What the TOML parser found, with the line's text because its messages name no operand.
-    fn no_toml(&self, text: &str, why: &toml::de::Error) -> Problem {
-        let line = why.span().map_or(1, |span| self.line_of(span.start));
-        let at = text.lines().nth(line - 1).unwrap_or_default().trim();
-        let remedy = match why.message() {
-            "duplicate key" => "name each key and each section once",
-            _ => "write key = value, with words and quantities in quotation marks, such as table = \"1 GiB\"",
-        };
-        let at = if at.is_empty() { "at the end of the file".to_owned() } else { format!("in '{at}'") };
-        Problem::new(line, format!("{} {at}", why.message()), remedy)
+        self.mistakes.add(&self.layer.file, Problem::new(line, what, remedy));
     }
 
     fn study<'t>(&mut self, document: &'t DeTable<'t>, workloads: &[&'static Descriptor]) -> Option<Study> {
@@ -272,10 +204,10 @@ impl Reader {
         let given = [take("workload"), take("factors")].concat();
         let several = workloads.len() > 1;
         workloads.iter().for_each(|chosen| self.required(chosen, &given, line_of_section("workload"), several));
-        let before = self.problems.len();
+        let before = self.mistakes.mistakes();
         let factors = self.factors(&workloads, take("factors"), take("workload"));
         // After a mistake among the factors, what else names one is not judged: it may be right.
-        let judged = self.problems.len() == before && document.len() == sections.len();
+        let judged = self.mistakes.mistakes() == before && document.len() == sections.len();
         let (layout, metric, also) = self.layout(&workloads, judged.then_some(&factors), take("report"));
         let published = text_of(head.remove("published"));
         match workloads.as_mut_slice() {
@@ -375,13 +307,13 @@ impl Reader {
         let own = workloads.iter().filter_map(|workload| Some(workload.section?.name));
         let names: Vec<&str> = SECTIONS.iter().copied().chain(own).collect();
         let mut sections = BTreeMap::new();
-        for (name, line, value) in self.entries(document) {
+        for (name, line, value) in self.layer.entries(document) {
             if !names.contains(&name) {
                 self.report(line, format!("unknown section [{name}]"), nearest(name, &names));
                 continue;
             }
             match value.get_ref().as_table() {
-                Some(table) => drop(sections.insert(name, (line, self.entries(table)))),
+                Some(table) => drop(sections.insert(name, (line, self.layer.entries(table)))),
                 None => {
                     let what = format!("'{name}' is {}, no section", with_article(value.get_ref().type_str()));
                     self.report(line, what, format!("write [{name}] and keys below it"));
@@ -389,13 +321,6 @@ impl Reader {
             }
         }
         sections
-    }
-
-    /// The entries of a table in the order in which they were typed.
-    fn entries<'t>(&self, table: &'t DeTable<'t>) -> Vec<Entry<'t>> {
-        let mut typed: Vec<_> = table.iter().collect();
-        typed.sort_by_key(|(key, _)| key.span().start);
-        typed.into_iter().map(|(key, value)| (key.get_ref().as_ref(), self.line_of(key.span().start), value)).collect()
     }
 
     /// Reads the entries of a section against its table; unknown keys and misfits become problems.
@@ -425,7 +350,7 @@ impl Reader {
                 self.report(line, what, format!("write [environments.{name}] and keys below it"));
                 continue;
             };
-            let mut typed = self.entries(table);
+            let mut typed = self.layer.entries(table);
             let section = format!("environments.{name}");
             if let Some(kind) = environments::find(name) {
                 if let Some(at) = typed.iter().position(|(key, ..)| *key == environments::LIKE.key) {
@@ -591,7 +516,7 @@ impl Reader {
         }
         let chosen = |reader: &mut Self, descriptor: &'static Descriptor| {
             let table = own.iter().find(|(key, ..)| *key == descriptor.kind).and_then(|(.., v)| v.get_ref().as_table());
-            let entries = table.map(|table| reader.entries(table)).unwrap_or_default();
+            let entries = table.map(|table| reader.layer.entries(table)).unwrap_or_default();
             let shared = tables::FACTORS.iter().filter(|knob| knob.key != "environment");
             let knobs: Vec<Knob> =
                 descriptor.parameters.iter().chain(tables::OF_ONE_WORKLOAD).chain(shared).copied().collect();
@@ -612,7 +537,10 @@ impl Reader {
         let tables = entries.iter().filter_map(|(kind, _, value)| Some((kind, value.get_ref().as_table()?)));
         tables
             .flat_map(|(kind, table)| {
-                self.entries(table).into_iter().map(move |(key, line, _)| (format!("workload.{kind}.{key}"), line))
+                self.layer
+                    .entries(table)
+                    .into_iter()
+                    .map(move |(key, line, _)| (format!("workload.{kind}.{key}"), line))
             })
             .collect()
     }
@@ -823,7 +751,7 @@ impl Reader {
             return BTreeMap::new();
         };
         let mut wanted = BTreeMap::new();
-        for (key, line, value) in self.entries(table) {
+        for (key, line, value) in self.layer.entries(table) {
             let knob = knobs_of(workloads).into_iter().find(|knob| knob.key == key);
             let knob = knob.or_else(|| own_knob(workloads, key));
             let (Some(knob), Some(factor)) = (knob, factors.iter().find(|factor| factor.key == key)) else {

@@ -1,11 +1,10 @@
 //! The settings of a service: typed values for every knob, and lines that are passed through as they are.
 
+use baremark_model::config::{Reader, Section, all_of};
 use baremark_model::descriptor::{Default as Unsaid, Kind, Knob, Value};
-use baremark_model::problem::{Problem, nearest};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
 
 /// A setting of a service; its default is in the caller's file.
 pub(crate) const fn knob(key: &'static str, kind: Kind, help: &'static str) -> Knob {
@@ -21,49 +20,25 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Takes what a table says over what was there. `line` tells the line of a place in the file.
-    pub fn read(
-        &mut self,
-        table: &DeTable<'_>,
-        knobs: &[Knob],
-        what: &str,
-        line: &dyn Fn(usize) -> usize,
-    ) -> Vec<Problem> {
-        let mut problems = Vec::new();
-        for (key, value) in table {
-            let (name, at) = (key.get_ref().as_ref(), line(value.span().start));
-            if name == "extra" {
-                problems.extend(self.read_extra(value, what, at));
-                continue;
-            }
-            let Some(knob) = knobs.iter().find(|knob| knob.key == name) else {
-                let mut known: Vec<&str> = knobs.iter().map(|knob| knob.key).collect();
-                known.push("extra");
-                problems.push(Problem::new(at, format!("{what} has no '{name}'"), nearest(name, &known)));
-                continue;
-            };
-            match knob.read(value.get_ref()) {
-                Ok(value) => drop(self.values.insert(name.to_owned(), value)),
-                Err(misfit) => problems.push(Problem::new(at, format!("{what}: {}", misfit.what), misfit.remedy)),
+    /// What sections say of the service `kind` with these knobs, later ones over earlier ones.
+    pub fn read(reader: &mut Reader, kind: &str, knobs: &[Knob], sections: &[&Section<'_>]) -> Settings {
+        let mut settings = Settings::default();
+        let known: Vec<&str> = knobs.iter().map(|knob| knob.key).chain(["extra"]).collect();
+        let line =
+            |text: &'_ DeValue<'_>| text.as_str().filter(|text| !text.contains(['\n', '\r', '\0'])).map(str::to_owned);
+        for section in sections {
+            reader.known(section, &known);
+            settings.values.extend(reader.values(knobs, section));
+            let extra =
+                reader.typed(section, "extra", "lines of text, such as [\"LINE\"]", |value| all_of(value, line));
+            settings.extra = extra.unwrap_or(settings.extra);
+        }
+        if let Some(section) = sections.first() {
+            for knob in knobs.iter().filter(|knob| !settings.has(knob.key)) {
+                reader.wrong(section, "", format!("{kind} has no '{}'", knob.key), format!("write {}", knob.takes()));
             }
         }
-        problems
-    }
-
-    fn read_extra(&mut self, value: &Spanned<DeValue<'_>>, what: &str, line: usize) -> Option<Problem> {
-        let wrong = || {
-            Some(Problem::new(line, format!("{what}: 'extra' must be lines of text"), "write extra = [\"LINE\", ...]"))
-        };
-        let DeValue::Array(list) = value.get_ref() else { return wrong() };
-        let mut extra = Vec::new();
-        for item in list {
-            match item.get_ref() {
-                DeValue::String(text) if !text.contains(['\n', '\r', '\0']) => extra.push(text.to_string()),
-                _ => return wrong(),
-            }
-        }
-        self.extra = extra;
-        None
+        settings
     }
 
     /// Writes the lines that are passed through, each after `indent`.

@@ -73,7 +73,7 @@ fn what_cannot_be_done_is_refused_with_a_remedy() {
         (&["load", "http://127.0.0.1:9/", "--rate", "5", "--users", "5"], "cannot be used with"),
         (
             &["load", "--scenario", "odd.toml", "http://127.0.0.1:9"],
-            "odd.toml:2: the operation has no 'limti'; did you mean 'limit'?",
+            "odd.toml:2: unknown key 'limti' in [operations.a]; did you mean 'limit'?",
         ),
         (&["load", "http://127.0.0.1:9/", "--header", "accept"], "must be NAME: VALUE"),
         (&["load", "http://127.0.0.1:9/", "--duration", "5"], "has no unit"),

@@ -36,10 +36,10 @@ fn mistakes_of_loads_and_topologies_are_told_all_at_once_before_anything_runs() 
         &wrong.replace("[topology.app.settings]", "[topology.app]\non = \"qeum\"\n[topology.app.settings]"),
         2,
         &[
-            "study.toml:12: [topology] has no 'imagse'; did you mean 'images'?",
-            "study.toml:13: 'history' must be a string; write text in quotation marks",
-            "study.toml:14: [topology] has no 'study' in a study; write what differs as levels in [factors], or as [topology.variants.NAME] with variant in [factors]",
-            "study.toml:17: [topology.load] has no 'users' in a study; write users in [workload] or [factors]",
+            "study.toml:12: unknown key 'imagse' in [topology]; did you mean 'images'?",
+            "study.toml:13: invalid history = 5 in [topology]; write text in quotation marks",
+            "study.toml:14: unknown key 'study' in [topology] of a study; write what differs as levels in [factors], or as [topology.variants.NAME] with variant in [factors]",
+            "study.toml:17: unknown key 'users' in [topology.load] of a study; write users in [workload] or [factors]",
             "study.toml:19: unknown environment 'qeum'; did you mean 'qemu'?",
         ],
     );
@@ -50,9 +50,9 @@ fn mistakes_of_loads_and_topologies_are_told_all_at_once_before_anything_runs() 
         2,
         &[
             "study.toml:7: duration and warm_up are 1200.1 s together, and the timeout is 10 min; write a shorter duration, or a longer timeout",
-            "study.toml:17: [app] has no 'cuont'; did you mean 'count'?",
+            "study.toml:17: unknown key 'cuont' in [app]; did you mean 'count'?",
             "study.toml:18: the database tier has no service 'postgers'; did you mean 'postgres'?",
-            "study.toml:19: [app.settings]: durable = 'offf' is not known; did you mean 'off'?",
+            "study.toml:19: durable = 'offf' is not known; did you mean 'off'?",
         ],
     );
     refused(

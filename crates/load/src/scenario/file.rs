@@ -10,20 +10,19 @@ pub use keys::reference;
 
 use super::{Candidate, Change, Condition, Cycle, Follow, Next, Operation, Scenario, Test};
 use crate::url;
-use baremark_model::problem::{Problem, Problems, nearest};
+use baremark_model::config::{self, Layer, Section};
+use baremark_model::problem::{Problems, nearest};
 use baremark_model::units::{Nanos, Share};
 use keys::{CANDIDATE, CONDITION, DRAW, FOLLOW, OPERATION, SCENARIO, TABLES};
+use std::collections::BTreeSet;
 use std::path::Path;
-use table::{Names, Reader, Table, Value, list_in};
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use table::{Names, Reader};
 
 /// The longest scenario file, in MiB.
 pub const LONGEST_MIB: u64 = 4;
+const LONGEST_BYTES: usize = 4 << 20;
 /// The most operations, choices, follows or variables.
 const MOST_NAMES: usize = 10_000;
-/// Mistakes that are listed.
-const MOST_PROBLEMS: usize = 50;
 
 /// Parses a scenario. `file` is its name in messages; `base` represents the file's `base` when given; files that requests
 /// upload are looked for in `folder`.
@@ -31,77 +30,54 @@ const MOST_PROBLEMS: usize = 50;
 /// # Errors
 /// Every problem found, with its line and what would be right.
 pub fn parse(file: &str, bytes: &[u8], base: Option<&str>, folder: &Path) -> Result<Scenario, Problems> {
-    let refuse = |list| Err(Problems { file: file.to_owned(), list });
-    let text = match std::str::from_utf8(bytes) {
-        Ok(text) if bytes.len() as u64 <= LONGEST_MIB << 20 => text,
-        Ok(_) => return refuse(vec![Problem::new(0, "the file is longer than 4 MiB", "name a scenario file")]),
-        Err(why) => return refuse(vec![Problem::new(0, format!("not UTF-8 text: {why}"), "save the file as UTF-8")]),
-    };
-    let breaks: Vec<usize> = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect();
-    let document = match DeTable::parse(text) {
-        Ok(document) => document,
-        Err(why) => {
-            let line = why.span().map_or(1, |span| breaks.partition_point(|&end| end < span.start) + 1);
-            return refuse(vec![Problem::new(
-                line,
-                why.message().to_owned(),
-                "write key = value, text in quotation marks",
-            )]);
-        }
-    };
-    let root = Table { entries: document.get_ref(), line: 1, what: "the file" };
-    let mut reader = Reader { breaks, problems: Vec::new(), names: Names::default(), folder };
-    let scenario = reader.scenario(&root, base);
-    match scenario {
-        Some(scenario) if reader.problems.is_empty() => Ok(scenario),
-        _ => {
-            reader.problems.sort_by_key(|problem| problem.line);
-            reader.problems.truncate(MOST_PROBLEMS);
-            refuse(reader.problems)
-        }
-    }
+    let text = config::text(file, bytes, LONGEST_BYTES, "scenario")?;
+    let layer = Layer::parse(file, text)?;
+    let mut reader = Reader { layer: &layer, typed: config::Reader::default(), names: Names::default(), folder };
+    let scenario = reader.scenario(&Section::root(&[&layer]), base);
+    reader.typed.finish()?;
+    scenario.ok_or_else(|| Problems { file: file.to_owned(), list: Vec::new() })
 }
 
 impl Reader<'_> {
-    fn scenario(&mut self, root: &Table<'_>, base: Option<&str>) -> Option<Scenario> {
-        self.known_names(*root, &TABLES);
-        let head = self.table(*root, "scenario", "[scenario]");
-        let empty = DeTable::new();
-        let head = head.unwrap_or(Table { entries: &empty, line: 0, what: "[scenario]" });
+    fn scenario(&mut self, root: &Section<'_>, base: Option<&str>) -> Option<Scenario> {
+        self.typed.known(root, &TABLES);
+        let head = &self.typed.section(root, "scenario");
         self.known(head, &SCENARIO);
-        self.origins(*root, head, base);
-        let operations = self.named(*root, "operations");
-        let choices = self.named(*root, "choices");
-        let follows = self.named(*root, "follows");
-        self.names.operations = operations.iter().map(|(name, _)| name.clone()).collect();
-        self.names.choices = choices.iter().map(|(name, _)| name.clone()).collect();
-        self.names.follows = follows.iter().map(|(name, _)| name.clone()).collect();
-        self.collect_variables(*root, &operations);
-        if operations.is_empty() {
+        self.origins(root, head, base);
+        let [operations, choices, follows] =
+            ["operations", "choices", "follows"].map(|key| self.typed.section(root, key));
+        self.names.operations = names_in(&operations);
+        self.names.choices = names_in(&choices);
+        self.names.follows = names_in(&follows);
+        self.collect_variables(root, &operations);
+        if self.names.operations.is_empty() {
             self.wrong(0, "the scenario has no operations", "add [operations.NAME] with [[operations.NAME.requests]]");
             return None;
         }
-        if [&operations, &choices, &follows].iter().any(|list| list.len() > MOST_NAMES) {
+        if [&self.names.operations, &self.names.choices, &self.names.follows].iter().any(|list| list.len() > MOST_NAMES)
+        {
             self.wrong(0, "the scenario has over 10,000 names", "make it smaller");
             return None;
         }
         let start = self.text(head, "start").map_or(0, |(name, line)| self.index("operation", name, line));
-        let initial = self.settings(*root, "variables");
-        let cookies = self.switch(head, "cookies").unwrap_or(true);
+        let initial = self.settings(root, "variables");
+        let cookies = self.typed.switch(head, "cookies").unwrap_or(true);
         let cycle = self.cycle(head);
-        let operations = operations.iter().enumerate().filter_map(|(at, (name, value))| {
-            let table = self.as_table(value, "the operation")?;
-            Some(self.operation(name, table, at, start))
+        let operations = operations.entries().into_iter().enumerate().map(|(at, (name, ..))| {
+            let table = self.typed.section(&operations, name);
+            self.operation(name, &table, at, start)
         });
         let operations: Vec<Operation> = operations.collect();
-        let choices: Vec<Vec<Candidate>> = choices.iter().map(|(_, value)| self.choice(value)).collect();
-        let follows: Vec<Follow> = follows
-            .iter()
-            .filter_map(|(_, value)| {
-                let table = self.as_table(value, "the follow")?;
-                Some(self.follow(table))
-            })
-            .collect();
+        let choices = choices.entries().into_iter().map(|(name, ..)| {
+            let candidates = self.typed.sections(&choices, name);
+            self.choice(&candidates)
+        });
+        let choices: Vec<Vec<Candidate>> = choices.collect();
+        let follows = follows.entries().into_iter().map(|(name, ..)| {
+            let table = self.typed.section(&follows, name);
+            self.follow(&table)
+        });
+        let follows: Vec<Follow> = follows.collect();
         self.refuse_circles(&choices);
         let mut scenario = Scenario {
             title: self.text(head, "title").map_or("scenario", |(text, _)| text).to_owned(),
@@ -115,7 +91,7 @@ impl Reader<'_> {
             cycle,
             cookies,
         };
-        if !self.problems.is_empty() {
+        if self.typed.mistakes() > 0 {
             return None;
         }
         for request in scenario.operations.iter_mut().flat_map(|operation| &mut operation.requests) {
@@ -124,17 +100,16 @@ impl Reader<'_> {
         Some(scenario)
     }
 
-    fn origins(&mut self, root: Table<'_>, head: Table<'_>, base: Option<&str>) {
+    fn origins(&mut self, root: &Section<'_>, head: &Section<'_>, base: Option<&str>) {
         let typed = self.text(head, "base");
         match base.map(|text| (text, 0)).or(typed) {
             Some((text, line)) => self.origin("base", text, line),
-            None => self.wrong(head.line, "the scenario has no server", "add base = \"http://...\" or name a URL"),
+            None => self.wrong(head.line(), "the scenario has no server", "add base = \"http://...\" or name a URL"),
         }
-        for (name, value) in self.named(root, "origins") {
-            let line = self.line(value);
-            match value.get_ref() {
-                DeValue::String(text) => self.origin(&name, text, line),
-                _ => self.wrong(line, format!("the origin '{name}' must be a string"), "write NAME = \"http://...\""),
+        let origins = self.typed.section(root, "origins");
+        for (name, ..) in origins.entries() {
+            if let Some((text, line)) = self.text(&origins, name) {
+                self.origin(name, text, line);
             }
         }
     }
@@ -147,49 +122,38 @@ impl Reader<'_> {
     }
 
     /// Every variable is one that something gives a value to.
-    fn collect_variables(&mut self, root: Table<'_>, operations: &[(String, Value<'_>)]) {
-        let mut names: Vec<String> = Vec::new();
-        let add = |names: &mut Vec<String>, name: &str| {
-            if names.len() < MOST_NAMES && !names.iter().any(|known| known == name) {
-                names.push(name.to_owned());
-            }
-        };
-        for key in root.entries.get("variables").into_iter().filter_map(|value| table_in(value)).flat_map(keys_of) {
-            add(&mut names, &key);
-        }
-        for (_, value) in operations {
-            let Some(operation) = table_in(value) else { continue };
+    fn collect_variables(&mut self, root: &Section<'_>, operations: &Section<'_>) {
+        let mut all = names_in(&self.typed.section(root, "variables"));
+        for (name, ..) in operations.entries() {
+            let operation = self.typed.section(operations, name);
             for changes in ["set", "add", "draw"] {
-                for key in operation.get(changes).and_then(table_in).into_iter().flat_map(keys_of) {
-                    add(&mut names, &key);
-                }
+                all.extend(names_in(&self.typed.section(&operation, changes)));
             }
-            for request in operation.get("requests").into_iter().flat_map(list_in).filter_map(table_in) {
-                for extract in request.get("extract").into_iter().flat_map(list_in).filter_map(table_in) {
-                    if let Some(DeValue::String(name)) = extract.get("into").map(Spanned::get_ref) {
-                        add(&mut names, name);
-                    }
-                }
+            for request in self.typed.sections(&operation, "requests") {
+                let extracts = self.typed.sections(&request, "extract");
+                all.extend(extracts.iter().filter_map(|of| Some(of.get("into")?.get_ref().as_str()?.to_owned())));
             }
         }
-        self.names.variables = names;
+        let mut seen = BTreeSet::new();
+        all.retain(|name| seen.len() < MOST_NAMES && seen.insert(name.clone()));
+        self.names.variables = all;
     }
 
-    fn cycle(&mut self, head: Table<'_>) -> Option<Cycle> {
-        let mean: Nanos = self.read(head, "cycle")?;
-        let deviation: Share = self.read(head, "cycle_deviation").unwrap_or(Share(0.25));
-        let most: Share = self.read(head, "cycle_most").unwrap_or(Share(0.5));
+    fn cycle(&mut self, head: &Section<'_>) -> Option<Cycle> {
+        let mean: Nanos = self.typed.quantity(head, "cycle")?;
+        let deviation: Share = self.typed.quantity(head, "cycle_deviation").unwrap_or(Share(0.25));
+        let most: Share = self.typed.quantity(head, "cycle_most").unwrap_or(Share(0.5));
         if mean.0 == 0 || most.0 > 1.0 {
-            self.wrong(head.line, "invalid cycle", "write a cycle above 0 and cycle_most of at most 100 %");
+            self.wrong(head.line(), "invalid cycle", "write a cycle above 0 and cycle_most of at most 100 %");
         }
         Some(Cycle { mean, deviation: deviation.0, most: most.0 })
     }
 
-    fn operation(&mut self, name: &str, table: Table<'_>, at: usize, start: usize) -> Operation {
+    fn operation(&mut self, name: &str, table: &Section<'_>, at: usize, start: usize) -> Operation {
         self.known(table, &OPERATION);
-        let requests = self.tables(table, "requests", "the request");
+        let requests = self.typed.sections(table, "requests");
         if requests.is_empty() {
-            self.wrong(table.line, format!("operation '{name}' has no requests"), "add [[operations.NAME.requests]]");
+            self.wrong(table.line(), format!("operation '{name}' has no requests"), "add [[operations.NAME.requests]]");
         }
         let next = match self.text(table, "next") {
             Some((text, line)) => self.next(text, line),
@@ -197,10 +161,10 @@ impl Reader<'_> {
         };
         Operation {
             name: name.to_owned(),
-            weight: self.number(table, "weight").unwrap_or(0.0).max(0.0),
-            limit: self.read(table, "limit"),
-            think: self.read(table, "think"),
-            requests: requests.into_iter().map(|request| self.request(request)).collect(),
+            weight: self.typed.number(table, "weight").unwrap_or(0.0).max(0.0),
+            limit: self.typed.quantity(table, "limit"),
+            think: self.typed.quantity(table, "think"),
+            requests: requests.iter().map(|request| self.request(request)).collect(),
             next,
             on_failure: self
                 .text(table, "on_failure")
@@ -228,7 +192,7 @@ impl Reader<'_> {
         Next::Operation(0)
     }
 
-    fn changes(&mut self, table: Table<'_>) -> Vec<Change> {
+    fn changes(&mut self, table: &Section<'_>) -> Vec<Change> {
         let mut changes: Vec<Change> = self
             .settings(table, "set")
             .into_iter()
@@ -237,24 +201,24 @@ impl Reader<'_> {
         for (text, line) in self.texts(table, "unset") {
             changes.push(Change::Unset(self.variable(text, line)));
         }
-        if let Some(adds) = self.table(table, "add", "'add'") {
-            for (name, value) in adds.entries {
-                let line = self.line(value);
-                let variable = self.variable(name.get_ref(), line);
-                let by = self.number(adds, name.get_ref()).unwrap_or(0.0);
-                changes.push(Change::Add(variable, by));
-            }
+        let adds = self.typed.section(table, "add");
+        for (name, line, _) in adds.entries() {
+            let variable = self.variable(name, line);
+            changes.push(Change::Add(variable, self.typed.number(&adds, name).unwrap_or(0.0)));
         }
-        for (name, value) in self.named(table, "draw") {
-            let Some(draw) = self.as_table(value, "the draw") else { continue };
+        let draws = self.typed.section(table, "draw");
+        for (name, ..) in draws.entries() {
+            let draw = &self.typed.section(&draws, name);
             self.known(draw, &DRAW);
-            let limits =
-                (self.number(draw, "least").unwrap_or(f64::MIN), self.number(draw, "most").unwrap_or(f64::MAX));
+            let limits = (
+                self.typed.number(draw, "least").unwrap_or(f64::MIN),
+                self.typed.number(draw, "most").unwrap_or(f64::MAX),
+            );
             changes.push(Change::Draw {
-                variable: self.variable(&name, draw.line),
+                variable: self.variable(name, draw.line()),
                 from: self.named_variable(draw, "from"),
-                mean: self.number(draw, "mean").unwrap_or(1.0),
-                deviation: self.number(draw, "deviation").unwrap_or(0.0),
+                mean: self.typed.number(draw, "mean").unwrap_or(1.0),
+                deviation: self.typed.number(draw, "deviation").unwrap_or(0.0),
                 limits,
                 decimals: self.count(draw, "decimals", 9).unwrap_or(0) as usize,
             });
@@ -262,19 +226,18 @@ impl Reader<'_> {
         changes
     }
 
-    fn choice(&mut self, value: Value<'_>) -> Vec<Candidate> {
+    fn choice(&mut self, typed: &[Section<'_>]) -> Vec<Candidate> {
         let mut candidates = Vec::new();
-        for value in list_in(value) {
-            let Some(table) = self.as_table(value, "the candidate") else { continue };
+        for table in typed {
             self.known(table, &CANDIDATE);
             let Some((to, line)) = self.text(table, "to") else {
-                self.wrong(table.line, "a candidate has no target", "add to = \"OPERATION\"");
+                self.wrong(table.line(), "a candidate has no target", "add to = \"OPERATION\"");
                 continue;
             };
             let to = self.next(to, line);
             let when = self.conditions(table, "when");
-            let chance = self.read::<Share>(table, "chance").map(|share| share.0);
-            let weight = self.number(table, "weight");
+            let chance = self.typed.quantity::<Share>(table, "chance").map(|share| share.0);
+            let weight = self.typed.number(table, "weight");
             // With a condition and nothing else, it is taken whenever the condition holds.
             let chance = chance.or((weight.is_none() && !when.is_empty()).then_some(1.0));
             candidates.push(Candidate { to, when, chance, weight: weight.unwrap_or(1.0).max(0.0) });
@@ -282,9 +245,9 @@ impl Reader<'_> {
         candidates
     }
 
-    fn conditions(&mut self, parent: Table<'_>, key: &str) -> Vec<Condition> {
+    fn conditions(&mut self, parent: &Section<'_>, key: &str) -> Vec<Condition> {
         let mut conditions = Vec::new();
-        for table in self.tables(parent, key, "the condition") {
+        for table in &self.typed.sections(parent, key) {
             self.known(table, &CONDITION);
             let variable = self.named_variable(table, "variable");
             let before = conditions.len();
@@ -294,33 +257,33 @@ impl Reader<'_> {
             if let Some((text, line)) = self.text(table, "is_not") {
                 conditions.push(Condition { variable, test: Test::IsNot(self.template(text, line)) });
             }
-            if let Some(limit) = self.number(table, "below") {
+            if let Some(limit) = self.typed.number(table, "below") {
                 conditions.push(Condition { variable, test: Test::Below(limit) });
             }
-            if let Some(limit) = self.number(table, "at_least") {
+            if let Some(limit) = self.typed.number(table, "at_least") {
                 conditions.push(Condition { variable, test: Test::AtLeast(limit) });
             }
-            if let Some(set) = self.switch(table, "is_set") {
+            if let Some(set) = self.typed.switch(table, "is_set") {
                 conditions.push(Condition { variable, test: if set { Test::Set } else { Test::Unset } });
             }
             if conditions.len() == before {
-                self.wrong(table.line, "a condition has no test", "add is, is_not, below, at_least or is_set");
+                self.wrong(table.line(), "a condition has no test", "add is, is_not, below, at_least or is_set");
             }
         }
         conditions
     }
 
-    fn follow(&mut self, table: Table<'_>) -> Follow {
+    fn follow(&mut self, table: &Section<'_>) -> Follow {
         self.known(table, &FOLLOW);
         let named = self.texts(table, "operations");
         if named.is_empty() {
-            self.wrong(table.line, "a follow has no operations", "add operations = [\"NAME\"]");
+            self.wrong(table.line(), "a follow has no operations", "add operations = [\"NAME\"]");
         }
         Follow {
             operations: named.into_iter().map(|(text, line)| self.index("operation", text, line)).collect(),
             until: self.conditions(table, "until"),
             tell: self.texts(table, "tell").into_iter().map(|(text, line)| self.variable(text, line)).collect(),
-            pause: self.read(table, "pause").unwrap_or(Nanos(0)),
+            pause: self.typed.quantity(table, "pause").unwrap_or(Nanos(0)),
         }
     }
 
@@ -345,12 +308,9 @@ impl Reader<'_> {
     }
 }
 
-fn table_in<'t>(value: &'t Spanned<DeValue<'t>>) -> Option<&'t DeTable<'t>> {
-    if let DeValue::Table(table) = value.get_ref() { Some(table) } else { None }
-}
-
-fn keys_of<'t>(table: &'t DeTable<'t>) -> Vec<String> {
-    table.iter().map(|(key, _)| key.get_ref().to_string()).collect()
+/// The names of what a section has, in the order of the file, so that the first operation is the first of the file.
+fn names_in(section: &Section<'_>) -> Vec<String> {
+    section.entries().into_iter().map(|(name, ..)| name.to_owned()).collect()
 }
 
 #[cfg(test)]
@@ -375,15 +335,19 @@ mod tests {
     fn mistakes_are_told_with_their_line_and_a_remedy() {
         for (from, to, told) in [
             ("start = \"home\"", "start = \"hom\"", "no operation is 'hom'; did you mean 'home'?"),
-            ("limit = \"2 s\"", "limit = 2", "'limit' must be a string"),
-            ("limit = \"2 s\"", "limti = \"2 s\"", "has no 'limti'; did you mean 'limit'?"),
+            ("limit = \"2 s\"", "limit = 2", "invalid limit = 2 in [operations.home]; write text"),
+            ("limit = \"2 s\"", "limti = \"2 s\"", "unknown key 'limti' in [operations.home]; did you mean 'limit'?"),
             ("{token}", "{tokem}", "no variable is 'tokem'"),
-            ("pick = \"random\"", "pick = \"rand\"", "pick = 'rand' is not known"),
+            (
+                "pick = \"random\"",
+                "pick = \"rand\"",
+                "pick = 'rand' in [operations.list.requests.extract] is not known",
+            ),
             ("items[*].id", "items[*.id", "invalid JSON path"),
             ("get = \"/\"", "get = \"/\"\npost = \"/\"", "needs exactly one method"),
             ("next = \"rest\"", "next = \"resr\"", "no operation or choice is 'resr'; did you mean 'rest'?"),
             ("{ to = \"item\" }", "{ to = \"rest\" }", "leads back to itself"),
-            ("below = 2", "below = \"2\"", "'below' must be a number"),
+            ("below = 2", "below = \"2\"", "invalid below = \"2\" in ["),
         ] {
             assert!(SHOP.contains(from), "the specimen has {from}");
             let why = read(&SHOP.replacen(from, to, 1)).expect_err(told);

@@ -43,11 +43,11 @@ fn a_calibration_that_is_none_is_refused_with_its_line() {
     };
     assert!(replaced("l1_ns = [1.250, 1.500]", "l1_ns = [200, 300]").contains("latencies must grow from L1 to memory"));
     assert!(replaced("l2_ns", "l2_n").contains("unknown key 'l2_n' in [latency]; did you mean 'l2_ns'?"));
-    assert!(replaced("bytes = \"512 MiB\"", "bytes = 512").contains("'bytes' in [chase]"));
+    assert!(replaced("bytes = \"512 MiB\"", "bytes = 512").contains("invalid bytes = 512 in [chase]; write text"));
     assert!(replaced("[fault]\nns = [600.0, 650.0]", "[fault]\nns = [650.0, 600.0]").contains("[low, high]"));
     let torn = told(&text[..text.find("l3_ns").unwrap()]);
     assert!(torn.contains("'l3_ns' is missing in [latency]"), "{torn}");
-    assert!(told("once upon a time").contains("machine.toml:1: no TOML"));
+    assert!(told("once upon a time").contains("in 'once upon a time'"));
 }
 
 #[test]

@@ -20,7 +20,7 @@ const LONGEST_NAME: usize = 32;
 /// What a name cannot hold because the sides of a comparison are typed with it.
 const SEPARATORS: &[char] = &[',', ':', '=', '+'];
 
-impl Reader {
+impl Reader<'_> {
     /// Reads `[command]` and `[commands.NAME]`, of which each is as `[command]` but for what it says itself; `None` after a
     /// mistake, which is then among the problems.
     pub(super) fn commands(
@@ -28,7 +28,7 @@ impl Reader {
         (section, entries): (usize, &[Entry<'_>]),
         named: Option<&(usize, Vec<Entry<'_>>)>,
     ) -> Option<(Program, Vec<Program>)> {
-        let before = self.problems.len();
+        let before = self.mistakes.mistakes();
         let base = self.command(entries);
         let several: Vec<Program> = named
             .map_or(&[][..], |(_, entries)| entries)
@@ -37,7 +37,7 @@ impl Reader {
             .collect();
         match named {
             None if base.argv.is_empty() => self.no_program(section, entries, "command"),
-            Some((line, _)) if several.is_empty() && self.problems.len() == before => {
+            Some((line, _)) if several.is_empty() && self.mistakes.mistakes() == before => {
                 self.report(
                     *line,
                     "[commands] names no program".to_owned(),
@@ -47,10 +47,10 @@ impl Reader {
             _ => {}
         }
         let all: Vec<&Program> = if named.is_none() { vec![&base] } else { several.iter().collect() };
-        if self.problems.len() == before {
+        if self.mistakes.mistakes() == before {
             self.placeholders(&all, section, entries);
         }
-        (self.problems.len() == before).then_some((base, several))
+        (self.mistakes.mistakes() == before).then_some((base, several))
     }
 
     /// Reads `[command]`.
@@ -81,7 +81,7 @@ impl Reader {
             self.report(line, what, format!("write [commands.{name}] and keys below it"));
             return None;
         };
-        let entries = self.entries(table);
+        let entries = self.layer.entries(table);
         let of = format!("commands.{name}");
         for (key, line, _) in entries.iter().filter(|(key, ..)| SHARED.contains(key)) {
             let what = format!("'{key}' in [{of}] is shared by all programs of a study");
@@ -156,7 +156,8 @@ impl Reader {
         program.environment.extend(self.texts(of, "environment", table("environment")));
         program.needs.extend(self.texts(of, "needs", table("needs")));
         for section in ["files", "bring"] {
-            for (name, line) in self.names(of, table(section)) {
+            let named = table(section).and_then(|(.., value)| value.get_ref().as_table());
+            for (name, line, _) in named.map(|table| self.layer.entries(table)).unwrap_or_default() {
                 self.is_inside(name, line);
             }
         }
@@ -199,20 +200,13 @@ impl Reader {
     fn table<'t>(&mut self, of: &str, entry: Option<Entry<'t>>) -> Vec<Entry<'t>> {
         let Some((name, line, value)) = entry else { return Vec::new() };
         match value.get_ref().as_table() {
-            Some(table) => self.entries(table),
+            Some(table) => self.layer.entries(table),
             None => {
                 let what = format!("'{name}' is {}, no section", with_article(value.get_ref().type_str()));
                 self.report(line, what, format!("write [{of}.{name}] and keys below it"));
                 Vec::new()
             }
         }
-    }
-
-    fn names<'t>(&mut self, of: &str, entry: Option<Entry<'t>>) -> Vec<(&'t str, usize)> {
-        let known = self.problems.len();
-        let names = self.table(of, entry).into_iter().map(|(key, line, _)| (key, line)).collect();
-        self.problems.truncate(known);
-        names
     }
 
     /// A section of texts by name.

@@ -9,7 +9,7 @@ use toml::de::DeValue;
 
 const WHICH: &str = "which";
 
-impl Reader {
+impl Reader<'_> {
     /// Reads `[observe]`; `which` may be one observer or a list.
     pub(super) fn observe(&mut self, entries: &[Entry<'_>]) -> ObserveSpec {
         let (lists, flat): (Vec<Entry<'_>>, Vec<Entry<'_>>) = entries.iter().partition(|(key, ..)| *key == WHICH);

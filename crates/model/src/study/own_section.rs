@@ -6,13 +6,15 @@ use crate::literal::literal;
 use std::collections::BTreeMap;
 use toml::de::DeValue;
 
-impl Reader {
+impl Reader<'_> {
     /// Has the chosen workload check its section and takes the section's keys as the workload's parameters.
     pub(super) fn own_section(&mut self, chosen: &mut [Chosen], sections: &BTreeMap<&str, (usize, Vec<Entry<'_>>)>) {
         for chosen in chosen {
             let Some(section) = chosen.descriptor.section else { continue };
             let Some((_, entries)) = sections.get(section.name) else { continue };
-            self.problems.extend((section.check)(&self.file, &self.text));
+            for problem in (section.check)(&self.layer.file, self.layer.text) {
+                self.mistakes.add(&self.layer.file, problem);
+            }
             for &(key, _, value) in entries {
                 flatten(&format!("{}.{key}", section.name), value.get_ref(), &mut chosen.parameters);
             }

@@ -16,6 +16,7 @@
 )]
 
 mod command;
+mod config;
 mod descriptors;
 mod environments;
 mod plan;

@@ -10,12 +10,12 @@ const LINES: usize = 800;
 
 /// Files that are longer, each with the lines it has at most: it becomes shorter, not longer.
 const LONGER: &[(&str, usize)] = &[
-    ("crates/harness/src/cluster.rs", 913),
-    ("crates/harness/src/topology.rs", 1013),
+    ("crates/harness/src/cluster.rs", 908),
+    ("crates/harness/src/topology.rs", 1009),
     ("crates/load/src/http2.rs", 1094),
     ("crates/model/src/command.rs", 1059),
-    ("crates/model/src/plan.rs", 1054),
-    ("crates/model/src/study.rs", 947),
+    ("crates/model/src/plan.rs", 993),
+    ("crates/model/src/study.rs", 875),
     ("apps/gpu/src/vulkan.rs", 836),
 ];
 
@@ -59,7 +59,6 @@ const SHARED: &[(&str, usize)] = &[
     ("Pool", 6),
     ("Program", 5),
     ("Progress", 6),
-    ("Reader", 5),
     ("Ready", 13),
     ("Record", 5),
     ("Report", 5),

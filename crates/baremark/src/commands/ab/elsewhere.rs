@@ -2,11 +2,12 @@
 
 use baremark_model::descriptor::Value;
 use baremark_model::environments::{self, EnvironmentKind, Given, Short};
-use baremark_model::literal::quoted;
+use baremark_model::literal::whole;
 use baremark_model::problem::near;
 use baremark_programs::executable;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use toml::Table;
 
 /// One environment.
 #[derive(Clone, Debug)]
@@ -99,14 +100,15 @@ impl Place {
         self.kind.can.host_files && self.kind.can.separates_programs()
     }
 
-    /// What `[environments.NAME]` says of it: keys and values as TOML.
-    pub fn settings(&self) -> Vec<(&'static str, String)> {
-        let like = (self.name != self.kind.name).then(|| (environments::LIKE.key, quoted(self.kind.name)));
-        let written = self.settings.iter().map(|(key, value)| match value {
-            Value::Text(text) | Value::Choice(text) => (*key, quoted(text)),
-            other => (*key, other.to_string()),
+    /// What `[environments.NAME]` says of it.
+    pub fn settings(&self) -> Table {
+        let like = (self.name != self.kind.name).then(|| (environments::LIKE.key, self.kind.name.into()));
+        let typed = self.settings.iter().map(|(key, value)| match value {
+            Value::Count(count) => (*key, whole(*count)),
+            Value::Switch(on) => (*key, (*on).into()),
+            other => (*key, other.to_string().into()),
         });
-        like.into_iter().chain(written).collect()
+        like.into_iter().chain(typed).map(|(key, value)| (key.to_owned(), value)).collect()
     }
 }
 

@@ -7,12 +7,12 @@ use crate::exit::Refusal;
 use crate::overrides;
 use baremark_model::command::{self, Finder};
 use baremark_model::environments;
-use baremark_model::literal::quoted;
+use baremark_model::literal::{section, whole};
 use baremark_model::units::{Nanos, Share};
 use baremark_sys::sandbox;
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::path::Path;
+use toml::{Table, Value};
 
 /// Names of commands that have none.
 const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -109,27 +109,30 @@ fn working_folder() -> Result<String, Refusal> {
 fn written(request: Request<'_>, typed: Vec<String>) -> Result<Study, String> {
     let Request { name, commands, parameters, places, usual, options, folder } = request;
     let several = commands.len() > 1;
-    let mut text = format!("# Written by `baremark {name}`.\n\n[study]\n");
     let title: Vec<&str> = commands.iter().map(|command| command.text.as_str()).collect();
-    line(&mut text, "title", &quoted(&title.join(" | ")));
-    text.push_str("\n[workload]\nkind = \"command\"\n");
-    line(&mut text, "timeout", &quoted(&options.timeout.to_string()));
-    text.push_str("\n[command]\n");
+    let mut study = Table::new();
+    put(&mut study, "study", section([("title", title.join(" | ").into())]));
+    put(
+        &mut study,
+        "workload",
+        section([("kind", command::KIND.into()), ("timeout", options.timeout.to_string().into())]),
+    );
+    let mut own = Table::new();
     if !several {
-        line(&mut text, "argv", &list(&commands[0].argv));
+        put(&mut own, "argv", commands[0].argv.clone());
     }
-    line(&mut text, "directory", &quoted(&command::escape(folder, &[])));
-    line(&mut text, "inherit", "[\"*\"]");
-    text.push_str("repeat = true\n");
-    line(&mut text, "warmup", &options.warmup.to_string());
+    put(&mut own, "directory", command::escape(folder, &[]));
+    put(&mut own, "inherit", vec!["*"]);
+    put(&mut own, "repeat", true);
+    put(&mut own, "warmup", whole(options.warmup));
     let keys: Vec<&str> = parameters.keys().map(String::as_str).collect();
     if let Some(stdin) = &options.stdin {
-        line(&mut text, "stdin", &quoted(&command::escape(stdin, &keys)));
+        put(&mut own, "stdin", command::escape(stdin, &keys));
     }
     let kept = !options.metric.is_empty();
-    line(&mut text, "stdout", &quoted(options.output.as_deref().unwrap_or(if kept { "keep" } else { "drop" })));
+    put(&mut own, "stdout", options.output.as_deref().unwrap_or(if kept { "keep" } else { "drop" }));
     if places.iter().any(Place::is_another_machine) {
-        line(&mut text, "carry", &list(&elsewhere::files(&words(&commands, options), &options.with, folder)?));
+        put(&mut own, "carry", elsewhere::files(&words(&commands, options), &options.with, folder)?);
     }
     let steps = [("setup", &options.setup), ("prepare", &options.prepare), ("cleanup", &options.cleanup)];
     for (key, typed) in steps {
@@ -141,20 +144,27 @@ fn written(request: Request<'_>, typed: Vec<String>) -> Result<Study, String> {
             ));
         }
         if let [all] = typed.as_slice() {
-            line(&mut text, key, &format!("[{}]", list(&argv(options, all, &keys)?)));
+            put(&mut own, key, vec![argv(options, all, &keys)?]);
         }
     }
-    sections(&mut text, options, &parameters)?;
+    sections(&mut own, options, &parameters)?;
+    put(&mut study, command::KIND, own);
     if several {
+        let mut named = Table::new();
         for (index, command) in commands.iter().enumerate() {
-            let _ = writeln!(text, "\n[commands.{}]", quoted(&command.name));
-            line(&mut text, "argv", &list(&command.argv));
+            let mut own = section([("argv", command.argv.clone().into())]);
             for (key, typed) in steps.iter().filter(|(_, typed)| typed.len() > 1) {
-                line(&mut text, key, &format!("[{}]", list(&argv(options, &typed[index], &keys)?)));
+                put(&mut own, key, vec![argv(options, &typed[index], &keys)?]);
             }
+            put(&mut named, &command.name, own);
         }
+        put(&mut study, command::NAMED, named);
     }
-    factors(&mut text, &commands, &parameters, &places);
+    let factors = factors(&commands, &parameters, &places);
+    if !factors.is_empty() {
+        put(&mut study, "factors", factors);
+    }
+    let mut environments = Table::new();
     for place in &places {
         let mut settings = place.settings();
         let hides_files = place.hides_files();
@@ -162,15 +172,18 @@ fn written(request: Request<'_>, typed: Vec<String>) -> Result<Study, String> {
             settings.extend(seen(folder, &elsewhere::files(&words(&commands, options), &options.with, folder)?));
         }
         if let Some(first) = virtual_machine(&places).filter(|_| usual && hides_files) {
-            settings.push((environments::INSTEAD_OF.key, quoted(first)));
+            put(&mut settings, environments::INSTEAD_OF.key, first);
         }
         if !settings.is_empty() {
-            let _ = writeln!(text, "\n[environments.{}]", place.name);
-            settings.iter().for_each(|(key, value)| line(&mut text, key, value));
+            put(&mut environments, &place.name, settings);
         }
     }
-    design(&mut text, options);
-    report(&mut text, options, &commands, &parameters, &places);
+    if !environments.is_empty() {
+        put(&mut study, "environments", environments);
+    }
+    put(&mut study, "design", design(options));
+    put(&mut study, "report", report(options, &commands, &parameters, &places));
+    let text = format!("# Written by `baremark {name}`.\n\n{study}");
     let commands = commands.into_iter().map(|command| (command.name, command.text)).collect();
     let typed: Vec<String> = typed.iter().map(|word| quote(word)).collect();
     Ok(Study { name, text, commands, command_line: format!("baremark {}", typed.join(" ")) })
@@ -184,7 +197,7 @@ fn words(commands: &[Command], options: &Options) -> Vec<Vec<String>> {
 }
 
 /// What a sandbox has to show of this machine: the folder in which the commands run, and their files in folders that it has of its own.
-fn seen(folder: &str, files: &[String]) -> Vec<(&'static str, String)> {
+fn seen(folder: &str, files: &[String]) -> Table {
     let write: Vec<String> = if folder == "/" { Vec::new() } else { vec![folder.to_owned()] };
     let hidden = |file: &&String| {
         let file = Path::new(file.as_str());
@@ -192,7 +205,7 @@ fn seen(folder: &str, files: &[String]) -> Vec<(&'static str, String)> {
     };
     let read: Vec<String> = files.iter().filter(hidden).cloned().collect();
     let settings = [("write", write), ("read", read)].into_iter().filter(|(_, paths)| !paths.is_empty());
-    settings.map(|(key, paths)| (key, list(&paths))).collect()
+    settings.map(|(key, paths)| (key.to_owned(), paths.into())).collect()
 }
 
 fn commands(arguments: &Arguments, parameters: &BTreeMap<String, Vec<String>>) -> Result<Vec<Command>, String> {
@@ -249,20 +262,22 @@ fn parameters(typed: &[String]) -> Result<BTreeMap<String, Vec<String>>, String>
     Ok(parameters)
 }
 
-fn sections(text: &mut String, arguments: &Options, parameters: &BTreeMap<String, Vec<String>>) -> Result<(), String> {
+fn sections(own: &mut Table, arguments: &Options, parameters: &BTreeMap<String, Vec<String>>) -> Result<(), String> {
     if !parameters.is_empty() {
-        text.push_str("\n[command.parameters]\n");
-        for (name, values) in parameters {
-            line(text, name, &typed(values, &values[0]));
-        }
+        let first = parameters.iter().map(|(name, values)| (name.clone(), typed(values, &values[0])));
+        put(own, "parameters", Table::from_iter(first));
     }
     if let Some(codes) = &arguments.ignore_exit {
+        let mut exit: Vec<u32> = Vec::new();
         for code in codes.split(',').filter(|code| !code.is_empty()) {
-            code.parse::<u8>().map_err(|why| format!("--ignore-exit {code}: {why}; write codes from 0 to 255"))?;
+            let code: u8 =
+                code.parse().map_err(|why| format!("--ignore-exit {code}: {why}; write codes from 0 to 255"))?;
+            exit.extend(exit.is_empty().then_some(0));
+            exit.push(code.into());
         }
-        let codes = if codes.is_empty() { String::new() } else { format!("0,{codes}") };
-        let _ = write!(text, "\n[command.success]\nexit = [{codes}]\n");
+        put(own, "success", section([("exit", exit.into())]));
     }
+    let mut metrics = Table::new();
     for typed in &arguments.metric {
         let wrong = || format!("--metric {typed}: not NAME=PATTERN; write such as 'rate=rate: ([0-9.]+)'");
         let (name, pattern) = typed.split_once('=').ok_or_else(wrong)?;
@@ -273,82 +288,80 @@ fn sections(text: &mut String, arguments: &Options, parameters: &BTreeMap<String
         else {
             return Err(wrong());
         };
-        let _ = writeln!(text, "\n[command.metrics.{}]", quoted(name));
-        line(text, "unit", &quoted(""));
-        line(text, "better", &quoted(if higher { "higher" } else { "lower" }));
-        line(text, "regex", &quoted(&pattern));
-        line(text, "take", &quoted("last"));
+        let row = [
+            ("unit", "".into()),
+            ("better", if higher { "higher" } else { "lower" }.into()),
+            ("regex", pattern.into()),
+            ("take", "last".into()),
+        ];
+        put(&mut metrics, name, section(row));
+    }
+    if !metrics.is_empty() {
+        put(own, "metrics", metrics);
     }
     Ok(())
 }
 
 /// A value as it is declared: a whole number where all values of its parameter are.
-fn typed(values: &[String], value: &str) -> String {
-    let all_counts = values.iter().all(|value| value.parse::<u64>().is_ok());
-    if all_counts { value.parse::<u64>().unwrap_or_default().to_string() } else { quoted(value) }
+fn typed(values: &[String], value: &str) -> Value {
+    match values.iter().all(|value| value.parse::<u64>().is_ok()) {
+        true => whole(value.parse::<u64>().unwrap_or_default()),
+        false => value.into(),
+    }
 }
 
-fn factors(text: &mut String, commands: &[Command], parameters: &BTreeMap<String, Vec<String>>, places: &[Place]) {
-    if commands.len() < 2 && parameters.is_empty() && places.is_empty() {
-        return;
-    }
-    text.push_str("\n[factors]\n");
+fn factors(commands: &[Command], parameters: &BTreeMap<String, Vec<String>>, places: &[Place]) -> Table {
+    let mut factors = Table::new();
     if !places.is_empty() {
-        line(text, "environment", &list(&places.iter().map(|place| place.name.clone()).collect::<Vec<_>>()));
+        put(&mut factors, environments::FACTOR, places.iter().map(|place| place.name.clone()).collect::<Vec<_>>());
     }
     if commands.len() > 1 {
-        let names: Vec<String> = commands.iter().map(|command| command.name.clone()).collect();
-        line(text, command::KIND, &list(&names));
+        put(&mut factors, command::KIND, commands.iter().map(|command| command.name.clone()).collect::<Vec<_>>());
     }
     for (name, values) in parameters {
-        let levels: Vec<String> = values.iter().map(|value| typed(values, value)).collect();
-        line(text, name, &format!("[{}]", levels.join(", ")));
+        put(&mut factors, name, values.iter().map(|value| typed(values, value)).collect::<Vec<_>>());
     }
+    factors
 }
 
-fn design(text: &mut String, arguments: &Options) {
+fn design(arguments: &Options) -> Table {
     let half = arguments.fail_above.map_or(0.01, |margin| margin.0 / 2.0);
     let precision = arguments.spending.precision.unwrap_or(Share(half.min(0.01)));
     let delta = Share(arguments.fail_above.map_or(0.0, |margin| margin.0).max(2.0 * precision.0));
-    text.push_str("\n[design]\n");
-    line(text, "precision", &quoted(&precision.to_string()));
-    line(text, "delta", &quoted(&delta.to_string()));
-    line(text, "budget", &quoted(&arguments.spending.budget.unwrap_or(BUDGET).to_string()));
-    text.push_str("phase = \"100 ms\"\nquads = 1\nmost_blocks = 10000\n");
+    section([
+        ("precision", precision.to_string().into()),
+        ("delta", delta.to_string().into()),
+        ("budget", arguments.spending.budget.unwrap_or(BUDGET).to_string().into()),
+        ("phase", "100 ms".into()),
+        ("quads", 1.into()),
+        ("most_blocks", 10_000.into()),
+    ])
 }
 
 /// What is compared: commands where there are several, else places, else values of a parameter.
 fn report(
-    text: &mut String,
     options: &Options,
     commands: &[Command],
     parameters: &BTreeMap<String, Vec<String>>,
     places: &[Place],
-) {
+) -> Table {
     let metric = options.spending.by.as_deref().unwrap_or(METRIC).split(':').next().unwrap_or_default();
     let also: Vec<&str> = ALSO.into_iter().filter(|key| *key != metric).collect();
-    text.push_str("\n[report]\n");
-    line(text, "metric", &quoted(metric));
-    line(text, "also", &quoted(&also.join(", ")));
-    let first = parameters.iter().next();
-    if commands.len() > 1 {
-        line(text, "columns", &quoted(command::KIND));
-        line(text, "ratio_to", &format!("{{ command = {} }}", quoted(&commands[0].name)));
-    } else if let [base, _, ..] = places {
-        line(text, "columns", &quoted("environment"));
-        line(text, "ratio_to", &format!("{{ environment = {} }}", quoted(&base.name)));
-    } else if let Some((name, values)) = first {
-        line(text, "columns", &quoted(name));
-        line(text, "ratio_to", &format!("{{ {name} = {} }}", typed(values, &values[0])));
+    let mut report = section([("metric", metric.into()), ("also", also.join(", ").into())]);
+    let compared = match (commands, places, parameters.iter().next()) {
+        ([first, _, ..], ..) => Some((command::KIND, first.name.as_str().into())),
+        (_, [base, _, ..], _) => Some((environments::FACTOR, base.name.as_str().into())),
+        (.., first) => first.map(|(name, values)| (name.as_str(), typed(values, &values[0]))),
+    };
+    if let Some((factor, base)) = compared {
+        put(&mut report, "columns", factor);
+        put(&mut report, "ratio_to", section([(factor, base)]));
     }
+    report
 }
 
-fn line(text: &mut String, key: &str, value: &str) {
-    let _ = writeln!(text, "{key} = {value}");
-}
-
-fn list(words: &[String]) -> String {
-    format!("[{}]", words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(", "))
+fn put(table: &mut Table, key: &str, value: impl Into<Value>) {
+    table.insert(key.to_owned(), value.into());
 }
 
 #[cfg(test)]

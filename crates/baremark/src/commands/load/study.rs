@@ -9,9 +9,10 @@ use crate::source::Source;
 use baremark_load::load::Pin;
 use baremark_load::order::Order;
 use baremark_load::workload;
-use baremark_model::literal::quoted;
+use baremark_model::literal::{section, whole};
 use baremark_model::plan::{Mode, Plan};
 use std::path::Path;
+use toml::Value;
 
 /// The name of the study file of a run that `baremark load` has recorded.
 pub const NAME: &str = baremark_model::codes::Origin::LOAD;
@@ -34,50 +35,45 @@ pub(super) fn text(args: &LoadArgs, secrets: Secrets) -> String {
     let url = args.url.as_deref().map(|url| if shown { url } else { without_query(url) });
     let scenario = args.scenario.as_deref().map(absolute);
     let title = url.map(without_query).map(str::to_owned).or_else(|| scenario.clone()).unwrap_or_default();
-    let mut lines = vec![
-        "[study]".to_owned(),
-        format!("title = {}", quoted(&format!("load: {title}"))),
-        String::new(),
-        "[workload]".to_owned(),
-        format!("kind = {}", quoted(workload::KIND)),
-    ];
-    let mut put = |key: &str, value: Option<String>| lines.extend(value.map(|value| format!("{key} = {value}")));
-    let list = |texts: &[String]| {
-        let texts: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
-        (!texts.is_empty()).then(|| format!("[{}]", texts.join(", ")))
-    };
-    let file = |path: &Option<std::path::PathBuf>| path.as_deref().map(|path| quoted(&absolute(path)));
-    let switch = |on: bool| on.then(|| "true".to_owned());
-    put("url", url.map(quoted));
-    put("scenario", scenario.as_deref().map(quoted));
-    put("rate", args.rate.as_deref().map(quoted));
-    put("users", args.users.as_deref().map(quoted));
+    let mut workload = section([("kind", workload::KIND.into())]);
+    let mut put = |key: &str, value: Option<Value>| workload.extend(value.map(|value| (key.to_owned(), value)));
+    let text = |text: &str| Some(text.into());
+    let list = |texts: Vec<String>| (!texts.is_empty()).then(|| texts.into());
+    let file = |path: &Option<std::path::PathBuf>| path.as_deref().map(|path| absolute(path).into());
+    let switch = |on: bool| on.then(|| true.into());
+    put("url", url.and_then(text));
+    put("scenario", scenario.as_deref().and_then(text));
+    put("rate", args.rate.as_deref().and_then(text));
+    put("users", args.users.as_deref().and_then(text));
     put("trace", file(&args.trace));
     put("repeat", switch(args.repeat));
     put("replay", file(&args.replay));
-    put("arrival", (args.arrival == Gaps::Poisson).then(|| quoted("poisson")));
-    put("connections", args.connections.map(|count| count.to_string()));
+    put("arrival", text("poisson").filter(|_| args.arrival == Gaps::Poisson));
+    put("connections", args.connections.map(whole));
     put("shared", switch(args.shared));
     put("http2", switch(args.http2));
-    put("streams", args.http2.then(|| args.streams.to_string()));
-    put("threads", Some(args.threads.to_string()));
-    put("duration", Some(quoted(&format!("{} ns", args.duration.0))));
-    put("operations", args.count.map(|count| count.to_string()));
-    put("warm_up", Some(quoted("0 s")));
-    put("request_timeout", Some(quoted(&format!("{} ns", args.timeout.0))));
-    put("cycle", args.cycle.map(|cycle| quoted(&format!("{} ns", cycle.0))));
-    put("error_limit", args.error_limit.map(|share| quoted(&format!("{} %", 100.0 * share.0))));
-    put("limit", list(&args.limit.iter().map(ToString::to_string).collect::<Vec<_>>()));
-    put("header", list(&args.header).filter(|_| shown));
+    put("streams", args.http2.then(|| whole(args.streams)));
+    put("threads", Some(whole(args.threads)));
+    put("duration", text(&format!("{} ns", args.duration.0)));
+    put("operations", args.count.map(whole));
+    put("warm_up", text("0 s"));
+    put("request_timeout", text(&format!("{} ns", args.timeout.0)));
+    put("cycle", args.cycle.map(|cycle| format!("{} ns", cycle.0).into()));
+    put("error_limit", args.error_limit.map(|share| format!("{} %", 100.0 * share.0).into()));
+    put("limit", list(args.limit.iter().map(ToString::to_string).collect()));
+    put("header", list(args.header.clone()).filter(|_| shown));
     put("ca", file(&args.ca));
     put("insecure", switch(args.insecure));
-    put("source", list(&args.source.iter().map(ToString::to_string).collect::<Vec<_>>()));
-    put("timeout", Some(quoted(&format!("{} ms", args.duration.0.saturating_add(MARGIN_NS) / 1_000_000))));
-    lines.extend(["", "[design]", "quads = 1", "least_blocks = 4"].map(str::to_owned));
-    if let Some(factor) = args.search.find_max {
-        lines.extend([String::new(), "[report]".to_owned(), format!("metric = {}", quoted(metric(factor)))]);
-    }
-    lines.join("\n") + "\n"
+    put("source", list(args.source.iter().map(ToString::to_string).collect()));
+    put("timeout", text(&format!("{} ms", args.duration.0.saturating_add(MARGIN_NS) / 1_000_000)));
+    let mut study = section([
+        ("study", section([("title", format!("load: {title}").into())]).into()),
+        ("workload", workload.into()),
+        ("design", section([("quads", 1.into()), ("least_blocks", 4.into())]).into()),
+    ]);
+    let metric = args.search.find_max.map(|factor| section([("metric", metric(factor).into())]));
+    study.extend(metric.map(|report| ("report".to_owned(), report.into())));
+    study.to_string()
 }
 
 /// The metric of a search.

@@ -1,11 +1,12 @@
 //! Requests of a scenario file: what is sent, what is expected, and what is taken from the answer.
 
 use super::keys::{DELAY, EXTRACT, METHODS, PART, REQUEST};
-use super::table::{LONGEST_BODY_MIB, Reader, Table, Value, list_in};
+use super::table::{LONGEST_BODY_MIB, Reader, Value};
 use crate::bounded_file;
 use crate::json::JsonPath;
 use crate::scenario::{Delay, Extract, Pick, Piece, Request, Since, Source, Stream};
 use crate::template::{Escape, Template};
+use baremark_model::config::Section;
 use baremark_model::problem::nearest;
 use baremark_model::units::Bytes;
 use regex_lite::Regex;
@@ -15,14 +16,14 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 impl Reader<'_> {
-    pub(super) fn request(&mut self, table: Table<'_>) -> Request {
+    pub(super) fn request(&mut self, table: &Section<'_>) -> Request {
         self.known(table, &REQUEST);
-        let methods: Vec<&str> = METHODS.into_iter().filter(|method| table.entries.contains_key(*method)).collect();
+        let methods: Vec<&str> = METHODS.into_iter().filter(|method| table.has(method)).collect();
         let [method] = methods[..] else {
-            self.wrong(table.line, "a request needs exactly one method", "write such as get = \"/path\"");
+            self.wrong(table.line(), "a request needs exactly one method", "write such as get = \"/path\"");
             return Request::new(0, "GET", Template::default());
         };
-        let (path, line) = self.text(table, method).unwrap_or(("/", table.line));
+        let (path, line) = self.text(table, method).unwrap_or(("/", table.line()));
         if !path.starts_with('/') && !path.starts_with('{') {
             self.wrong(line, format!("the path '{path}' does not start at the root"), "write such as get = \"/path\"");
         }
@@ -32,16 +33,16 @@ impl Reader<'_> {
         self.headers(table, &mut request);
         self.body(table, &mut request);
         request.expect = self.statuses(table);
-        request.extract =
-            self.tables(table, "extract", "the extract").into_iter().map(|one| self.extract(one)).collect();
+        request.extract = self.typed.sections(table, "extract").iter().map(|one| self.extract(one)).collect();
         let events = self.count(table, "events", 1_000_000_000);
-        let lasting = self.read(table, "events_for");
+        let lasting = self.typed.quantity(table, "events_for");
         if events.is_some() || lasting.is_some() {
             request.events = Some(Stream { most: events.map_or(u64::MAX, u64::from), lasting });
         }
-        request.delay = self.table(table, "delay", "the delay").map(|delay| self.delay(delay));
+        let delay = self.typed.section(table, "delay");
+        request.delay = table.has("delay").then(|| self.delay(&delay));
         request.tells = self.tells(table);
-        request.timeout = self.read(table, "timeout");
+        request.timeout = self.typed.quantity(table, "timeout");
         let most = self.count(table, "at_most", 10_000).unwrap_or(10_000) as usize;
         request.each = self.text(table, "each").map(|(text, line)| (self.variable(text, line), most));
         request
@@ -57,21 +58,16 @@ impl Reader<'_> {
         0
     }
 
-    pub(super) fn headers(&mut self, table: Table<'_>, request: &mut Request) {
-        if let Some(headers) = self.table(table, "headers", "'headers'") {
-            for (name, _) in headers.entries {
-                let Some((text, line)) = self.text(headers, name.get_ref()) else { continue };
-                let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-                if name.get_ref().is_empty() || !name.get_ref().bytes().all(token) {
-                    self.wrong(
-                        line,
-                        format!("invalid header name '{}'", name.get_ref()),
-                        "write such as accept = \"text/html\"",
-                    );
-                }
-                let value = self.template(text, line);
-                request.headers.push((name.get_ref().to_string(), value));
+    pub(super) fn headers(&mut self, table: &Section<'_>, request: &mut Request) {
+        let headers = self.typed.section(table, "headers");
+        for (name, ..) in headers.entries() {
+            let Some((text, line)) = self.text(&headers, name) else { continue };
+            let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+            if name.is_empty() || !name.bytes().all(token) {
+                self.wrong(line, format!("invalid header name '{name}'"), "write such as accept = \"text/html\"");
             }
+            let value = self.template(text, line);
+            request.headers.push((name.to_owned(), value));
         }
         if let Some((token, line)) = self.text(table, "bearer") {
             let value = self.template(&format!("Bearer {token}"), line);
@@ -79,34 +75,17 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn statuses(&mut self, table: Table<'_>) -> Vec<u16> {
-        let mut statuses = Vec::new();
-        for value in table.entries.get("expect").into_iter().flat_map(list_in) {
-            let status = match value.get_ref() {
-                DeValue::Integer(number) => number.as_str().parse().ok().filter(|status| (200..1000).contains(status)),
-                _ => None,
-            };
-            let line = self.line(value);
-            match status {
-                Some(status) => statuses.push(status),
-                None => self.wrong(
-                    line,
-                    "'expect' must be a status or a list of statuses",
-                    "write such as expect = [200, 404]",
-                ),
-            }
-        }
-        statuses
+    pub(super) fn statuses(&mut self, table: &Section<'_>) -> Vec<u16> {
+        let statuses = self.typed.counts(table, "expect", (200, 999)).unwrap_or_default();
+        statuses.into_iter().filter_map(|status| u16::try_from(status).ok()).collect()
     }
 
-    pub(super) fn body(&mut self, table: Table<'_>, request: &mut Request) {
-        let kinds: Vec<&str> = ["body", "form", "json", "multipart"]
-            .into_iter()
-            .filter(|kind| table.entries.contains_key(*kind))
-            .collect();
+    pub(super) fn body(&mut self, table: &Section<'_>, request: &mut Request) {
+        let kinds: Vec<&str> =
+            ["body", "form", "json", "multipart"].into_iter().filter(|kind| table.has(kind)).collect();
         if kinds.len() > 1 {
             self.wrong(
-                table.line,
+                table.line(),
                 format!("a request can have one body, not {}", kinds.len()),
                 "keep one of body, form, json, multipart",
             );
@@ -120,28 +99,21 @@ impl Reader<'_> {
                 "text/plain; charset=utf-8"
             }
             Some(&"form") => {
-                for (index, (name, value)) in self.named(table, "form").into_iter().enumerate() {
-                    let line = self.line(value);
+                let form = self.typed.section(table, "form");
+                for (index, (name, ..)) in form.entries().into_iter().enumerate() {
                     let mut key = Vec::new();
-                    Escape::Form.append(&name, &mut key);
+                    Escape::Form.append(name, &mut key);
                     let key = String::from_utf8_lossy(&key).into_owned();
                     pieces.push(plain(&format!("{}{key}=", if index > 0 { "&" } else { "" })));
-                    match value.get_ref() {
-                        DeValue::String(text) => {
-                            let value = self.template(text, line).escaped(Escape::Form);
-                            pieces.push(Piece::Text(value, Escape::Form));
-                        }
-                        _ => self.wrong(
-                            line,
-                            format!("the field '{name}' must be a string"),
-                            "write text in quotation marks",
-                        ),
+                    if let Some((text, line)) = self.text(&form, name) {
+                        let value = self.template(text, line).escaped(Escape::Form);
+                        pieces.push(Piece::Text(value, Escape::Form));
                     }
                 }
                 "application/x-www-form-urlencoded"
             }
             Some(&"json") => {
-                if let Some(value) = table.entries.get("json") {
+                if let Some(value) = table.get("json") {
                     self.json(value, &mut pieces);
                 }
                 "application/json"
@@ -199,11 +171,11 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn multipart(&mut self, table: Table<'_>, pieces: &mut Vec<Piece>) {
+    pub(super) fn multipart(&mut self, table: &Section<'_>, pieces: &mut Vec<Piece>) {
         const BOUNDARY: &str = "baremark-7f3b9c1e5a2d4860";
-        for part in self.tables(table, "multipart", "the part") {
+        for part in &self.typed.sections(table, "multipart") {
             self.known(part, &PART);
-            let (name, line) = self.text(part, "name").unwrap_or(("", part.line));
+            let (name, line) = self.text(part, "name").unwrap_or(("", part.line()));
             if name.is_empty() || name.contains(['"', '\r', '\n']) {
                 self.wrong(line, "a part must have a name", "add name = \"FIELD\"");
             }
@@ -219,14 +191,14 @@ impl Reader<'_> {
                 pieces.push(Piece::Text(self.template(text, line), Escape::None));
             } else if let Some((file, line)) = self.text(part, "file") {
                 pieces.push(self.upload(file, line));
-            } else if let Some(size) = self.read::<Bytes>(part, "size") {
+            } else if let Some(size) = self.typed.quantity::<Bytes>(part, "size") {
                 let most = LONGEST_BODY_MIB << 20;
                 if size.0 > most {
-                    self.wrong(part.line, format!("a part of {size}"), "write at most 64 MiB");
+                    self.wrong(part.line(), format!("a part of {size}"), "write at most 64 MiB");
                 }
                 pieces.push(Piece::Bytes(filler(size.0.min(most)).into()));
             } else {
-                self.wrong(part.line, format!("the part '{name}' is empty"), "add text, file or size");
+                self.wrong(part.line(), format!("the part '{name}' is empty"), "add text, file or size");
             }
             pieces.push(plain("\r\n"));
         }
@@ -247,7 +219,7 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn extract(&mut self, table: Table<'_>) -> Extract {
+    pub(super) fn extract(&mut self, table: &Section<'_>) -> Extract {
         self.known(table, &EXTRACT);
         let variable = self.named_variable(table, "into");
         let json = self.text(table, "json").map(|(text, line)| (JsonPath::parse(text), text, line));
@@ -267,7 +239,7 @@ impl Reader<'_> {
         } else if let Some((text, _)) = self.text(table, "header") {
             Some(Source::Header(text.to_owned()))
         } else {
-            self.wrong(table.line, "an extract has no source", "add json, regex or header");
+            self.wrong(table.line(), "an extract has no source", "add json, regex or header");
             None
         };
         let picks = [
@@ -277,26 +249,14 @@ impl Reader<'_> {
             ("all", Pick::All),
             ("count", Pick::Count),
         ];
-        let pick = match self.text(table, "pick") {
-            None => Pick::First,
-            Some((text, line)) => match picks.iter().find(|(name, _)| *name == text) {
-                Some((_, pick)) => *pick,
-                None => {
-                    self.wrong(
-                        line,
-                        format!("pick = '{text}' is not known"),
-                        nearest(text, &picks.map(|(name, _)| name)),
-                    );
-                    Pick::First
-                }
-            },
-        };
-        let optional = self.switch(table, "optional").unwrap_or(false);
+        let chosen = self.typed.choices(table, "pick", &picks.map(|(name, _)| name));
+        let pick = chosen.first().map_or(Pick::First, |at| picks[*at].1);
+        let optional = self.typed.switch(table, "optional").unwrap_or(false);
         let source = source.unwrap_or_else(|| Source::Header(String::new()));
         Extract { variable, source, pick, optional }
     }
 
-    fn tells(&mut self, table: Table<'_>) -> Option<JsonPath> {
+    fn tells(&mut self, table: &Section<'_>) -> Option<JsonPath> {
         let (text, line) = self.text(table, "tells")?;
         let path = JsonPath::parse(text).filter(|_| !text.is_empty());
         if path.is_none() {
@@ -305,9 +265,9 @@ impl Reader<'_> {
         path
     }
 
-    pub(super) fn delay(&mut self, table: Table<'_>) -> Delay {
+    pub(super) fn delay(&mut self, table: &Section<'_>) -> Delay {
         self.known(table, &DELAY);
-        let (text, line) = self.text(table, "json").unwrap_or(("", table.line));
+        let (text, line) = self.text(table, "json").unwrap_or(("", table.line()));
         let path = JsonPath::parse(text).filter(|_| !text.is_empty());
         if path.is_none() {
             self.wrong(line, "a delay needs the path of a time", "add json = \"placed_at\"");
@@ -316,7 +276,7 @@ impl Reader<'_> {
         let unit = self.text(table, "unit").map_or("ms", |(text, _)| text);
         let found = units.iter().find(|(name, _)| *name == unit);
         if found.is_none() {
-            self.wrong(table.line, format!("unit = '{unit}' is not known"), "write s, ms, us or ns since 1970");
+            self.wrong(table.line(), format!("unit = '{unit}' is not known"), "write s, ms, us or ns since 1970");
         }
         let path = path.unwrap_or_default();
         let since = match self.text(table, "since") {
@@ -327,7 +287,7 @@ impl Reader<'_> {
             }
             None => Since::Clock(found.map_or(1e6, |(_, ns)| *ns)),
         };
-        Delay { path, since, limit: self.read(table, "limit") }
+        Delay { path, since, limit: self.typed.quantity(table, "limit") }
     }
 }
 
