@@ -325,7 +325,7 @@ fn samples(outcome: &Outcome) -> Vec<Sample> {
     for (name, latencies) in [("read", &outcome.reads), ("write", &outcome.writes)] {
         let Some(summary) = latencies.summary() else { continue };
         total_ns += summary.mean_ns * summary.samples as f64;
-        samples.push(Sample::new(&format!("{name}_iops"), summary.samples as f64 / seconds));
+        samples.push(Sample::new(format!("{name}_iops"), summary.samples as f64 / seconds));
         samples.extend(latency(name, &summary));
     }
     samples.push(Sample::new("mean_us", total_ns / operations / 1e3));

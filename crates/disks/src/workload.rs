@@ -393,7 +393,7 @@ fn samples(outcome: &Outcome) -> Vec<Sample> {
     for (name, latencies) in [("read", &outcome.reads), ("write", &outcome.writes), ("sync", &outcome.syncs)] {
         let Some(summary) = latencies.summary() else { continue };
         if name != "sync" {
-            samples.push(Sample::new(&format!("{name}_iops"), summary.samples as f64 / seconds));
+            samples.push(Sample::new(format!("{name}_iops"), summary.samples as f64 / seconds));
         }
         samples.extend(latency(name, &summary));
     }
@@ -408,7 +408,7 @@ pub(crate) fn latency(name: &str, summary: &Summary) -> Vec<Sample> {
         let others = [("p50", p50_ns), ("p95", p95_ns), ("p99_9", p999_ns)];
         values.extend(others.map(|(key, value)| (key, value.map(|ns| ns as f64))));
     }
-    let key = |(key, value): (&str, Option<f64>)| Some(Sample::new(&format!("{name}_{key}_us"), value? / 1e3));
+    let key = |(key, value): (&str, Option<f64>)| Some(Sample::new(format!("{name}_{key}_us"), value? / 1e3));
     values.into_iter().filter_map(key).collect()
 }
 

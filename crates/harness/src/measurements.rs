@@ -73,7 +73,7 @@ fn probe(level: f64, said: Said, reading: &Reading, end_ns: u64) -> Point {
     samples.extend(
         (said != Said::Insufficient).then(|| Sample::new("limits_met", f64::from(u8::from(said == Said::Pass)))),
     );
-    samples.extend(reading.utilization.iter().map(|(key, value)| Sample::new(&by_tier(key), *value)));
+    samples.extend(reading.utilization.iter().map(|(key, value)| Sample::new(by_tier(key), *value)));
     Point { name: "probe".to_owned(), begin_ns: end_ns.saturating_sub(length_ns), end_ns, samples, histogram: None }
 }
 
@@ -224,7 +224,7 @@ fn seconds(load: &LoadRow, begin_ns: u64) -> Vec<Point> {
             Sample::new("app_servers", row.apps as f64),
             Sample::new("web_servers", row.webs as f64),
         ];
-        let tiers = row.cpus_used.iter().chain(&row.waits).map(|(key, value)| Sample::new(&by_tier(key), *value));
+        let tiers = row.cpus_used.iter().chain(&row.waits).map(|(key, value)| Sample::new(by_tier(key), *value));
         let point = |name: &str, samples: Vec<Sample>| Point {
             name: name.to_owned(),
             begin_ns: begin_ns + from,
