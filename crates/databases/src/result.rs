@@ -4,7 +4,7 @@ use crate::database::Class;
 use crate::engine::{Drive, Load, Outcome};
 use crate::kind::Kind;
 use crate::server::{Network, Setup};
-use baremark_load::latency::Latencies;
+use baremark_load::latency::{Latencies, Summary};
 use baremark_load::parts::stretches;
 use baremark_model::seam::Sample;
 use baremark_model::wire::{Detail, Point};
@@ -112,10 +112,44 @@ struct Document<'d> {
     failures: BTreeMap<&'static str, u64>,
     reconnects: u64,
     unserved: u64,
+    operations: Vec<OperationRow<'d>>,
+    cpu: Cpu,
 }
 
-/// The detail of a run: what ran, what was checked, failures by class.
-pub(crate) fn detail(outcome: &Outcome, setup: &Setup, version: &str, data_bytes: u64, checks: Vec<String>) -> Detail {
+/// One operation of the measured time.
+#[derive(Serialize)]
+struct OperationRow<'d> {
+    name: &'d str,
+    committed: u64,
+    rolled_back: u64,
+    /// From the intended start where arrivals are open; `null` where none ended.
+    latency: Option<Summary>,
+}
+
+/// CPUs in use on average over the measured time.
+#[derive(Serialize)]
+struct Cpu {
+    driver: f64,
+    /// `null` where the server's are not known, or are the driver's.
+    server: Option<f64>,
+}
+
+/// The detail of a run: what ran, what was checked, failures by class, latency by operation, of which `names` has the names.
+pub(crate) fn detail(
+    outcome: &Outcome,
+    names: &[&str],
+    setup: &Setup,
+    version: &str,
+    data_bytes: u64,
+    checks: Vec<String>,
+) -> Detail {
+    let cpus = |ns: u64| ns as f64 / outcome.elapsed_ns.max(1) as f64;
+    let operations = names.iter().zip(&outcome.operations).map(|(name, operation)| OperationRow {
+        name,
+        committed: operation.committed,
+        rolled_back: operation.rolled_back,
+        latency: operation.latencies.summary(),
+    });
     let document = Document {
         database: setup.kind.word(),
         version,
@@ -125,6 +159,8 @@ pub(crate) fn detail(outcome: &Outcome, setup: &Setup, version: &str, data_bytes
         failures: outcome.failures.iter().map(|(class, count)| (class.label(), *count)).collect(),
         reconnects: outcome.reconnects,
         unserved: outcome.unserved,
+        operations: operations.collect(),
+        cpu: Cpu { driver: cpus(outcome.driver_cpu_ns), server: (outcome.metered > 0).then(|| cpus(outcome.metered)) },
     };
     Detail { format: FORMAT.to_owned(), document: serde_json::to_value(document).unwrap_or_default() }
 }

@@ -304,7 +304,7 @@ impl<W: Workload> Ready<W> {
             flags,
             void: self.workload.void(&outcome),
             points: result::points(&outcome, names, self.workload.steps(), before_ns),
-            detail: Some(result::detail(&outcome, &self.setup, &self.version, bytes, checks)),
+            detail: Some(result::detail(&outcome, names, &self.setup, &self.version, bytes, checks)),
         })
     }
 }

@@ -115,10 +115,11 @@ fn measured(run: &Run, workloads: &[&Descriptor]) -> Document {
 
 /// Workloads without a section of their own whose details are short: shown by reports, or facts that distinguish runs, such as the
 /// version of a database.
-const DETAILED: [&str; 10] = [
+const DETAILED: [&str; 11] = [
     "wakeup",
     "density",
     "web-farm",
+    "load",
     "block",
     "provision",
     "order-entry",

@@ -11,10 +11,10 @@ use crate::text::clean;
 use crate::treatment::ENVIRONMENT;
 use crate::words::{Tone, limits_of, ratio_of};
 use baremark_model::codes::Translation;
-use baremark_model::document::Document;
+use baremark_model::document::{Document, RatioRow};
 use baremark_model::environments;
 use baremark_model::plan::Treatment;
-use baremark_model::published::{Bound, OurColumn, OurRow, Ours, Published, Table, Value};
+use baremark_model::published::{Bound, OurColumn, OurRow, Ours, Published, Table, Value, find};
 use baremark_model::unit::comparable;
 use baremark_model::units::Share;
 use std::collections::BTreeMap;
@@ -64,6 +64,46 @@ struct Ourselves {
     ratio: Option<Measured>,
     /// What of its setting is otherwise than in the published table, in words: then only sign and order compare.
     otherwise: Option<String>,
+}
+
+/// The published ratio of what a ratio of a run compares.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Counterpart {
+    /// The ratio.
+    pub value: Value,
+    /// What of the setting is otherwise here, in words.
+    pub otherwise: Option<String>,
+}
+
+impl Counterpart {
+    /// `published 0.848 (other hardware)`
+    pub(crate) fn words(&self) -> String {
+        let otherwise = self.otherwise.as_ref().map(|words| format!("; {words}")).unwrap_or_default();
+        format!("published {}{} (other hardware{otherwise})", self.value.bound.words(), fixed(self.value.number, 3))
+    }
+}
+
+/// The published ratio of the cell that a ratio fills, in the table that the run names; `None` where it fills none, and where the run does not
+/// record that it does.
+pub(crate) fn counterpart(document: &Document, row: &RatioRow) -> Option<Counterpart> {
+    let published = find(document.run.published.as_deref()?)?;
+    let table = published.table;
+    let ours = table.ours.as_ref()?;
+    let of_cell = |(at, column): (usize, usize)| {
+        let of = &table.row[at].ours;
+        let metric = of.metric.as_ref().or(ours.metric.as_ref())?;
+        let blank = of.blank.is_some() || ours.columns[column].blank.is_some() || of.quantity.is_some() || of.inverse;
+        if blank || *metric != row.metric || ours.workload_of(of) != document.run.workload {
+            return None;
+        }
+        let (treatment, _) = look(document, ours, of, &ours.columns[column], None).ok()?;
+        let (base, _) = look(document, ours, of, &base_of(&published, ours, at, column)?, None).ok()?;
+        let value =
+            ratio_there(&published, at, column).filter(|_| *treatment == row.treatment && *base == row.relative_to)?;
+        Some(Counterpart { value, otherwise: otherwise(document, treatment, ours) })
+    };
+    let cells = (0..table.row.len()).flat_map(|row| (0..table.heads.len()).map(move |column| (row, column)));
+    cells.into_iter().find_map(of_cell)
 }
 
 /// The table of agreement; `None` where no run fills the published one.

@@ -24,6 +24,22 @@ pub(crate) fn groups(document: &Document) -> Vec<Group> {
     shown.flat_map(|detail| of_detail(&factors.name(&detail.treatment), detail)).collect()
 }
 
+/// What searches for the most users found, and which resource was used up, a sentence for each application.
+pub(crate) fn found(document: &Document) -> Vec<String> {
+    let factors = Factors::of(&document.run);
+    let shown = document.details.iter().filter(|detail| detail.format.starts_with(FORMAT));
+    let of_row = |name: &str, row: &Value, whole: &Value| {
+        let found = searched(row, whole)?;
+        let why = row["saturated"].as_str().map(|why| format!(" {}.", clean(why))).unwrap_or_default();
+        Some(format!("{name}: {found}{why}"))
+    };
+    let of_detail = |detail: &DetailRow| -> Vec<String> {
+        let (name, whole) = (factors.name(&detail.treatment), &detail.document);
+        list(&whole["applications"]).iter().filter_map(|row| of_row(&name, row, whole)).collect()
+    };
+    shown.flat_map(of_detail).collect()
+}
+
 fn of_detail(name: &str, detail: &DetailRow) -> Vec<Group> {
     let whole = &detail.document;
     let rows = list(&whole["applications"]);
@@ -41,7 +57,7 @@ fn of_detail(name: &str, detail: &DetailRow) -> Vec<Group> {
 
 fn lines(row: &Value, whole: &Value) -> Vec<String> {
     let mut lines = vec![tiers(row)];
-    lines.extend(searched(row, whole));
+    lines.extend(searched(row, whole).map(|found| format!("Search: {found}")));
     lines.extend(list(&row["attempts"]).iter().map(attempt));
     let load = &row["load"];
     if load.is_object() {
@@ -93,7 +109,7 @@ fn searched(row: &Value, whole: &Value) -> Option<String> {
         false => format!(" Limited by (share of the windows that failed): {}.", limits.join(", ")),
     };
     if users["verified"].as_bool() != Some(true) {
-        return Some(format!("Search: no number of users was verified to meet every limit.{limited}"));
+        return Some(format!("no number of users was verified to meet every limit.{limited}"));
     }
     let interval = match (users["low"].as_f64(), users["high"].as_f64()) {
         (Some(low), Some(high)) => {
@@ -105,7 +121,7 @@ fn searched(row: &Value, whole: &Value) -> Option<String> {
         }
         _ => String::new(),
     };
-    Some(format!("Search: {} users meet every limit{interval}.{limited}", number(&users["most"])))
+    Some(format!("{} users meet every limit{interval}.{limited}", number(&users["most"])))
 }
 
 fn attempt(attempt: &Value) -> String {

@@ -3,15 +3,30 @@
 use crate::number::{self, fixed};
 use crate::svg::Svg;
 
+/// The width of a figure, and the margin to its right, in its own units.
+pub(crate) const WIDTH: f64 = 480.0;
+pub(crate) const MARGIN: f64 = 12.0;
+
 /// A figure with the name of its file.
 pub struct Figure {
     /// What it shows, in one line.
     pub caption: String,
     /// A name for a file, without ending.
     pub name: String,
-    /// Whether it shows the run block by block.
-    pub(crate) by_block: bool,
+    /// What of the run it shows.
+    pub(crate) shows: Shows,
     pub(crate) svg: Svg,
+}
+
+/// What of a run a figure shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shows {
+    /// What the run is for: with the answer.
+    Answer,
+    /// Every block.
+    Blocks,
+    /// What happened meanwhile.
+    Activity,
 }
 
 impl Figure {

@@ -1,8 +1,7 @@
 //! What was observed over the time of the run, as figures: one quantity each, one line for each place.
 
 use crate::around::label;
-use crate::axis::{Axis, Figure};
-use crate::figure::{MARGIN, WIDTH};
+use crate::axis::{Axis, Figure, MARGIN, Shows, WIDTH};
 use crate::number::{fixed, three_digits};
 use crate::svg::{Anchor, Svg};
 use crate::text::{clean, cut};
@@ -91,7 +90,7 @@ fn draw(quantity: &str, lines: &[&ObservedSeries]) -> Option<Figure> {
         svg.text("tick", [legend + 23.0, TOP - 10.0], Anchor::Start, &place);
         legend += 130.0;
     }
-    Some(Figure { caption, name, by_block: false, svg })
+    Some(Figure { caption, name, shows: Shows::Activity, svg })
 }
 
 /// Where nothing was observed for far longer than a point lasts, a line has a gap.

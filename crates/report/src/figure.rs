@@ -1,145 +1,41 @@
-//! The figures of a report: ratios with their intervals, and what each block gave over the course of the run.
+//! The figures of a report: searches, latencies and curves, and what each block gave over the course of the run. Ratios with their intervals
+//! are drawn in the rows of the answer ([`crate::lane`]).
 //!
 //! Ratios are drawn on a logarithmic axis, on which half and twice are equally far from 1. Labels are above what they
 //! name, so that a figure is as readable on a telephone as on a wide screen.
 
-use crate::axis::Axis;
 pub use crate::axis::Figure;
+use crate::axis::{Axis, MARGIN, Shows, WIDTH};
 use crate::curve;
-use crate::grid::ratio_cell;
+use crate::knee;
+use crate::latency;
 use crate::number::{fixed, percent, three_digits};
 use crate::part::{Part, parts};
 use crate::svg::{Anchor, Svg};
-use crate::text::{clean, cut};
+use crate::text::clean;
+use crate::tile;
 use crate::treatment::Factors;
-use crate::words::{Quantity, Tone, limits_of, ratio_of, tone};
+use crate::words::{Quantity, limits_of, ratio_of};
 use baremark_model::document::{Document, RatioRow, TrialRow};
-use baremark_model::environments;
 use baremark_model::event::TrialStatus;
 use baremark_model::plan::{Contrast, Treatment};
 
-pub(crate) const WIDTH: f64 = 480.0;
-pub(crate) const MARGIN: f64 = 12.0;
-/// The name of the figure of all ratios.
-pub(crate) const RATIOS: &str = "ratios";
-/// Ratios or series that one figure shows; a study can have thousands.
+/// Ratios of a workload of which every block is drawn; a study can have thousands.
 const MOST: usize = 40;
-const LABEL: usize = 42;
-/// Height of one ratio in the figure of ratios, and where in it, below the label, the interval's lane begins.
-const ROW: f64 = 48.0;
-const LANE: f64 = 20.0;
 
 /// The figures of a document, in the order in which a report shows them.
 #[must_use]
 pub fn figures(document: &Document) -> Vec<Figure> {
     let parts = parts(document);
     let curves = parts.iter().flat_map(curve::curves);
-    forest(&parts).into_iter().chain(curves).chain(parts.iter().flat_map(courses)).collect()
-}
-
-/// The ratios with their intervals, one below the other; `None` where there is none.
-/// A ratio and the part of the document that it is of.
-struct Ratio<'d> {
-    part: &'d Part<'d>,
-    row: &'d RatioRow,
-}
-
-impl Ratio<'_> {
-    fn label(&self) -> String {
-        of_part(self.part, &label(&self.part.document, self.row))
-    }
+    let latencies = parts.iter().flat_map(latency::figures);
+    let answers = knee::figures(document).into_iter().chain(tile::figures(document)).chain(latencies).chain(curves);
+    answers.chain(parts.iter().flat_map(courses)).collect()
 }
 
 /// `text` with the workload in front of it, where there are several.
 fn of_part(part: &Part<'_>, text: &str) -> String {
     part.name.map_or_else(|| text.to_owned(), |name| format!("{}: {text}", clean(name)))
-}
-
-fn forest(parts: &[Part<'_>]) -> Option<Figure> {
-    let shown = |part: &Part<'_>, row: &RatioRow| {
-        row.metric == part.document.run.metric && !row.contrast.explains() && ratio_of(row).is_some()
-    };
-    let all: Vec<Ratio<'_>> = parts
-        .iter()
-        .flat_map(|part| part.document.ratios.iter().filter(|row| shown(part, row)).map(move |row| Ratio { part, row }))
-        .collect();
-    let rows = &all[..all.len().min(MOST)];
-    let delta = parts.first()?.document.run.design.delta.0;
-    let values = rows.iter().flat_map(|Ratio { row, .. }| {
-        let limits = limits_of(row).map(|(lo, hi)| [lo, hi]);
-        ratio_of(row).into_iter().chain(limits.into_iter().flatten())
-    });
-    let band = [1.0 / (1.0 + delta), 1.0 + delta];
-    if rows.is_empty() {
-        return None;
-    }
-    let axis = Axis::over(values.chain(band).chain([1.0]), [MARGIN, WIDTH - MARGIN], true)?;
-    #[expect(clippy::cast_precision_loss, reason = "at most MOST")]
-    let bottom = 12.0 + rows.len() as f64 * ROW;
-    let mut svg = Svg::new("ratios", [WIDTH, bottom + 24.0], "Ratios with their intervals", &description(rows));
-    ticks_along(&mut svg, &axis, bottom);
-    let mut top = 12.0;
-    for row in rows {
-        let lane = [top + LANE, top + ROW - 3.0];
-        svg.rect("band", [axis.at(band[0]), lane[0]], [axis.at(band[1]) - axis.at(band[0]), lane[1] - lane[0]]);
-        svg.line("one", [axis.at(1.0), lane[0]], [axis.at(1.0), lane[1]]);
-        forest_row(&mut svg, row, &axis, top);
-        top += ROW;
-    }
-    let caption = forest_caption(&parts[0].document, rows, all.len());
-    Some(Figure { caption, name: RATIOS.to_owned(), by_block: false, svg })
-}
-
-fn forest_caption(document: &Document, rows: &[Ratio<'_>], of: usize) -> String {
-    let quantity = Quantity::of(document, &document.run.metric);
-    let to_native = |Ratio { row, .. }: &Ratio<'_>| {
-        row.contrast == Contrast::Environment && environments::of(&row.relative_to) == environments::NATIVE
-    };
-    let base = if rows.iter().all(to_native) { format!(" to {}", document.run.native_means) } else { String::new() };
-    let more = if of > rows.len() { format!(" (the first {} of {of})", rows.len()) } else { String::new() };
-    let open = rows.iter().any(|Ratio { row, .. }| tone(row) == Tone::Open);
-    let hollow = if open { "; hollow: inconclusive" } else { "" };
-    let delta = document.run.design.delta;
-    let several = rows.iter().any(|ratio| ratio.part.name != rows[0].part.name);
-    let noun = if several { "metrics" } else { quantity.noun() };
-    format!("Ratio of {noun}{base}{more}. Dashed: no difference; shaded: within {delta}{hollow}.")
-}
-
-fn forest_row(svg: &mut Svg, shown: &Ratio<'_>, axis: &Axis, top: f64) {
-    let (document, row) = (&*shown.part.document, shown.row);
-    let Some((ratio, cell)) = ratio_of(row).zip(ratio_cell(document, row)) else { return };
-    let interval = if cell.interval.is_empty() { String::new() } else { format!(" ({})", cell.interval) };
-    let says = format!("{}{interval}", cell.value);
-    svg.text("label", [MARGIN, top + 12.0], Anchor::Start, &cut(&shown.label(), LABEL));
-    svg.text("label", [WIDTH - MARGIN, top + 12.0], Anchor::End, &says);
-    let open = if tone(row) == Tone::Open { " open" } else { "" };
-    let middle = top + f64::midpoint(LANE, ROW - 3.0);
-    if let Some((lo, hi)) = limits_of(row) {
-        svg.line(&format!("interval{open}"), [axis.at(lo), middle], [axis.at(hi), middle]);
-        for end in [lo, hi] {
-            svg.line(&format!("interval{open}"), [axis.at(end), middle - 5.0], [axis.at(end), middle + 5.0]);
-        }
-    }
-    svg.dot(&format!("point{open}"), [axis.at(ratio), middle], 4.5, &format!("{}: {says}", shown.label()));
-}
-
-fn ticks_along(svg: &mut Svg, axis: &Axis, bottom: f64) {
-    svg.line("rule", [axis.from, bottom], [axis.to, bottom]);
-    for (value, text) in axis.ticks(6.0) {
-        let x = axis.at(value);
-        svg.line("rule", [x, bottom], [x, bottom + 4.0]);
-        svg.text("tick", [x, bottom + 17.0], Anchor::Middle, &text);
-    }
-}
-
-/// The figure in words, for those who cannot see it.
-fn description(rows: &[Ratio<'_>]) -> String {
-    let say = |shown: &Ratio<'_>| {
-        let cell = ratio_cell(&shown.part.document, shown.row)?;
-        let interval = if cell.interval.is_empty() { String::new() } else { format!(", {}", cell.interval) };
-        Some(format!("{}: {}{interval}", shown.label(), cell.value))
-    };
-    rows.iter().filter_map(say).collect::<Vec<_>>().join("; ")
 }
 
 /// What a ratio compares: the treatment, and the other where it is not plain from it.
@@ -247,6 +143,10 @@ fn draw(part: &Part<'_>, course: &Course, number: usize) -> Option<Figure> {
     const HEIGHT: f64 = 150.0;
     const LEFT: f64 = 62.0;
     const TOP: f64 = 10.0;
+    // A single dot is no course.
+    if course.points.iter().filter(|(_, value, _)| value.is_some()).count() < 2 {
+        return None;
+    }
     let values = course.points.iter().filter_map(|(_, value, _)| *value);
     let shown = values.chain(course.limits.into_iter().flatten()).chain(course.centre);
     let up = Axis::over(shown, [TOP + HEIGHT, TOP], course.ratio)?;
@@ -286,7 +186,7 @@ fn draw(part: &Part<'_>, course: &Course, number: usize) -> Option<Figure> {
     }
     svg.text("axis", [f64::midpoint(LEFT, WIDTH), TOP + HEIGHT + 32.0], Anchor::Middle, "block");
     let what = if course.ratio { "ratio".to_owned() } else { Quantity::of(document, &document.run.metric).unit };
-    Some(Figure { caption: format!("{label}: {what} in each block"), name, by_block: true, svg })
+    Some(Figure { caption: format!("{label}: {what} in each block"), name, shows: Shows::Blocks, svg })
 }
 
 fn course_in_words(course: &Course) -> String {

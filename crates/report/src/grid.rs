@@ -126,12 +126,26 @@ pub(crate) fn others(document: &Document, metrics: &[&str]) -> Option<Grid> {
             }
         }
     }
-    (!rows.is_empty()).then(|| Grid {
-        caption: "Other metrics (value ± 95 % interval)".to_owned(),
-        columns: layout.heads(),
-        rows,
-        reasons,
-    })
+    let mut grid =
+        Grid { caption: "Other metrics (value ± 95 % interval)".to_owned(), columns: layout.heads(), rows, reasons };
+    // What nothing was measured of is in the headline's table, with the reason.
+    let measured = |column: usize| grid.rows.iter().any(|row| matches!(row.cells[column], Cell::Measured { .. }));
+    let kept: Vec<bool> = (0..grid.columns.len()).map(measured).collect();
+    let mut keep = kept.iter();
+    grid.columns.retain(|_| keep.next() == Some(&true));
+    for row in &mut grid.rows {
+        let mut keep = kept.iter();
+        row.cells.retain(|_| keep.next() == Some(&true));
+    }
+    let refers = grid
+        .rows
+        .iter()
+        .flat_map(|row| &row.cells)
+        .any(|cell| matches!(cell, Cell::Absent(_) | Cell::Predicted { .. }));
+    if !refers {
+        grid.reasons.clear();
+    }
+    (!grid.rows.is_empty()).then_some(grid)
 }
 
 /// What the members of each ensemble had alone, alongside all of them together: one table for each treatment.
@@ -189,9 +203,11 @@ fn fairness(document: &Document, treatment: &Treatment, count: usize) -> Option<
 }
 
 /// The unit in which all of these values can be read, and how many of their own it is: 100000000 ns are 100 ms.
-fn readable(unit: &str, values: impl Iterator<Item = f64>) -> (f64, String) {
+pub(crate) fn readable(unit: &str, values: impl Iterator<Item = f64>) -> (f64, String) {
     let least = values.map(f64::abs).fold(f64::INFINITY, f64::min);
     match (unit, least) {
+        ("s", 1e-12..1e-4) => (1e-6, "us".to_owned()),
+        ("s", 1e-4..0.1) => (1e-3, "ms".to_owned()),
         ("ns", 1e9..1e18) => (1e9, "s".to_owned()),
         ("ns", 1e5..1e9) => (1e6, "ms".to_owned()),
         _ => (1.0, unit.to_owned()),
@@ -352,9 +368,11 @@ mod tests {
     use super::readable;
 
     #[test]
-    fn long_times_are_told_in_longer_units() {
+    fn times_are_shown_in_units_that_can_be_read() {
         let of = |unit: &str, values: &[f64]| readable(unit, values.iter().copied());
         assert_eq!(of("ns", &[8.3e7, 1.0e8]), (1e6, "ms".to_owned()));
+        assert_eq!(of("s", &[0.0071, 0.0305]), (1e-3, "ms".to_owned()));
+        assert_eq!(of("s", &[0.5, 3.0]), (1.0, "s".to_owned()));
         assert_eq!(of("ns", &[8.3e9]), (1e9, "s".to_owned()));
         assert_eq!(of("ns", &[812.0, 1.0e8]), (1.0, "ns".to_owned()), "the shortest must stay readable, too");
         assert_eq!(of("MB/s", &[1.0e8]), (1.0, "MB/s".to_owned()));

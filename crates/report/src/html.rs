@@ -1,22 +1,32 @@
 //! The report as one HTML file: no network, no script, no font but the reader's own.
 //!
-//! The first screen answers: machine, result, cause and advice in a line each, and every ratio with its interval, in a plot and in
-//! words. Tables, figures, what a reader must know, and how to reproduce it fold out below. Everything that a study, a machine or an error said is escaped, and a content security policy forbids the rest.
+//! The first screen answers: the effect in a sentence, then cause, advice, reliability and next step in a line each, then a table in which a
+//! row has the values with their unit, the interval as a picture, the ratio and the verdict, then the figures of such work. Everything else
+//! folds out below. What a study, a machine or an error said is escaped, and a content security policy forbids the rest.
 
-use crate::figure::{Figure, RATIOS, figures};
+use crate::answer::{Compared, compared, counted, headline, only_place, shown, values};
+use crate::axis::Shows;
+use crate::figure::{Figure, figures};
 use crate::grid::{Cell, Grid, RatioCell};
-use crate::outline::{Found, Outline, outline};
+use crate::lane::Lanes;
+use crate::number::{Digits, fixed, ratio_decimals};
+use crate::outline::{Found, Outline, nothing, outline};
 use crate::page;
+use crate::part::parts;
 use crate::provenance::reproduce;
 use crate::section::{Block, Making, Section, Subject};
 use crate::sections::SECTIONS;
 use crate::summary;
 use crate::svg::escape;
-use crate::words::{Headline, Tone};
-use baremark_model::document::Document;
+use crate::text::clean;
+use crate::words::{Headline, Quantity, Tone, limits_of, outcome, ratio_of, tone};
+use baremark_model::document::{Document, Grade};
 use baremark_model::machine::MachineFacts;
 use serde_json::Value;
 use std::fmt::Write;
+
+/// Rows of the answer that are not folded; beyond them the ones that matter most.
+const MOST_ROWS: usize = 16;
 
 /// The report of one run.
 #[must_use]
@@ -28,9 +38,9 @@ pub fn render(document: &Document) -> String {
 pub(crate) fn with(document: &Document, sections: &[Making]) -> String {
     let outline = outline(document);
     let mut page = Page { text: String::new() };
-    let ratios: Vec<Figure> = figures(document).into_iter().filter(|figure| figure.name == RATIOS).collect();
     page.top(document, &outline);
-    page.result(document, &outline, &ratios);
+    page.result(document, &outline);
+    page.outcomes(&outline);
     page.tables(&outline);
     for section in sections {
         page.section(&section(Subject { document, outline: &outline }));
@@ -69,27 +79,160 @@ impl Page {
         self.add("</header>\n");
     }
 
-    /// Result, cause and advice in a line each; then the ratios with their intervals as a plot and, alongside it where the window is
-    /// wide enough, in words.
-    fn result(&mut self, document: &Document, outline: &Outline, ratios: &[Figure]) {
+    /// The effect, then cause, advice, reliability and next step in a line each; then the rows, then the figures of such work.
+    fn result(&mut self, document: &Document, outline: &Outline) {
         self.add("<section aria-labelledby=\"result\">\n<h2 id=\"result\">Answer</h2>\n");
         let said = summary::said(document);
-        if !said.is_empty() {
+        let (first, rest): (Vec<_>, Vec<_>) = said.into_iter().partition(|(word, _)| *word == summary::RESULT);
+        let parts = parts(document);
+        // Where nothing is compared, the values are the answer.
+        let compares = parts.iter().flat_map(|part| headline(&part.document)).any(|row| limits_of(row).is_some());
+        let judged = parts.iter().any(|part| headline(&part.document).next().is_some());
+        let values = if compares || judged && parts.len() > 1 { None } else { values(&parts) };
+        let first: Vec<String> = values.into_iter().chain(first.into_iter().map(|(_, says)| says)).collect();
+        let first = if first.is_empty() { without_result(document, outline) } else { first.join(" ") };
+        self.put(format_args!("<p class=\"effect\">{}</p>\n", escape(&first)));
+        let good = document.reliability.iter().filter(|found| found.grade == Grade::Good);
+        let rest: Vec<(&str, String)> =
+            rest.into_iter().chain(good.map(|found| ("Reliability", found.grade.to_string()))).collect();
+        if !rest.is_empty() {
             self.add("<dl class=\"answer\">\n");
-            for (word, says) in said {
+            for (word, says) in rest {
                 self.put(format_args!("<div><dt>{word}</dt><dd>{}</dd></div>\n", escape(&says)));
             }
             self.add("</dl>\n");
         }
-        self.add("<div class=\"said\">\n");
-        ratios.iter().for_each(|figure| self.figure(figure));
-        self.add("<div>\n");
+        self.compared(compared(&parts));
+        outline.notes.iter().for_each(|note| self.note(note));
+        self.add("</section>\n");
+        let figures: Vec<Figure> =
+            figures(document).into_iter().filter(|figure| figure.shows == Shows::Answer).collect();
+        if !figures.is_empty() {
+            self.add("<section aria-labelledby=\"drawn\">\n<h2 id=\"drawn\">Figures</h2>\n");
+            self.figures(&figures);
+            self.add("</section>\n");
+        }
+    }
+
+    /// The rows in the study's order; of many the ones that matter most, and the others folded.
+    fn compared(&mut self, mut rows: Vec<Compared<'_>>) {
+        if rows.is_empty() {
+            return;
+        }
+        let lanes = Lanes::of(&rows);
+        let most = shown(&mut rows, MOST_ROWS, |row| row.ratio);
+        let heads = Heads::of(&rows);
+        let (shown, folded) = rows.split_at(most);
+        self.rows(shown, 0, &heads, lanes.as_ref());
+        if !folded.is_empty() {
+            let words = counted(folded.iter().map(|row| row.ratio));
+            self.put(format_args!("<details>\n<summary>{} more: {words}</summary>\n", folded.len()));
+            self.rows(folded, shown.len(), &heads, lanes.as_ref());
+            self.add("</details>\n");
+        }
+        let ratios = rows.iter().any(|row| row.ratio.is_some());
+        let mut legend = vec!["Bars: intervals".to_owned()];
+        if let Some(first) = rows.first().filter(|_| ratios) {
+            legend.push(format!("shaded: equivalent within {}; dashed: inconclusive", first.document.run.design.delta));
+        } else {
+            legend = vec!["Hollow: trials; bars: 95 % intervals of the estimate".to_owned()];
+        }
+        if rows.iter().any(|row| row.evidence.as_ref().is_some_and(|of| of.published.is_some())) {
+            legend.push("\u{25c7} published, other hardware".to_owned());
+        }
+        if lanes.is_some() {
+            self.note(&format!("{}.", legend.join("; ")));
+        }
+    }
+
+    fn rows(&mut self, rows: &[Compared<'_>], before: usize, heads: &Heads, lanes: Option<&Lanes>) {
+        self.put(format_args!(
+            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"comparisons\"><table class=\"compared\">\n<caption>{}</caption>\n<thead><tr><td></td>",
+            escape(&heads.caption)
+        ));
+        for (head, class) in heads.columns(lanes.is_some()) {
+            self.put(format_args!("<th scope=\"col\"{class}>{}</th>", escape(head)));
+        }
+        self.add("</tr></thead>\n<tbody>\n");
+        for (number, row) in (before + 1..).zip(rows) {
+            self.row(row, number, heads, lanes);
+        }
+        self.add("</tbody>\n");
+        if let Some(lanes) = lanes.filter(|_| before == 0) {
+            let blanks = "<td></td>".repeat(if heads.reference.is_some() { 3 } else { 2 });
+            self.put(format_args!(
+                "<tfoot><tr>{blanks}<td class=\"lane\">{}</td><td></td></tr></tfoot>\n",
+                lanes.scale().inline()
+            ));
+        }
+        self.add("</table></div>\n");
+    }
+
+    fn row(&mut self, row: &Compared<'_>, number: usize, heads: &Heads, lanes: Option<&Lanes>) {
+        self.put(format_args!("<tr><th scope=\"row\">{}</th>", escape(&row.label)));
+        let evidence = row.evidence.as_ref();
+        let unit = evidence.map(|of| of.unit.as_str()).unwrap_or_default();
+        let reference = evidence.and_then(|of| Some((of.reference.as_ref()?.0.as_str(), of.sides[0].as_str())));
+        if let Some(head) = &heads.reference {
+            self.value(head, reference, unit, heads.named);
+        }
+        let value = evidence.map(|of| (of.value.0.as_str(), of.sides[1].as_str()));
+        self.value(&heads.value, value, unit, heads.named && row.ratio.is_some());
+        if let Some(lanes) = lanes {
+            let picture = lanes.draw(row, number).map(|svg| svg.inline()).unwrap_or_default();
+            self.put(format_args!("<td class=\"lane\">{picture}</td>"));
+        }
+        self.add("<td class=\"says\">");
+        if let Some(ratio) = row.ratio {
+            let class = class(tone(ratio));
+            self.put(format_args!("<b class=\"outcome {class}\">{}</b>", escape(&outcome(row.document, ratio))));
+            if let Some(value) = ratio_of(ratio) {
+                let limits = limits_of(ratio);
+                let places = ratio_decimals(value, limits, 1.0, Digits::Plain);
+                let interval =
+                    limits.map(|(lo, hi)| format!(" ({} \u{2013} {})", fixed(lo, places), fixed(hi, places)));
+                self.put(format_args!(
+                    "<span class=\"limits\">ratio {}{}",
+                    fixed(value, places),
+                    interval.unwrap_or_default()
+                ));
+                let n = evidence.map(|of| format!(", n\u{a0}=\u{a0}{}", of.n)).unwrap_or_default();
+                self.put(format_args!("{n}</span>"));
+            }
+        } else if let Some(evidence) = evidence {
+            self.put(format_args!("<span class=\"limits\">n\u{a0}=\u{a0}{}</span>", evidence.n));
+        }
+        if let Some(published) = evidence.and_then(|of| of.published.as_ref()) {
+            self.put(format_args!("<span class=\"limits\">{}</span>", escape(&published.words())));
+        }
+        self.add("</td></tr>\n");
+    }
+
+    /// A value with its unit, and where columns do not say it, of what it is.
+    fn value(&mut self, head: &str, value: Option<(&str, &str)>, unit: &str, named: bool) {
+        let Some((value, of)) = value else { return self.add("<td class=\"number\"></td>") };
+        let unit = if unit.is_empty() { String::new() } else { format!(" <small>{}</small>", escape(unit)) };
+        let of = if named { format!("<small class=\"side\">{}</small>", escape(of)) } else { String::new() };
+        self.put(format_args!(
+            "<td class=\"number\" data-head=\"{}\"><span>{}</span>{unit}{of}</td>",
+            escape(head),
+            escape(value)
+        ));
+    }
+
+    fn figures(&mut self, figures: &[Figure]) {
+        self.add("<div class=\"figures\">\n");
+        figures.iter().for_each(|figure| self.figure(figure));
+        self.add("</div>\n");
+    }
+
+    /// Every outcome as a sentence, with what makes it less sure.
+    fn outcomes(&mut self, outline: &Outline) {
+        self.fold("outcomes", "Outcomes in words");
         for part in &outline.parts {
             self.sentences(part.name.as_deref(), &part.headlines);
         }
-        self.add("</div>\n</div>\n");
-        outline.notes.iter().for_each(|note| self.note(note));
-        self.add("</section>\n");
+        self.folded();
     }
 
     /// Begins a section that folds out; [`Page::folded`] ends it.
@@ -245,11 +388,7 @@ impl Page {
             }
             Block::Remarks(remarks) => remarks.iter().for_each(|remark| self.note(remark)),
             Block::Legend(legend) => self.note(legend),
-            Block::Figures(figures) => {
-                self.add("<div class=\"figures\">\n");
-                figures.iter().for_each(|figure| self.figure(figure));
-                self.add("</div>\n");
-            }
+            Block::Figures(figures) => self.figures(figures),
             Block::Wide(tables) => {
                 for (head, grid) in tables {
                     self.folding_table(head, grid);
@@ -309,6 +448,59 @@ impl Page {
         }
         self.folded();
     }
+}
+
+/// The heads of the answer's columns: what is the same of all its rows.
+struct Heads {
+    caption: String,
+    /// `None` where no row has a reference.
+    reference: Option<String>,
+    value: String,
+    /// Whether the rows' sides differ, so that each names its own.
+    named: bool,
+    compares: bool,
+}
+
+impl Heads {
+    fn of(rows: &[Compared<'_>]) -> Self {
+        let sides =
+            || rows.iter().filter(|row| row.ratio.is_some()).filter_map(|row| Some(&row.evidence.as_ref()?.sides));
+        let first = sides().next();
+        let same = first.filter(|first| sides().all(|other| other == *first));
+        let referred = rows.iter().any(|row| row.evidence.as_ref().is_some_and(|of| of.reference.is_some()));
+        let place =
+            || rows.iter().map(|row| only_place(row.document)).reduce(|one, two| one.filter(|_| one == two)).flatten();
+        let value =
+            if first.is_none() { place().map_or_else(|| "value".to_owned(), clean) } else { "value".to_owned() };
+        let [below, above] = same.cloned().unwrap_or_else(|| ["reference".to_owned(), value]);
+        let quantity = |row: &Compared<'_>| Quantity::of(row.document, &row.document.run.metric).caption();
+        let mut captions: Vec<String> = rows.iter().map(quantity).collect();
+        captions.dedup();
+        let caption =
+            if let [only] = captions.as_slice() { only.clone() } else { "value \u{b1} 95 % interval".to_owned() };
+        Heads {
+            caption,
+            reference: referred.then_some(below),
+            value: above,
+            named: same.is_none(),
+            compares: first.is_some(),
+        }
+    }
+
+    /// The heads with their classes.
+    fn columns(&self, with_lane: bool) -> Vec<(&str, &'static str)> {
+        let lane = with_lane.then_some(if self.compares { "ratio" } else { "each trial" });
+        let last = if self.compares { "verdict" } else { "" };
+        let values = self.reference.as_deref().into_iter().chain([self.value.as_str()]);
+        let values = values.map(|head| (head, " class=\"number\""));
+        values.chain(lane.into_iter().chain([last]).map(|head| (head, ""))).collect()
+    }
+}
+
+/// What a run without a headline says of itself.
+fn without_result(document: &Document, outline: &Outline) -> String {
+    let first = outline.parts.iter().flat_map(|part| &part.headlines).next();
+    first.map_or_else(|| nothing(document).to_owned(), |headline| headline.sentence.clone())
 }
 
 /// What is known of `facts`: without what is null or empty.

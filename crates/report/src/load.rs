@@ -4,14 +4,16 @@
 //! else and runs no script.
 
 use crate::axis::Axis;
+use crate::knee;
 use crate::page::head;
 use crate::svg::{Anchor, Svg, escape};
+use baremark_model::maximum;
 use std::fmt::Write;
 
 const WIDTH: f64 = 640.0;
-const HEIGHT: f64 = 240.0;
+const HEIGHT: f64 = 260.0;
 /// Room for labels: left, right, top, bottom.
-const ROOM: [f64; 4] = [64.0, 12.0, 28.0, 26.0];
+const ROOM: [f64; 4] = [64.0, 12.0, 28.0, 46.0];
 
 /// What a page shows.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,6 +28,8 @@ pub struct LoadPage {
     pub sentences: Vec<String>,
     /// The table's caption, heads and rows.
     pub table: Option<(String, Vec<String>, Vec<Vec<String>>)>,
+    /// A search, of which the knee is drawn.
+    pub search: Option<maximum::Document>,
     /// The curves.
     pub charts: Vec<Chart>,
     /// Words and what they say.
@@ -37,6 +41,8 @@ pub struct LoadPage {
 pub struct Chart {
     /// What it shows, in a line.
     pub caption: String,
+    /// What the axis below shows, with its unit.
+    pub across: String,
     /// What stands under the axis, as value and text.
     pub ticks: Vec<(f64, String)>,
     /// The unit of the values.
@@ -62,10 +68,11 @@ pub fn html(page: &LoadPage) -> String {
         escape(&page.context)
     ));
     page.cautions.iter().for_each(|one| put(format_args!("<p class=\"caution\">{}</p>\n", escape(one))));
-    put(format_args!(
-        "</header>\n<section aria-labelledby=\"result\">\n<h2 id=\"result\">Result</h2>\n<ul class=\"verdicts\">\n"
-    ));
-    for sentence in &page.sentences {
+    put(format_args!("</header>\n<section aria-labelledby=\"result\">\n<h2 id=\"result\">Answer</h2>\n"));
+    let (effect, rest) = page.sentences.split_at(page.sentences.len().min(1));
+    effect.iter().for_each(|sentence| put(format_args!("<p class=\"effect\">{}</p>\n", escape(sentence))));
+    put(format_args!("<ul class=\"verdicts\">\n"));
+    for sentence in rest {
         put(format_args!("<li><p class=\"sentence\">{}</p></li>\n", escape(sentence)));
     }
     put(format_args!("</ul>\n</section>\n"));
@@ -85,16 +92,19 @@ pub fn html(page: &LoadPage) -> String {
         }
         put(format_args!("</tbody>\n</table></div>\n</section>\n"));
     }
-    let drawn: Vec<(String, &str)> = (1..)
-        .zip(&page.charts)
-        .filter_map(|(number, chart)| Some((draw(chart, number)?.inline(), chart.caption.as_str())))
-        .collect();
+    let knee = page.search.iter().filter_map(|search| knee::draw(&page.title, search, 1));
+    let knee = knee.map(|figure| (figure.svg.inline(), figure.caption));
+    let charts = (1..).zip(&page.charts);
+    let charts = charts.filter_map(|(number, chart)| Some((draw(chart, number)?.inline(), chart.caption.clone())));
+    let drawn: Vec<(String, String)> = knee.chain(charts).collect();
     if !drawn.is_empty() {
-        put(format_args!("<section aria-labelledby=\"figures\">\n<h2 id=\"figures\">Figures</h2>\n"));
+        put(format_args!(
+            "<section aria-labelledby=\"figures\">\n<h2 id=\"figures\">Figures</h2>\n<div class=\"figures\">\n"
+        ));
         for (figure, caption) in drawn {
-            put(format_args!("<figure>\n{figure}\n<figcaption>{}</figcaption>\n</figure>\n", escape(caption)));
+            put(format_args!("<figure>\n<figcaption>{}</figcaption>\n{figure}\n</figure>\n", escape(&caption)));
         }
-        put(format_args!("</section>\n"));
+        put(format_args!("</div>\n</section>\n"));
     }
     put(format_args!("<section aria-labelledby=\"run\">\n<h2 id=\"run\">Run</h2>\n<dl>\n"));
     for (word, says) in &page.provenance {
@@ -120,8 +130,9 @@ fn draw(chart: &Chart, number: usize) -> Option<Svg> {
     }
     let own = x.ticks(6.0);
     for (value, label) in if chart.ticks.is_empty() { &own } else { &chart.ticks } {
-        svg.text("tick", [x.at(*value), HEIGHT - 8.0], Anchor::Middle, label);
+        svg.text("tick", [x.at(*value), HEIGHT - 28.0], Anchor::Middle, label);
     }
+    svg.text("axis", [f64::midpoint(west, WIDTH), HEIGHT - 8.0], Anchor::Middle, &chart.across);
     svg.text("axis", [west - 6.0, 14.0], Anchor::End, &chart.unit);
     for (at, (name, points)) in curves.iter().enumerate() {
         let class = if at == 0 { "course" } else { "course other" };
@@ -154,6 +165,7 @@ mod tests {
             charts: vec![
                 Chart {
                     caption: "latency by percentile".to_owned(),
+                    across: "percentile".to_owned(),
                     unit: "ms".to_owned(),
                     logarithmic: true,
                     ticks: vec![(0.0, "p50".to_owned()), (2.0, "p99".to_owned())],

@@ -1,22 +1,13 @@
 //! A search for a maximum as text: the answer in words first, then what limited it, then the knee.
 
 use crate::commands::brief;
+pub use crate::knee::{judged, said};
 use crate::number::fixed;
 use crate::plot::{Curve, draw};
 use crate::terminal::{INDENT, Page};
 use crate::text::{Paint, Style, clean, right};
-use baremark_model::maximum::{Basis, Document, Ended, KneeRow, Said};
+use baremark_model::maximum::{Basis, Document, Ended, KneeRow};
 use baremark_model::units::Share;
-
-/// How a window is judged, as `baremark load` says of a limit.
-#[must_use]
-pub fn said(said: Said) -> &'static str {
-    match said {
-        Said::Pass => "met",
-        Said::Fail => "exceeded",
-        Said::Insufficient => "too few samples",
-    }
-}
 
 /// Blanks between columns.
 const GAP: usize = 2;
@@ -143,7 +134,7 @@ fn table(page: &mut Page, document: &Document) {
             time(row.p95_ns),
             time(row.p99_ns),
             row.utilization.get("cpu").map_or("-".to_owned(), |share| percent(*share)),
-            result(row).to_owned(),
+            judged(row).to_owned(),
         ]
     };
     let rows: Vec<[String; 8]> = document.knee.iter().map(cells).collect();
@@ -169,20 +160,6 @@ fn table(page: &mut Page, document: &Document) {
         line(&|column| cells[column].clone(), tone(row), false);
     }
     page.text.push('\n');
-}
-
-/// Windows of which a level's verdict needs that many, however many operations are in each (`baremark_stats::search::judge_limits`).
-const FEWEST_WINDOWS: usize = 3;
-
-/// How a level was judged, in the words of a limit.
-fn result(row: &KneeRow) -> &str {
-    match row.verdict.as_str() {
-        "pass" => said(Said::Pass),
-        "fail" => said(Said::Fail),
-        "insufficient" if row.windows < FEWEST_WINDOWS => "too few windows",
-        "insufficient" => said(Said::Insufficient),
-        other => other,
-    }
 }
 
 fn tone(row: &KneeRow) -> Paint {
@@ -226,29 +203,4 @@ fn level(value: f64) -> String {
         2
     };
     fixed(value, places)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A window of 10^5 requests had "too few samples".
-    #[test]
-    fn a_level_of_two_windows_lacks_windows_and_not_samples() {
-        let row = |windows: usize, verdict: &str| KneeRow {
-            level: 50_000.0,
-            windows,
-            verdict: verdict.to_owned(),
-            achieved_per_s: 50_000.0,
-            failed_share: 0.0,
-            p50_ns: None,
-            p95_ns: None,
-            p99_ns: None,
-            utilization: std::collections::BTreeMap::new(),
-            generator_cpu_share: None,
-        };
-        assert_eq!(result(&row(2, "insufficient")), "too few windows");
-        assert_eq!(result(&row(3, "insufficient")), "too few samples");
-        assert_eq!(result(&row(1, "fail")), "exceeded");
-    }
 }

@@ -1,6 +1,7 @@
 //! What a report of a run says, before anybody lays it out.
 
 use crate::grid::{Grid, estimated, grid, members, others, predicted_ratio, ratio_cell};
+use crate::latency;
 use crate::number::{self, count};
 use crate::part::{Part, parts};
 use crate::provenance::{self, blocks, settings};
@@ -109,7 +110,10 @@ fn grids(document: &Document) -> (Vec<Grid>, Vec<Grid>) {
         *metric == document.run.metric
             || document.ratios.iter().any(|row| row.metric == *metric && !row.contrast.explains())
     };
-    let (own, rest): (Vec<&str>, Vec<&str>) = metrics(document).into_iter().partition(asked);
+    let (own, mut rest): (Vec<&str>, Vec<&str>) = metrics(document).into_iter().partition(asked);
+    // Percentiles have a table of their own.
+    let percentiles = latency::metrics(document);
+    rest.retain(|metric| !percentiles.iter().any(|known| known == metric));
     let grids = own.iter().filter_map(|metric| grid(document, metric)).collect();
     (grids, others(document, &rest).into_iter().chain(members(document)).collect())
 }

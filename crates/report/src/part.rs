@@ -105,6 +105,14 @@ fn of(document: &Document, workload: &PlannedWorkload) -> Document {
     let planned = part.trials.iter().flat_map(|trial| trial.arms.iter().map(|arm| &arm.treatment));
     let treatments: Vec<&Treatment> = planned.chain(part.absent.iter().map(|absent| &absent.treatment)).collect();
     let run = &mut part.run;
+    // Those of this workload without its name, none of another.
+    let is_workload = |name: &str| document.run.workloads.iter().any(|of| of.kind == name);
+    let own = |(key, value): (String, String)| match key.split_once('.') {
+        Some((of, rest)) if of == kind => Some((rest.to_owned(), value)),
+        Some((of, _)) if is_workload(of) => None,
+        _ => Some((key, value)),
+    };
+    run.parameters = std::mem::take(&mut run.parameters).into_iter().filter_map(own).collect();
     for (key, levels) in &mut run.factors {
         levels.retain(|level| treatments.iter().any(|treatment| treatment.get(key) == Some(level)));
     }

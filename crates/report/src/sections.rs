@@ -4,13 +4,16 @@
 
 use crate::application;
 use crate::around;
-use crate::axis::Figure;
+use crate::axis::{Figure, Shows};
 use crate::course;
-use crate::figure::{RATIOS, figures};
+use crate::details;
+use crate::figure::figures;
 use crate::grid::{Cell, Grid, GridRow};
 use crate::guest_disks;
+use crate::latency;
 use crate::number::percent;
 use crate::outline::Found;
+use crate::part::parts;
 use crate::section::{Block, Making, Section, Subject};
 use crate::slope;
 use crate::text::clean;
@@ -20,7 +23,9 @@ use crate::web_farm;
 
 /// The sections in the order of every report.
 pub(crate) const SECTIONS: &[Making] = &[
+    latencies,
     applications,
+    reported,
     before_work,
     guests,
     slopes,
@@ -46,6 +51,17 @@ fn of_parts<T: Clone>(
 /// Paragraphs of the run as a whole.
 fn lines(items: &[String]) -> Vec<Block> {
     if items.is_empty() { Vec::new() } else { vec![Block::Lines(None, items.to_vec())] }
+}
+
+/// Percentiles in a table; their figures are with the answer.
+fn latencies(of: Subject<'_>) -> Section {
+    let tables = parts(of.document).iter().filter_map(latency::table).map(Block::Table).collect();
+    Section { id: "latency", head: "Latency", note: "", blocks: tables }
+}
+
+fn reported(of: Subject<'_>) -> Section {
+    let blocks = details::groups(of.document).into_iter().map(Block::Group).collect();
+    Section { id: "reported", head: "What the workload reports", note: "", blocks }
 }
 
 fn applications(of: Subject<'_>) -> Section {
@@ -87,15 +103,16 @@ fn contrasts(of: Subject<'_>) -> Section {
     }
 }
 
-/// The figures but for that of all ratios, which belongs to the answer.
+/// The figures of every block; those of the answer are with it.
 fn drawn(of: Subject<'_>) -> Section {
-    let figures: Vec<Figure> = figures(of.document).into_iter().filter(|figure| figure.name != RATIOS).collect();
-    let courses = figures.iter().any(|figure| figure.by_block).then_some(Block::Legend(
+    let figures: Vec<Figure> =
+        figures(of.document).into_iter().filter(|figure| figure.shows == Shows::Blocks).collect();
+    let legend = Block::Legend(
         "Block by block: the line is the estimate, the shade its interval. A dot counts; a hollow dot counts and is flagged; a \
          cross does not count.",
-    ));
-    let figures = (!figures.is_empty()).then_some(Block::Figures(figures));
-    Section { id: "figures", head: "Figures", note: "", blocks: figures.into_iter().chain(courses).collect() }
+    );
+    let blocks = if figures.is_empty() { Vec::new() } else { vec![Block::Figures(figures), legend] };
+    Section { id: "figures", head: "Every trial", note: "", blocks }
 }
 
 fn predicted(of: Subject<'_>) -> Section {

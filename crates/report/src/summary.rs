@@ -4,19 +4,27 @@
 //! A cause is named only where intervals show it: that larger pages end a loss, or what differs between the arms. What the
 //! control (`fma`) loses bounds the cost of VM exits.
 
+use crate::answer::{
+    self, counted, evidence, heading, headline, headline_of, levels, name, one_place, only_place, urgency,
+};
+use crate::application;
 use crate::commands;
-use crate::grid::estimated;
+use crate::grid::{estimated, readable};
+use crate::latency;
 use crate::number::{self, Digits, count, duration, fixed, ratio_decimals};
 use crate::observed_at::is_a_vm;
-use crate::outline::{cautions, missing, nothing, reliability};
+use crate::outline::{cautions, nothing, reliability};
 use crate::part::{Part, parts};
-use crate::provenance::blocks;
+use crate::provenance::{blocks, reproduce};
 use crate::terminal::{INDENT, Page};
 use crate::text::{Paint, Style, clean, cut, left, right, width, wrap};
+use crate::tile;
 use crate::treatment::{ENVIRONMENT, Factors, list};
 use crate::unmeasured;
+use crate::wake_up;
+use crate::web_farm;
 use crate::words::{Quantity, Tone, caution, limits_of, outcome, ratio_of, short, tone};
-use baremark_model::codes::{Cause, Flag};
+use baremark_model::codes::{Cause, Flag, Origin};
 use baremark_model::command;
 use baremark_model::descriptor::Better;
 use baremark_model::document::{Document, ExplanationRow, Grade, Outcome, RatioRow};
@@ -24,17 +32,18 @@ use baremark_model::environments;
 use baremark_model::plan::Contrast;
 use baremark_model::tables::WORKLOAD;
 use baremark_model::units::Bytes;
+use std::cmp::Ordering;
 
 /// Lines of a first screen.
 const LINES: usize = 25;
-/// Rows of the table; more are left to the details.
-const MOST_ROWS: usize = 9;
-/// Lines of the result, of the cause and of the advice.
-const MOST_LINES: usize = 3;
-/// Comparisons without enough data that are named one by one.
-const MOST_LACKING: usize = 2;
-/// Lines of what a model predicts in the place of measurements, and of how to measure.
-const MOST_LINES_OF_A_MODEL: usize = 5;
+/// Lines of a first screen whose rows have their values, which are worth some more.
+const LINES_WITH_VALUES: usize = 30;
+/// Rows of the table where not even these leave all within a screen: its other lines are long.
+const FEWEST_ROWS: usize = 5;
+/// Searches whose findings are on the first screen.
+const MOST_FOUND: usize = 3;
+/// Comparisons of one outcome that are named one by one.
+const MOST_NAMED: usize = 2;
 /// Columns that an outcome needs in addition to its ratio.
 const LEAST_ROOM: usize = 22;
 /// The widest label of a row.
@@ -44,41 +53,43 @@ const CONTROL: &str = "fma";
 /// The factor of how small pages' frames lie.
 const FRAMES: &str = "page_frames";
 
-/// The report of one run within 25 lines: as many rows as fit.
+/// The report of one run: every row with its values where that fits on a screen, else without them, else the rows that matter most, with
+/// how many there are of the others.
 #[must_use]
 pub fn render(document: &Document, style: &Style) -> String {
-    let whole = page(document, style, MOST_ROWS);
-    if whole.lines().count() <= LINES {
-        return whole;
+    let parts = parts(document);
+    let all = fitting_rows(&parts, style.width).len();
+    let forms =
+        [(all, true), (all, false)].into_iter().chain((FEWEST_ROWS.min(all)..all).rev().map(|rows| (rows, false)));
+    let mut text = String::new();
+    for (rows, with_values) in forms {
+        text = page(document, &parts, style, rows, with_values);
+        if text.lines().count() <= if with_values { LINES_WITH_VALUES } else { LINES } {
+            break;
+        }
     }
-    let mut shorter = (1..MOST_ROWS).rev().map(|rows| page(document, style, rows));
-    shorter.find(|text| text.lines().count() <= LINES).unwrap_or(whole)
+    text
 }
 
-fn page(document: &Document, style: &Style, most: usize) -> String {
+fn page(document: &Document, parts: &[Part<'_>], style: &Style, most: usize, with_values: bool) -> String {
     let mut page = Page { style: *style, text: String::new() };
     page.paragraph(Paint::Faint, 0, INDENT, &machine(document));
     page.paragraph(Paint::Strong, 0, INDENT, &title(document));
     for caution in cautions(document) {
         page.paragraph(Paint::Caution, 0, INDENT, &caution);
     }
-    let parts = parts(document);
-    let rows = fitting_rows(&parts, style.width);
+    let rows = fitting_rows(parts, style.width);
     page.text.push('\n');
     match rows.as_slice() {
         [] => page.paragraph(Paint::Caution, INDENT, INDENT, nothing(document)),
-        rows => table(&mut page, &parts, rows, most),
+        rows => table(&mut page, parts, rows, most, with_values),
     }
     page.text.push('\n');
     let said = said(document);
     for (label, says) in &said {
-        labelled(&mut page, (label, says), MOST_LINES);
+        labelled(&mut page, label, says);
     }
-    let unmeasured = unmeasured::said(document);
-    for (label, says) in unmeasured.iter().flatten() {
-        labelled(&mut page, (label, says), MOST_LINES_OF_A_MODEL);
-    }
-    if !said.is_empty() || unmeasured.is_some() {
+    if !said.is_empty() {
         page.text.push('\n');
     }
     for note in notes(document, &rows) {
@@ -169,16 +180,20 @@ fn rows<'d>(parts: &'d [Part<'d>], values: bool) -> Vec<Row<'d>> {
     let mut rows = Vec::new();
     for part in parts {
         let document: &Document = &part.document;
-        let ratios: Vec<&RatioRow> = headline(document).collect();
+        let own = document.estimates.iter().filter(|row| row.metric == document.run.metric);
+        let unit = own.clone().next().map(|row| clean(&row.unit)).unwrap_or_default();
+        let (per, unit) = readable(&unit, own.map(|row| row.estimate));
+        let (whole, ratios): (u64, Vec<&RatioRow>) = (blocks(document), headline(document).collect());
         if values && ratios.iter().all(|row| row.contrast != Contrast::SelfCheck) {
             for value in document.estimates.iter().filter(|row| row.metric == document.run.metric) {
                 let ratio = ratios.iter().find(|row| row.treatment == value.treatment).copied();
-                let label = Factors::of(&document.run).name(&value.treatment);
-                let label = match part.name.map(clean).filter(|name| *name != label) {
-                    Some(name) => format!("{name}, {label}"),
-                    None => label,
+                let label = answer::labelled(part, &value.treatment);
+                let n = if value.n as u64 == whole || value.over.is_some() {
+                    String::new()
+                } else {
+                    format!(", n = {}", value.n)
                 };
-                let value = format!("{} {}", estimated(value, 1.0), clean(&value.unit));
+                let value = format!("{} {unit}{n}", estimated(value, per));
                 rows.push(Row { label, value, ratio, of: document, tabulated: false });
             }
             continue;
@@ -191,51 +206,17 @@ fn rows<'d>(parts: &'d [Part<'d>], values: bool) -> Vec<Row<'d>> {
     rows
 }
 
-/// The ratios that answer the study. Those of page sizes explain others, and answer where there are no others.
-fn headline(document: &Document) -> impl Iterator<Item = &RatioRow> {
-    let of_metric = || document.ratios.iter().filter(|row| row.metric == document.run.metric);
-    let pages_alone = of_metric().all(|row| row.contrast.explains());
-    of_metric().filter(move |row| pages_alone || !row.contrast.explains())
-}
-
-/// Whether all ratios are of the same two environments.
-fn one_place(parts: &[Part<'_>]) -> bool {
-    let mut places = parts.iter().flat_map(|part| headline(&part.document)).map(places);
-    let first = places.next();
-    places.all(|other| Some(other) == first)
-}
-
-fn places(row: &RatioRow) -> (&str, &str) {
-    [&row.treatment, &row.relative_to].map(environments::of).into()
-}
-
-/// "random-access, 4k pages"
-fn name(part: &Part<'_>, row: &RatioRow, with_place: bool) -> String {
-    let factors = Factors::of(&part.document.run);
-    let levels = list(&levels(part, row, with_place));
-    match (part.name.map(clean), levels.is_empty()) {
-        (Some(name), true) => name,
-        (Some(name), false) => format!("{name}, {levels}"),
-        (None, false) => levels,
-        (None, true) => factors.name(&row.treatment),
-    }
-}
-
-/// The varying factors of a ratio's treatment with their levels.
-fn levels<'r>(part: &Part<'_>, row: &'r RatioRow, with_place: bool) -> Vec<(&'r str, &'r str)> {
-    let without: &[&str] = if with_place { &[] } else { &[ENVIRONMENT] };
-    Factors::of(&part.document.run).levels(&row.treatment, without)
-}
-
-fn table(page: &mut Page, parts: &[Part<'_>], rows: &[Row<'_>], most: usize) {
+fn table(page: &mut Page, parts: &[Part<'_>], rows: &[Row<'_>], most: usize, with_values: bool) {
     let columns = Columns::of(rows, page.style.width);
-    let shown = &rows[..rows.len().min(most)];
+    let mut shown: Vec<&Row<'_>> = rows.iter().collect();
+    let most = answer::shown(&mut shown, most, |row| row.ratio);
+    let rest = shown.split_off(most);
     if columns.widths[2] > 0 {
         let [value, ratio, limits] = columns.widths;
         let names = if shown.iter().any(|row| row.tabulated) { factor_names(parts) } else { Vec::new() };
         let names = names.iter().map(|name| clean(name).replace('_', " ")).collect::<Vec<_>>().join(", ");
         let room = columns.label + if value > 0 { value + 2 } else { 0 } + 2 + ratio;
-        let heading = heading(parts, shown);
+        let heading = heading(parts, shown.iter().find_map(|row| row.ratio));
         let fits = !names.is_empty() && width(&names) + 2 + width(&heading) <= room;
         if !fits && !names.is_empty() {
             page.paragraph(Paint::Faint, INDENT, INDENT, &names);
@@ -245,11 +226,29 @@ fn table(page: &mut Page, parts: &[Part<'_>], rows: &[Row<'_>], most: usize) {
         let head = format!("{names}{heading}  {}  result", right("95 % interval", limits));
         page.line(Paint::Faint, &page.style.plain(&head));
     }
+    // Labels are without the environment where it is one.
+    let place =
+        parts.iter().map(|part| only_place(&part.document)).reduce(|one, two| one.filter(|_| one == two)).flatten();
+    let differs = |place: &&str| rows.iter().any(|row| row.label != *place);
+    if let Some(place) = place.filter(differs).filter(|_| columns.widths[0] > 0 && columns.widths[1] == 0) {
+        let head = right(&clean(place), INDENT + columns.label + 2 + columns.widths[0]);
+        page.line(Paint::Faint, &page.style.plain(&head));
+    }
     for row in shown {
         line(page, row, &columns);
+        let evidence =
+            row.ratio.filter(|_| with_values && row.value.is_empty()).and_then(|ratio| evidence(row.of, ratio));
+        if let Some(evidence) = evidence {
+            page.paragraph(Paint::Faint, 2 * INDENT, INDENT, &evidence.words());
+        }
     }
-    if rows.len() > shown.len() {
-        page.paragraph(Paint::Faint, INDENT, INDENT, &format!("{} more: --details", rows.len() - shown.len()));
+    if !rest.is_empty() {
+        let (counted, many) = (counted(rest.iter().map(|row| row.ratio)), rest.len());
+        let says = match rest.iter().any(|row| row.ratio.is_some()) {
+            true => format!("{many} more: {counted}; --details has each"),
+            false => format!("{many} more: --details has each"),
+        };
+        page.paragraph(Paint::Faint, INDENT, INDENT, &says);
     }
 }
 
@@ -326,28 +325,92 @@ impl Columns {
     }
 }
 
-/// What the ratios are of, where that is the same for all: `microvm / native`.
-fn heading(parts: &[Part<'_>], rows: &[Row<'_>]) -> String {
-    let first = rows.iter().find_map(|row| row.ratio);
-    match first.filter(|row| one_place(parts) && row.contrast == Contrast::Environment) {
-        Some(row) => {
-            let (above, below) = places(row);
-            format!("{} / {}", clean(above), clean(below))
-        }
-        None => "ratio".to_owned(),
-    }
-}
+/// The label of the effect.
+pub(crate) const RESULT: &str = "Result";
 
 /// What is said of the table: a label, and a sentence or two.
 pub(crate) fn said(document: &Document) -> Vec<(&'static str, String)> {
     let parts = parts(document);
     let mut lines = Vec::new();
-    lines.extend(result(document, &parts).map(|text| ("Result", text)));
+    lines.extend(result(document, &parts).map(|text| (RESULT, text)));
+    let found =
+        [application::found(document), web_farm::found(document), tile::found(document), wake_up::searches(document)];
+    let found = found.concat();
+    if !found.is_empty() && found.len() <= MOST_FOUND {
+        lines.push(("Search", found.join(" ")));
+    }
+    if let [part] = parts.as_slice() {
+        lines.extend(latency::line(part).map(|text| ("Latency", text)));
+    }
+    match unmeasured::said(document) {
+        Some(predicted) => lines.extend(predicted),
+        None => lines.extend(not_run(document).map(|text| ("Not run", text))),
+    }
     lines.extend(cause(&parts).map(|text| ("Cause", text)));
     lines.extend(advice(&parts).map(|text| ("Advice", text)));
     lines.extend(unlike(&parts).map(|text| ("Note", text)));
     lines.extend(frames(&parts).map(|text| ("Frames", text)));
+    lines.extend(next(document, &parts).map(|text| ("Next", text)));
     lines
+}
+
+/// The environments of which nothing was measured, and why.
+fn not_run(document: &Document) -> Option<String> {
+    let ran = |place: &str| document.estimates.iter().any(|row| environments::of(&row.treatment) == place);
+    let mut found: Vec<(String, Vec<String>)> = Vec::new();
+    for absent in &document.absent {
+        let place = environments::of(&absent.treatment);
+        let (reason, place) = (clean(absent.reason.trim_end_matches('.')), clean(place));
+        if ran(&place) || found.iter().any(|(_, places)| places.contains(&place)) {
+            continue;
+        }
+        match found.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, places)) => places.push(place),
+            None => found.push((reason, vec![place])),
+        }
+    }
+    let each: Vec<String> = found.iter().map(|(reason, places)| format!("{}: {reason}", places.join(", "))).collect();
+    (!each.is_empty()).then(|| format!("{}.", each.join(". ")))
+}
+
+/// What would decide the comparisons that are open: blocks, the time that they take, and the command.
+fn next(document: &Document, parts: &[Part<'_>]) -> Option<String> {
+    /// A run that takes longer is no next step.
+    const LONGEST_NS: u64 = 24 * 3_600_000_000_000;
+    const MINUTE_NS: u64 = 60_000_000_000;
+    let all = || parts.iter().flat_map(headline_of);
+    // What has not one block after several gets none by waiting.
+    let begun = |row: &RatioRow| row.blocks > 0 || blocks(document) == 0;
+    let is_open = |row: &&RatioRow| matches!(row.outcome, Outcome::NoLarger | Outcome::NotEnough) && begun(row);
+    let more: Vec<u64> = all().filter(is_open).filter_map(|row| row.more_blocks).collect();
+    // A block that is not complete took its time, too.
+    let (have, spent) = (blocks(document).max(1), document.trials.iter().map(|trial| trial.elapsed_ns).sum::<u64>());
+    let each = spent.checked_div(have).filter(|each| *each > 0)?;
+    let most = more.iter().copied().filter(|blocks| each.saturating_mul(have + blocks) <= LONGEST_NS).max()?;
+    let decided = more.iter().filter(|blocks| **blocks <= most).count();
+    let of = all().count();
+    let it = if of == 1 { "it".to_owned() } else { format!("{decided} of {of}") };
+    let amount = format!("about {} ({}) would decide {it}", count(most, "more block"), duration(each * most));
+    let (minutes, design) = ((each * (have + most)).div_ceil(MINUTE_NS), &document.run.design);
+    // What has ended as precise as it was to be goes on for a smaller precision alone.
+    let reached = document.looks.last().and_then(|look| look.half_width).filter(|width| *width <= design.precision.0);
+    let precision = reached.map_or_else(String::new, |width| {
+        let wanted = width * (have as f64 / (have + most) as f64).sqrt();
+        format!(" --precision {}", number::percent(wanted).replace(' ', ""))
+    });
+    let command = match (&document.run.ended, Origin::of(&document.run.file)) {
+        (None, _) => format!(": baremark resume {}", clean(&document.run.id)),
+        // A changed study is not run by its name alone.
+        (Some(_), Origin::Study(file)) if file.contains(' ') => {
+            format!(": the same command with --budget {minutes}min{precision}")
+        }
+        (Some(_), Origin::Study(_)) => {
+            format!(": {} --budget {minutes}min{precision}", reproduce(&document.run))
+        }
+        (Some(_), Origin::Command(_)) => format!(": the same command with --budget {minutes}min{precision}"),
+        (Some(_), Origin::Load | Origin::Import(_)) => return None,
+    };
+    Some(format!("{amount}{command}"))
 }
 
 /// What frames alone give natively, next to ratios whose reference has them: "random-access, 4k pages: natively 1.16 - 1.24 times as fast over
@@ -392,63 +455,57 @@ fn unlike(parts: &[Part<'_>]) -> Option<String> {
     })
 }
 
-/// The rows by outcome: differences first, then what is alike, then bounds.
+/// The headline: each comparison's effect, where they are few; else of each outcome how many there are, and the largest. Differences are
+/// first, then what is alike, then bounds.
 fn result(document: &Document, parts: &[Part<'_>]) -> Option<String> {
     let with_place = !one_place(parts);
     let of_part = |part| headline_of(part).map(move |row| (name(part, row, with_place), row));
     let all: Vec<(String, &RatioRow)> = parts.iter().flat_map(of_part).collect();
     if all.is_empty() {
-        return missing(document);
+        return None;
     }
-    let mut groups: Vec<(u8, String, Vec<&str>)> = Vec::new();
-    let lacking = all.iter().filter(|(_, row)| row.outcome == Outcome::NotEnough).count();
-    let is_named = |row: &RatioRow| match row.outcome {
-        Outcome::NoLarger => false,
-        Outcome::NotEnough => lacking <= MOST_LACKING,
-        _ => true,
+    let of_class = |class: u8| -> Vec<&(String, &RatioRow)> {
+        all.iter().filter(|(_, row)| urgency(Some(*row)).0 == class).collect()
     };
-    for (name, row) in all.iter().filter(|(_, row)| is_named(row)) {
-        let rank = match row.outcome {
-            Outcome::SlowerByMore | Outcome::Slower => 0,
-            Outcome::FasterByMore | Outcome::Faster => 1,
-            Outcome::Equivalent => 2,
-            Outcome::NoLarger => 3,
-            Outcome::NotEnough | Outcome::Emulated => 4,
-        };
+    let sentences = [0, 2, 3, 1, 4].into_iter().filter_map(|class| {
+        let mut rows = of_class(class);
+        rows.sort_by(|one, two| urgency(Some(one.1)).partial_cmp(&urgency(Some(two.1))).unwrap_or(Ordering::Equal));
+        class_in_words(document, &rows, all.len())
+    });
+    Some(format!("{}.", sentences.collect::<Vec<_>>().join(". ")))
+}
+
+/// What is said of the rows of one class, the largest first: alike ones together.
+fn class_in_words(document: &Document, rows: &[&(String, &RatioRow)], of: usize) -> Option<String> {
+    let (first, row) = rows.first()?;
+    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+    for (name, row) in rows {
         let words = outcome(document, row);
-        match groups.iter_mut().find(|(_, known, _)| *known == words) {
-            Some((.., names)) => names.push(name),
-            None => groups.push((rank, words, vec![name])),
+        match groups.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, names)) => names.push(name),
+            None => groups.push((words, vec![name])),
         }
     }
-    groups.sort_by_key(|(rank, ..)| *rank);
-    let mut sentences: Vec<String> =
-        groups.iter().map(|(_, words, names)| format!("{}: {words}", names.join("; "))).collect();
-    let before = groups.iter().filter(|(rank, ..)| *rank < 3).count();
-    sentences.splice(before..before, inconclusive(document, &all));
-    if lacking > MOST_LACKING {
-        sentences.push(format!("{lacking} of {} comparisons have not enough data", all.len()));
+    if groups.len() <= MOST_NAMED && rows.len() <= 2 * MOST_NAMED && row.outcome != Outcome::NoLarger || rows.len() == 1
+    {
+        let named = groups.iter().map(|(words, names)| format!("{}: {words}", names.join("; ")));
+        return Some(named.collect::<Vec<_>>().join(". "));
     }
-    Some(format!("{}.", sentences.join(". ")))
-}
-
-/// What is said of rows whose intervals leave open which side is ahead: of one its interval, of several how many and the widest.
-fn inconclusive(document: &Document, all: &[(String, &RatioRow)]) -> Option<String> {
-    let open: Vec<&(String, &RatioRow)> = all.iter().filter(|(_, row)| row.outcome == Outcome::NoLarger).collect();
-    let length = |row: &RatioRow| limits_of(row).map_or(0.0, |(lo, hi)| (hi / lo).ln());
-    let (name, widest) = open.iter().max_by(|one, two| length(one.1).total_cmp(&length(two.1)))?;
-    let words = outcome(document, widest);
-    match open.as_slice() {
-        [_] => Some(format!("{name}: {words}")),
-        _ => {
+    let (many, words) = (rows.len(), outcome(document, row));
+    Some(match row.outcome {
+        Outcome::NotEnough => format!("{many} of {of} comparisons have not enough data"),
+        Outcome::NoLarger => {
             let range = words.strip_prefix("inconclusive: ").unwrap_or(&words);
-            Some(format!("{} of {} comparisons are inconclusive, the widest {range} ({name})", open.len(), all.len()))
+            format!("{many} of {of} comparisons are inconclusive, the widest {range} ({first})")
         }
-    }
-}
-
-fn headline_of<'p>(part: &'p Part<'_>) -> impl Iterator<Item = &'p RatioRow> {
-    headline(&part.document).filter(|row| row.contrast != Contrast::SelfCheck)
+        Outcome::Equivalent | Outcome::Emulated => format!("{many} of {of} comparisons: {words}"),
+        Outcome::SlowerByMore | Outcome::Slower => {
+            format!("{many} of {of} comparisons are worse, {first} most: {words}")
+        }
+        Outcome::FasterByMore | Outcome::Faster => {
+            format!("{many} of {of} comparisons are better, {first} most: {words}")
+        }
+    })
 }
 
 /// One sentence: what ends a loss, and what bounds the cost of VM exits.
@@ -636,20 +693,13 @@ fn isolated(document: &Document) -> impl Iterator<Item = String> {
     })
 }
 
-/// A label with what it says, in at most a few lines.
-fn labelled(page: &mut Page, (label, says): (&str, &str), most: usize) {
-    let column = 8;
+/// A label with what it says.
+fn labelled(page: &mut Page, label: &str, says: &str) {
+    const COLUMN: usize = 8;
     let style = page.style;
-    let room = style.width.saturating_sub(column).max(20);
-    let mut lines = wrap(&style.plain(says), room);
-    if lines.len() > most {
-        lines.truncate(most);
-        if let Some(last) = lines.last_mut() {
-            *last = cut(&format!("{last} ..."), room);
-        }
-    }
-    for (index, line) in lines.iter().enumerate() {
-        let label = if index == 0 { style.paint(Paint::Strong, &left(label, column)) } else { " ".repeat(column) };
+    let room = style.width.saturating_sub(COLUMN).max(20);
+    for (index, line) in wrap(&style.plain(says), room).iter().enumerate() {
+        let label = if index == 0 { style.paint(Paint::Strong, &left(label, COLUMN)) } else { " ".repeat(COLUMN) };
         page.line(Paint::Plain, &format!("{label}{line}"));
     }
 }

@@ -80,6 +80,15 @@ impl Svg {
         ));
     }
 
+    /// A hollow diamond that says `says` when it is pointed at.
+    pub(crate) fn mark(&mut self, class: &str, [x, y]: [f64; 2], radius: f64, says: &str) {
+        let (west, east, north, south) = (x - radius, x + radius, y - radius, y + radius);
+        let says = escape(says);
+        self.push(format_args!(
+            "<path class=\"{class}\" d=\"M{x:.1} {north:.1}L{east:.1} {y:.1}L{x:.1} {south:.1}L{west:.1} {y:.1}Z\"><title>{says}</title></path>"
+        ));
+    }
+
     pub(crate) fn text(&mut self, class: &str, [x, y]: [f64; 2], anchor: Anchor, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",

@@ -16,6 +16,20 @@ use serde_json::Value;
 const FORMAT: &str = "baremark-web-farm/";
 const COLUMNS: [&str; 7] = ["requested/s", "pages/s", "failed", "p50", "p95", "CPU", "generator"];
 
+/// What the searches of a document's farms found, a sentence for each treatment.
+pub(crate) fn found(document: &Document) -> Vec<String> {
+    let factors = Factors::of(&document.run);
+    let shown = document.details.iter().filter(|detail| detail.format.starts_with(FORMAT));
+    let found = shown.map(|detail| (factors.name(&detail.treatment), results(detail)));
+    found.filter(|(_, lines)| !lines.is_empty()).map(|(name, lines)| format!("{name}: {}", lines.join(" "))).collect()
+}
+
+/// Both limits in words.
+fn results(detail: &DetailRow) -> Vec<String> {
+    let lines = detail.document["results"].as_array().map_or(&[][..], Vec::as_slice);
+    lines.iter().filter_map(Value::as_str).map(|line| format!("{}.", clean(line))).collect()
+}
+
 /// The farms of a document, by treatment.
 pub(crate) fn groups(document: &Document) -> Vec<Group> {
     let factors = Factors::of(&document.run);
@@ -24,9 +38,8 @@ pub(crate) fn groups(document: &Document) -> Vec<Group> {
 }
 
 fn group(name: &str, detail: &DetailRow) -> Group {
-    let list = |key: &str| detail.document[key].as_array().map_or(&[][..], Vec::as_slice);
-    let lines = list("results").iter().filter_map(Value::as_str).map(|line| format!("{}.", clean(line))).collect();
-    let rows: Vec<GridRow> = list("levels").iter().filter_map(row).collect();
+    let levels = detail.document["levels"].as_array().map_or(&[][..], Vec::as_slice);
+    let (lines, rows) = (results(detail), levels.iter().filter_map(row).collect::<Vec<GridRow>>());
     let grid = Grid {
         caption: "Latency and CPU use by the number of servers".to_owned(),
         columns: COLUMNS.map(str::to_owned).to_vec(),

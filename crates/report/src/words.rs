@@ -96,8 +96,9 @@ impl Quantity {
     pub(crate) fn caption(&self) -> String {
         let unit = match self.shares_unit {
             _ if self.unit.is_empty() => self.name.clone(),
-            true => format!("{}, {}", self.name, self.unit),
-            false => self.unit.clone(),
+            // `iops` in IOPS says nothing twice.
+            true if !self.unit.eq_ignore_ascii_case(&self.name) => format!("{}, {}", self.name, self.unit),
+            _ => self.unit.clone(),
         };
         match self.better {
             Some(Better::Higher) => format!("{unit}, higher is better"),

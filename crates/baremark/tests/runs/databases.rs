@@ -51,6 +51,19 @@ fn the_hammer_compares_settings_of_the_embedded_database() {
     };
     assert_eq!(["nested, ", "shadow, ", "nested against shadow"].map(of), [2; 3], "{predicted:#?}");
     assert!(document["ratios"].as_array().is_some_and(|ratios| !ratios.is_empty()), "{printed}");
+    // What the workload reports of its operations and CPUs is in the document and in the report.
+    let detail = &document["details"][0]["document"];
+    let operation = &detail["operations"][0];
+    assert!(
+        operation["committed"].as_u64() > Some(0) && operation["latency"]["p50_ns"].as_u64() > Some(0),
+        "{detail:#}"
+    );
+    assert!(detail["cpu"]["driver"].as_f64() > Some(0.0), "{detail:#}");
+    let shown = text(&bench.run(&["report", "--details"]).stdout);
+    let name = operation["name"].as_str().unwrap();
+    for part in ["Databases: the last phase of each treatment", "Latency by operation", "CPUs used: driver ", name] {
+        assert!(shown.contains(part), "no {part} in {shown}");
+    }
     assert_eq!(left(&bench), [""; 0]);
 }
 

@@ -62,7 +62,7 @@ fn reported(studied: &Studied, metric: &str, unit: &str, factor: &str, [base, ot
     assert!(row["lo"].as_f64() <= row["estimate"].as_f64() && row["estimate"].as_f64() <= row["hi"].as_f64(), "{row}");
 
     let shown = studied.text(&["report", "--details"]);
-    assert!(shown.contains(unit) && shown.contains("latency_p50_ms (ms)"), "{shown}");
+    assert!(shown.contains(unit) && shown.contains("latency (ms), "), "{shown}");
     let results = studied.text(&["report", "--csv"]);
     assert!(results.contains(&format!("\r\nestimate,{metric},{unit},{base},")), "{results}");
     let trials = studied.text(&["report", "--csv=trials"]);
@@ -72,7 +72,10 @@ fn reported(studied: &Studied, metric: &str, unit: &str, factor: &str, [base, ot
     let page = studied.bench.path("page.html");
     studied.text(&["report", "--html", page.to_str().unwrap()]);
     let page = fs::read_to_string(page).unwrap();
-    assert!(page.contains("<svg") && page.contains("Ratio of ") && page.contains("ratio in each block"), "no plot");
+    assert!(
+        page.contains("<svg") && page.contains("class=\"compared\"") && page.contains("ratio in each block"),
+        "no plot"
+    );
     for dump in ["histogram", "Literal(", "HISTF", "auction_request"] {
         assert!(!page.contains(dump), "the page has {dump}");
     }

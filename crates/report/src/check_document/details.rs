@@ -2,6 +2,7 @@
 
 use super::percentiles::ordered;
 use super::violation::{Found, place};
+use crate::knee::is_search;
 use baremark_model::document::Document;
 use baremark_model::maximum::{self, Ended, KneeRow};
 use serde_json::{Map, Value};
@@ -21,7 +22,7 @@ pub(super) fn check(document: &Document, found: &mut Found) {
 pub(super) fn of(place: &str, detail: &Value, found: &mut Found) {
     match detail {
         Value::Object(object) => {
-            if object.get("format").and_then(Value::as_str) == Some(maximum::FORMAT) {
+            if is_search(detail) {
                 search(place, detail, found);
             }
             numbers(place, object, found);

@@ -1,5 +1,6 @@
 //! Reports as golden files: what people read is looked at by people, and stays as it was approved.
 
+mod answer;
 mod around;
 mod check_document;
 mod comparison;

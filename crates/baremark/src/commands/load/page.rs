@@ -84,7 +84,8 @@ fn load(page: &mut LoadPage, document: &Document) {
     let ticks = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
     let shown = ticks.into_iter().map(|(share, name)| (nines(share), name.to_owned()));
     page.charts.push(Chart {
-        caption: "Latency by percentile: each nine takes the same room".to_owned(),
+        caption: "Latency by percentile".to_owned(),
+        across: "percentile (each nine takes the same room)".to_owned(),
         ticks: shown.filter(|(at, _)| *at <= last + 1e-9).collect(),
         unit: "ms".to_owned(),
         logarithmic: true,
@@ -99,6 +100,7 @@ fn course(series: &[SecondRow]) -> Vec<Chart> {
     };
     let chart = |caption: &str, unit: &str, logarithmic, curves| Chart {
         caption: caption.to_owned(),
+        across: "time (s)".to_owned(),
         ticks: Vec::new(),
         unit: unit.to_owned(),
         logarithmic,
@@ -122,7 +124,7 @@ fn search(page: &mut LoadPage, document: &maximum::Document) {
     if document.generator_was_the_limit {
         page.cautions.push("The load generator was a limit: the server may be capable of more.".to_owned());
     }
-    let heads = ["asked", "done/s", "failed", "p50", "p95", "p99", "verdict"].map(str::to_owned).to_vec();
+    let heads = ["requested", "done/s", "failed", "p50", "p95", "p99", "verdict"].map(str::to_owned).to_vec();
     let rows = document.knee.iter().map(|row| {
         vec![
             format!("{:.1}", row.level),
@@ -131,7 +133,7 @@ fn search(page: &mut LoadPage, document: &maximum::Document) {
             time(row.p50_ns),
             time(row.p95_ns),
             time(row.p99_ns),
-            row.verdict.clone(),
+            baremark_report::maximum::judged(row).to_owned(),
         ]
     });
     page.table = Some((format!("The knee, by {}", document.factor), heads, rows.collect()));
@@ -140,22 +142,15 @@ fn search(page: &mut LoadPage, document: &maximum::Document) {
     };
     let chart = |caption: &str, unit: &str, logarithmic, curves| Chart {
         caption: format!("{caption} by {}", document.factor),
+        across: document.factor.clone(),
         ticks: Vec::new(),
         unit: unit.to_owned(),
         logarithmic,
         curves,
     };
+    page.search = Some(document.clone());
     page.charts = vec![
         chart("Throughput", "1/s", false, vec![("done".to_owned(), by_level(&|row| Some(row.achieved_per_s)))]),
-        chart(
-            "Latency",
-            "ms",
-            true,
-            vec![
-                ("p99".to_owned(), by_level(&|row| row.p99_ns.map(ms))),
-                ("p50".to_owned(), by_level(&|row| row.p50_ns.map(ms))),
-            ],
-        ),
         chart(
             "Processor of this machine",
             "%",

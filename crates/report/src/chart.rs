@@ -1,0 +1,128 @@
+//! A figure of lines over a number: what members, levels or copies came to, against a bound where there is one.
+
+use crate::axis::{Axis, Figure, MARGIN, Shows, WIDTH};
+use crate::number::{fixed, three_digits};
+use crate::svg::{Anchor, Svg};
+use crate::text::cut;
+
+const LEFT: f64 = 62.0;
+const HEIGHT: f64 = 190.0;
+/// Height of a line of the legend.
+const LINE: f64 = 17.0;
+/// Lines that can be distinguished.
+const MOST: usize = 6;
+/// From this quotient of the largest and the smallest value on the axis is logarithmic.
+const LOGARITHMIC: f64 = 30.0;
+
+/// A point of a line: its level as a text, the level, the value.
+pub(crate) type Point = (String, f64, f64);
+
+/// What is drawn.
+pub(crate) struct Chart {
+    /// Unique on the page.
+    pub id: String,
+    /// What it shows, in a line.
+    pub title: String,
+    /// What varies.
+    pub factor: &'static str,
+    /// Of the values.
+    pub unit: &'static str,
+    /// A value that is a limit, and what it is called.
+    pub bound: Option<(f64, &'static str)>,
+    /// Each line's name and points.
+    pub lines: Vec<(String, Vec<Point>)>,
+}
+
+impl Chart {
+    /// The figure; `None` where no line has two points.
+    pub(crate) fn draw(&self) -> Option<Figure> {
+        let lines: Vec<&(String, Vec<Point>)> =
+            self.lines.iter().filter(|(_, points)| points.len() > 1).take(MOST).collect();
+        let points = || lines.iter().flat_map(|(_, points)| points);
+        let values = || points().map(|(_, _, value)| *value).chain(self.bound.map(|(at, _)| at));
+        let (least, most) = values().fold((f64::INFINITY, 0.0_f64), |(low, high), one| (low.min(one), high.max(one)));
+        let logarithmic = least > 0.0 && most / least > LOGARITHMIC;
+        #[expect(clippy::cast_precision_loss, reason = "at most MOST")]
+        let top = 14.0 + lines.len() as f64 * LINE;
+        let bottom = top + HEIGHT;
+        let across = Axis::over(points().map(|(_, at, _)| *at), [LEFT + 10.0, WIDTH - MARGIN - 10.0], false)?;
+        let floor = (!logarithmic).then_some(0.0);
+        let up = Axis::over(values().chain(floor), [bottom, top], logarithmic)?;
+        let mut svg = Svg::new(&self.id, [WIDTH, bottom + 38.0], &self.title, &self.in_words(&lines));
+        for (value, text) in up.ticks(4.0) {
+            svg.line("rule", [LEFT, up.at(value)], [WIDTH - MARGIN, up.at(value)]);
+            svg.text("tick", [LEFT - 6.0, up.at(value) + 4.0], Anchor::End, &text);
+        }
+        svg.text("axis", [LEFT - 6.0, top - 6.0], Anchor::End, self.unit);
+        self.levels(&mut svg, &across, bottom);
+        svg.text("axis", [f64::midpoint(LEFT, WIDTH), bottom + 34.0], Anchor::Middle, self.factor);
+        if let Some((at, name)) = self.bound {
+            svg.line("bound", [LEFT, up.at(at)], [WIDTH - MARGIN, up.at(at)]);
+            svg.text("bound", [LEFT + 4.0, up.at(at) - 4.0], Anchor::Start, name);
+        }
+        let mut legend = 12.0;
+        for (number, (name, points)) in lines.iter().enumerate() {
+            let class = format!("curve c{number}");
+            let places: Vec<[f64; 2]> = points.iter().map(|(_, at, value)| [across.at(*at), up.at(*value)]).collect();
+            svg.polyline(&class, &means(points).map(|(at, value)| [across.at(at), up.at(value)]).collect::<Vec<_>>());
+            for ((level, _, value), place) in points.iter().zip(places) {
+                svg.dot(&class, place, 3.0, &format!("{name}, {level}: {} {}", number_of(*value), self.unit));
+            }
+            svg.line(&class, [LEFT, legend], [LEFT + 26.0, legend]);
+            svg.text("label", [LEFT + 32.0, legend + 4.0], Anchor::Start, &cut(name, 56));
+            legend += LINE;
+        }
+        let more = if self.lines.len() > lines.len() {
+            format!(" ({} of {})", lines.len(), self.lines.len())
+        } else {
+            String::new()
+        };
+        let caption = format!("{} by {}{more}.", self.title, self.factor);
+        Some(Figure { caption, name: self.id.clone(), shows: Shows::Answer, svg })
+    }
+
+    /// The levels below the axis, those left out that would run into their neighbour.
+    fn levels(&self, svg: &mut Svg, across: &Axis, bottom: f64) {
+        let mut levels: Vec<(f64, &str)> =
+            self.lines.iter().flat_map(|(_, points)| points).map(|(level, at, _)| (*at, level.as_str())).collect();
+        levels.sort_by(|one, two| one.0.total_cmp(&two.0));
+        levels.dedup_by(|one, two| one.1 == two.1);
+        svg.line("rule", [LEFT, bottom], [WIDTH - MARGIN, bottom]);
+        let mut free = f64::NEG_INFINITY;
+        for (at, level) in levels {
+            let x = across.at(at);
+            svg.line("rule", [x, bottom], [x, bottom + 4.0]);
+            #[expect(clippy::cast_precision_loss, reason = "a short label")]
+            let half = 3.6 * level.chars().count() as f64;
+            if x - half > free {
+                svg.text("tick", [x, bottom + 17.0], Anchor::Middle, level);
+                free = x + half + 4.0;
+            }
+        }
+    }
+
+    /// The figure in words, for those who cannot see it.
+    fn in_words(&self, lines: &[&(String, Vec<Point>)]) -> String {
+        let point = |(level, _, value): &Point| format!("{level} {}: {} {}", self.factor, number_of(*value), self.unit);
+        let line = |(name, points): &&(String, Vec<Point>)| {
+            format!("{name}: {}", points.iter().map(point).collect::<Vec<_>>().join(", "))
+        };
+        lines.iter().map(line).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// The mean at each level, ascending: a level may have been measured several times.
+fn means(points: &[Point]) -> impl Iterator<Item = (f64, f64)> {
+    let mut sorted: Vec<(f64, f64)> = points.iter().map(|(_, at, value)| (*at, *value)).collect();
+    sorted.sort_by(|one, two| one.0.total_cmp(&two.0));
+    let levels: Vec<Vec<(f64, f64)>> =
+        sorted.chunk_by(|one, two| one.0.total_cmp(&two.0).is_eq()).map(<[_]>::to_vec).collect();
+    #[expect(clippy::cast_precision_loss, reason = "few points")]
+    let mean =
+        |level: Vec<(f64, f64)>| (level[0].0, level.iter().map(|(_, value)| value).sum::<f64>() / level.len() as f64);
+    levels.into_iter().map(mean)
+}
+
+fn number_of(value: f64) -> String {
+    fixed(value, three_digits(value))
+}

@@ -1,0 +1,113 @@
+//! The answer of a run: nothing is cut, the worst and the widest are first where not all fit, and values have their figures.
+
+use crate::documents::{self, estimate, ratio, treatment};
+use baremark_model::document::{Document, EstimateRow, Outcome};
+use baremark_model::seam::Sample;
+use baremark_report::{Style, html, summary};
+
+/// Comparisons of as many levels as there are ratios.
+fn many(ratios: &[[f64; 3]]) -> Document {
+    let mut document = documents::typical();
+    let levels: Vec<String> = (0..ratios.len()).map(|level| format!("case {level}")).collect();
+    document.run.factors = vec![
+        ("environment".to_owned(), vec!["native".to_owned(), "microvm".to_owned()]),
+        ("case".to_owned(), levels.clone()),
+    ];
+    let of = |place: &str, level: &str| treatment(&[("environment", place), ("case", level)]);
+    document.estimates = levels
+        .iter()
+        .flat_map(|level| ["native", "microvm"].map(|place| estimate("gups", &of(place, level), 0.02, 0.001)))
+        .collect();
+    document.ratios = levels
+        .iter()
+        .zip(ratios)
+        .map(|(level, found)| ratio(&of("microvm", level), &of("native", level), *found))
+        .collect();
+    document
+}
+
+#[test]
+fn what_does_not_fit_is_counted_after_the_worst_and_the_widest() {
+    let mut ratios = vec![[1.0, 0.99, 1.01]; 30];
+    ratios[17] = [0.5, 0.49, 0.51];
+    ratios[23] = [1.0, 0.2, 4.0];
+    ratios[29] = [0.9, 0.89, 0.91];
+    let text = summary::render(&many(&ratios), &Style::default());
+    assert!(text.lines().count() <= 25 && !text.contains('…'), "{text}");
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("  case case ")).collect();
+    let names: Vec<&str> = rows.iter().take(4).map(|row| row.split_whitespace().nth(2).unwrap_or_default()).collect();
+    assert_eq!(names, ["17", "29", "23", "0"], "losses by size, then what is open, then what is alike: {text}");
+    let rest = 30 - rows.len();
+    assert!(text.contains(&format!("{rest} more: {rest} equivalent; --details has each")), "{text}");
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("27 of 30 comparisons: equivalent within 2 %"), "{text}");
+    assert!(flat.contains("case case 17: slower by 49.0 to 51.0 %. case case 29: slower by 9.0 to 11.0 %."), "{text}");
+    let page = html::render(&many(&ratios));
+    let (first, rest) = page.split_once("<summary>14 more: 14 equivalent</summary>").expect("rows that fold");
+    assert_eq!(
+        (first.matches("class=\"lane\"").count(), rest.matches("class=\"lane\"").count()),
+        (17, 14),
+        "16 and the axis"
+    );
+}
+
+#[test]
+fn both_values_are_shown_with_their_unit_and_number() {
+    let document = documents::typical();
+    let text = summary::render(&document, &Style::default());
+    assert!(text.contains("    native 0.01842 ± 0.00012, microvm 0.01561 ± 0.00015 GUP/s; n=20\n"), "{text}");
+    let page = html::render(&document);
+    let values = page.matches("<small>GUP/s</small>").count();
+    assert_eq!(values, 4, "two rows of two values");
+    assert!(page.contains("<b class=\"outcome differs\">slower by 14.5 to 16.0\u{a0}%</b>"), "{page}");
+}
+
+/// What would decide an open comparison is said with its command; where blocks of an arm never counted, more of them decide nothing.
+#[test]
+fn the_next_step_is_what_decides() {
+    let mut document = documents::bounded();
+    document.looks.clear();
+    let next = |document: &Document| {
+        let text = summary::render(document, &Style { width: 200, ..Style::default() });
+        text.lines().find_map(|line| Some(line.strip_prefix("Next")?.trim().to_owned()))
+    };
+    let said = next(&document).expect("34 blocks are known to decide");
+    assert_eq!(
+        said,
+        "about 34 more blocks (2 min 23 s) would decide 1 of 2: baremark run studies/star-random-access.toml --budget 4min"
+    );
+    document.run.ended = None;
+    assert!(next(&document).is_some_and(|said| said.ends_with(": baremark resume 20251121-0335-3fa9")));
+    let row = &mut document.ratios[1];
+    (row.outcome, row.blocks) = (Outcome::NotEnough, 0);
+    assert_eq!(next(&document), None);
+}
+
+#[test]
+fn percentiles_are_a_table_and_a_figure_with_every_trial() {
+    let mut document = documents::typical();
+    let arms: Vec<_> = document.estimates.iter().take(2).map(|row| row.treatment.clone()).collect();
+    for (arm, scale) in arms.iter().zip([1.0, 2.0]) {
+        for (metric, value) in [("read_p50_us", 80.0), ("read_p99_us", 400.0), ("read_p99_9_us", 9_000.0)] {
+            let row = estimate(metric, arm, value * scale, value * scale * 0.1);
+            document.estimates.push(EstimateRow { unit: "us".to_owned(), ..row });
+            for trial in document.trials.iter_mut().flat_map(|trial| &mut trial.arms).filter(|of| of.treatment == *arm)
+            {
+                trial.medians.push(Sample { metric: metric.to_owned(), value: value * scale });
+            }
+        }
+    }
+    let page = html::render(&document);
+    let (_, figure) = page.split_once("aria-labelledby=\"latency-read_us-0-title").expect("a figure");
+    let (figure, _) = figure.split_once("</svg>").expect("its end");
+    let count = |what: &str| figure.matches(what).count();
+    assert_eq!((count("<polyline"), count("class=\"trial\"")), (2, 2 * 3 * 20), "{figure}");
+    assert!(
+        [">p50<", ">p99<", ">p99.9<", ">ms<"].iter().all(|part| figure.contains(part)),
+        "18 ms in us would be five digits: {figure}"
+    );
+    assert!(page.contains("read latency (us), microvm with 4k pages"), "a row of the table");
+    assert!(!page.contains("read_p99_us"), "and none of the other metrics");
+    let text = baremark_report::terminal::render(&document, &Style::default());
+    assert!(text.contains("latency by percentile (value ± 95 % interval)"), "{text}");
+}
