@@ -22,6 +22,7 @@ use common::*;
 mod comparing;
 mod golden;
 mod import;
+mod kinds;
 mod pages;
 mod samples;
 mod scale;

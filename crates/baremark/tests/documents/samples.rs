@@ -87,7 +87,7 @@ fn compared(command: &str) -> Vec<(String, String)> {
 }
 
 /// A bench with the store of a sample's run.
-fn recorded(name: &str) -> Bench {
+pub fn recorded(name: &str) -> Bench {
     let bench = Bench::new();
     let packed = fs::File::open(root().join(GOLDEN).join(format!("{name}.db.gz"))).unwrap();
     fs::create_dir(bench.path("store")).unwrap();
