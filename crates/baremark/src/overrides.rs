@@ -182,13 +182,16 @@ fn put(text: &str, place: &[String], value: &str) -> String {
         return format!("{}{value}{}", &text[..span.start], &text[span.end..]);
     }
     let header = format!("[{}]", section.iter().map(|part| literal::key(part)).collect::<Vec<_>>().join("."));
-    match text.lines().position(|of| of.split('#').next().unwrap_or_default().replace(' ', "").trim() == header) {
-        Some(at) => {
-            let end: usize = text.split_inclusive('\n').take(at + 1).map(str::len).sum();
-            format!("{}{line}{}", &text[..end], &text[end..])
-        }
-        None => format!("{}\n\n{header}\n{line}", text.trim_end()),
-    }
+    let is_header = |of: &str| of.split('#').next().unwrap_or_default().replace(' ', "").trim() == header;
+    let after = |at: usize| {
+        let end: usize = text.split_inclusive('\n').take(at + 1).map(str::len).sum();
+        format!("{}{line}{}", &text[..end], &text[end..])
+    };
+    // A line that looks like it may be one of a string.
+    let has_key = |text: &String| DeTable::parse(text).is_ok_and(|document| find(document.get_ref(), place).is_some());
+    let lines = text.lines().enumerate().filter(|(_, of)| is_header(of));
+    let found = lines.map(|(at, _)| after(at)).find(has_key);
+    found.unwrap_or_else(|| format!("{}\n\n{header}\n{line}", text.trim_end()))
 }
 
 /// The text without this key, and the lines on which it stands.

@@ -84,6 +84,11 @@ impl Target {
         Ok(target)
     }
 
+    /// Whether the page cache is not used.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.cache == Cache::Direct
+    }
+
     /// Bytes.
     #[must_use]
     pub fn size(&self) -> u64 {

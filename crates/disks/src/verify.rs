@@ -226,7 +226,8 @@ fn cut(sector: &[u8], seed: u64, offset: u64, index: usize, candidates: &[u32]) 
 pub struct ReadBack {
     /// Those that are damaged, in order.
     pub faults: Vec<Fault>,
-    /// Bytes that were read from memory because nothing could drop them from it: what their disk has, if they have one, was not seen.
+    /// Bytes that were in this system's page cache all the same, because nothing could drop them from it: what their disk has, if they have one, was not
+    /// seen. Caches below, such as those of a host or of ZFS, are not known.
     pub cached_bytes: u64,
 }
 
@@ -376,7 +377,7 @@ impl Ledger {
         self.seed
     }
 
-    /// Reads every block of `file` back from its disk, past the page cache. A block whose last write was not acknowledged may hold that or the
+    /// Reads every block of `file` back, past this system's page cache. A block whose last write was not acknowledged may hold that or the
     /// one before it.
     ///
     /// # Errors

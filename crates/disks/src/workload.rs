@@ -230,7 +230,8 @@ impl Job for Block {
                 .iter()
                 .map(|line| format!("{job}, line {}: '{}' has no effect: {}", line.line, line.key, line.why)),
         );
-        let mut ledger = if settings.verify { Some(ledger(&settings, &target, around.seed)?) } else { None };
+        let mut ledger =
+            if settings.verify { Some(ledger(&settings, &target, around.seed, &mut flags)?) } else { None };
         target.fill(around.seed, ledger.as_mut(), around.interrupt).map_err(refused)?;
         let plan = Plan { engine, cpus: around.cpus.to_vec(), seed: around.seed, ..settings.plan.clone() };
         let interrupt = Arc::clone(around.interrupt);
@@ -257,19 +258,30 @@ pub(crate) fn chosen(asked: Option<Engine>, target: &Target) -> Result<(Engine, 
 }
 
 /// A new ledger. Next to a file that is kept it is kept too, as FILE.ledger, and what is found there is checked first.
-fn ledger(settings: &Settings, target: &Target, seed: u64) -> Result<Ledger, JobError> {
+fn ledger(settings: &Settings, target: &Target, seed: u64, flags: &mut Vec<String>) -> Result<Ledger, JobError> {
     let block = usize::try_from(settings.plan.mix.largest()).unwrap_or(usize::MAX);
     let Place::File(path) = &settings.place else { return Ok(Ledger::new(seed, block, settings.size)) };
     let path = PathBuf::from(format!("{}.ledger", path.display()));
     let failed = |why| JobError::failed(format!("the ledger {}: {why}", path.display()));
     if let Some(old) = Ledger::open(&path).map_err(failed)? {
         let old = Mutex::new(old);
-        let faults = engine::check_all(target, &old).map_err(refused)?.faults;
-        let count = faults.len() as u64;
-        whole(&faults, count, "since the last writer ended")?;
+        let back = engine::check_all(target, &old).map_err(refused)?;
+        whole(&back.faults, back.faults.len() as u64, "since the last writer ended")?;
+        flags.extend(from_memory(back.cached_bytes, target));
         drop(old);
     }
     Ledger::create(&path, seed, block, settings.size).map_err(failed)
+}
+
+/// That bytes were read back from the page cache, if some were.
+fn from_memory(cached: u64, target: &Target) -> Option<String> {
+    (cached > 0).then(|| {
+        format!(
+            "{cached} of {} bytes were read back from the page cache (a file system without a disk, or pages that another program maps): \
+             that a disk has them was not verified",
+            target.size()
+        )
+    })
 }
 
 /// Fails with the damaged blocks, if there are any.
@@ -308,20 +320,15 @@ impl ReadyJob for Ready {
         if outcome.operations() == 0 {
             return Err(JobError::failed("no I/O completed in the measured time; write a longer duration"));
         }
-        let checked = match outcome.read_back {
-            0 => format!("{} I/Os without an error", outcome.operations()),
-            blocks => format!("{} I/Os without an error, {blocks} blocks read back are right", outcome.operations()),
+        let without = format!("{} I/Os without an error", outcome.operations());
+        let checked = match (outcome.read_back, outcome.cached_bytes) {
+            (0, _) => without,
+            (blocks, 0) => format!("{without}, {blocks} blocks read back past the page cache are right"),
+            (blocks, _) => format!("{without}, {blocks} blocks are right, of which some were read from the page cache"),
         };
         let mut flags = self.flags.clone();
         flags.extend(notes(&self.plan, &outcome));
-        if outcome.cached_bytes > 0 {
-            flags.push(format!(
-                "{} of {} bytes were read back from memory (a file system without a disk, or pages that another program maps): \
-                 that a disk has them was not verified",
-                outcome.cached_bytes,
-                self.target.size()
-            ));
-        }
+        flags.extend(from_memory(outcome.cached_bytes, &self.target));
         Ok(JobRun {
             samples: samples(&outcome),
             checked,

@@ -585,7 +585,7 @@ fn tls(reader: &mut Reader, head: &Section<'_>, tiers: &BTreeMap<Tier, TierPlan>
 }
 
 fn network(reader: &mut Reader, head: &Section<'_>, tiers: &BTreeMap<Tier, TierPlan>) -> Networking {
-    let lab = reader.choices(head, "network", &["host", "lab"]).first() == Some(&1);
+    let lab = reader.choice(head, "network", &["host", "lab"]) == Some(1);
     let far = tiers.iter().find(|(_, plan)| plan.on.is_far() && plan.on != On::Qemu).filter(|_| lab);
     if let Some((tier, plan)) = far {
         let what = format!("network = \"lab\" and the tier {} on {}", tier.label(), plan.on);
@@ -617,9 +617,9 @@ fn argon2<'l>(reader: &mut Reader, head: &Section<'l>) -> Option<&'l str> {
     Some(text)
 }
 
-fn images<'l>(reader: &mut Reader, head: &Section<'l>) -> &'l str {
-    reader.choices(head, "images", &["memory", "database", "files"]);
-    reader.text(head, "images").unwrap_or_default()
+fn images(reader: &mut Reader, head: &Section<'_>) -> &'static str {
+    const WORDS: [&str; 3] = ["memory", "database", "files"];
+    reader.choice(head, "images", &WORDS).map_or("", |at| WORDS[at])
 }
 
 fn most_apps(tiers: &BTreeMap<Tier, TierPlan>, elastic: &Elastic) -> u64 {
@@ -837,8 +837,8 @@ fn elastic(reader: &mut Reader, root: &Section<'_>) -> Elastic {
         ("latency", Some(Signal::Latency)),
         ("queue", Some(Signal::Queue)),
     ];
-    let chosen = reader.choices(&section, "policy", &policies.map(|(word, _)| word));
-    let signal = chosen.first().and_then(|at| policies[*at].1);
+    let chosen = reader.choice(&section, "policy", &policies.map(|(word, _)| word));
+    let signal = chosen.and_then(|at| policies[at].1);
     let tier = match reader.text(&section, "tier").unwrap_or_default() {
         "web" => Tier::Web,
         "app" => Tier::App,

@@ -171,6 +171,7 @@ fn head(run: &Run) -> RunHead {
         version: run.version.clone(),
         design: run.plan.design.clone(),
         mode: run.plan.mode,
+        extensions: run.plan.extensions.clone(),
         started: run.started.to_string(),
         ended: run.ended.map(|time| time.to_string()),
         stop_reason: run.stop_reason.clone(),
@@ -475,7 +476,7 @@ fn judged(
     };
     let ratios: Vec<(RatioRow, Claim, Vec<Observation<'_>>)> = members.iter().map(ratio).collect();
     let claims: Vec<Claim> = ratios.iter().filter(|(row, ..)| !row.emulated).map(|(_, claim, _)| *claim).collect();
-    let rate = rate(plan.extensions);
+    let rate = rate(plan.extensions.len());
     let mut together = judge_study(&claims, rate).into_iter();
     let mut rows = Vec::new();
     for ((pair, _), (mut row, claim, seen)) in members.iter().zip(ratios) {
@@ -706,12 +707,10 @@ fn faster_than_native(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow])
 }
 
 /// What extensions cost.
-fn extended(times: u32) -> String {
+fn extended(times: usize) -> String {
     let [before, now] = [0, times].map(|times| format!("{} %", (1000.0 * (1.0 - rate(times))).round() / 10.0));
     let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
-    format!(
-        "extended {times} after its end, by somebody who had seen a result: intervals of ratios are at {now} instead of {before}, so that they cover {before}"
-    )
+    format!("extended {times} after a result could be seen: intervals of ratios are at {now} instead of {before}")
 }
 
 fn flags(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow]) -> Vec<FlagRow> {
@@ -736,7 +735,7 @@ fn flags(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow]) -> Vec<FlagR
         *notes.entry(flag).or_default() += 1;
     }
     notes.extend(run.notes.iter().map(|(text, trials)| (text.as_str(), *trials)));
-    let extended = (run.plan.extensions > 0).then(|| extended(run.plan.extensions));
+    let extended = Some(run.plan.extensions.len()).filter(|times| *times > 0).map(extended);
     notes.extend(extended.as_deref().map(|text| (text, 0)));
     for (text, trials) in notes {
         raise(&Treatment::new(), text.to_owned(), trials);

@@ -18,6 +18,7 @@ use baremark_model::plan::{Contrast, Treatment};
 use baremark_model::units::Share;
 use baremark_stats::estimate::mean;
 use baremark_stats::gate::Evidence;
+use baremark_stats::interim::rate;
 use baremark_stats::location::{SMALLEST, centre};
 use baremark_stats::multiplicity::{Claim, discoveries, judge_study};
 use baremark_stats::outcome::Verdict;
@@ -114,7 +115,7 @@ pub fn compare(base: &Chosen, other: &Chosen, request: &Request) -> Result<Compa
         return Err(Incomparable::Nothing { base: of(base), other: of(other) });
     }
     let judged = match method {
-        Method::Paired => paired(&quantities, delta),
+        Method::Paired => paired(&quantities, delta, rate(head.extensions.len())),
         Method::Unpaired => by_runs(&quantities, delta),
     };
     let confidence = judged.iter().map(|row| row.confidence).fold(1.0 - RATE, f64::max);
@@ -427,10 +428,11 @@ fn gated(judged: &mut [JudgedRow], margin: Share, delta: Share, seconds: Option<
     gate
 }
 
-fn paired(quantities: &[Quantity], delta: Share) -> Vec<JudgedRow> {
+/// Levels of one run, whose error rate is smaller where it was extended.
+fn paired(quantities: &[Quantity], delta: Share, rate: f64) -> Vec<JudgedRow> {
     let claim = |of: &Quantity| Claim::of(&of.paired, SMALLEST, delta.0, in_statistics(of.better));
     let claims: Vec<Claim> = quantities.iter().map(claim).collect();
-    let rows = quantities.iter().zip(judge_study(&claims, RATE)).map(|(quantity, judged)| {
+    let rows = quantities.iter().zip(judge_study(&claims, rate)).map(|(quantity, judged)| {
         let mut row = bare(quantity);
         (row.base_units, row.other_units) = (quantity.paired.len(), quantity.paired.len());
         let verdict = verdict(quantity, &judged.outcome, judged.interval.as_ref(), delta);
@@ -438,8 +440,8 @@ fn paired(quantities: &[Quantity], delta: Share) -> Vec<JudgedRow> {
         judged.interval.iter().for_each(|interval| fill(&mut row, interval));
         JudgedRow {
             row,
-            confidence: judged.interval.map_or(1.0 - RATE, |interval| interval.confidence),
-            evidence: Evidence::of_blocks(&quantity.paired, in_statistics(quantity.better)),
+            confidence: judged.interval.map_or(1.0 - rate, |interval| interval.confidence),
+            evidence: Evidence::of_blocks(&quantity.paired, in_statistics(quantity.better), rate),
         }
     });
     rows.collect()

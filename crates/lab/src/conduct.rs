@@ -20,9 +20,8 @@ use baremark_model::observation::THIS_MACHINE;
 use baremark_model::plan::{Plan, Treatment, set_elsewhere};
 use baremark_model::seam::Sample;
 use baremark_model::site::Environment;
-use baremark_model::study::Design;
 use baremark_model::tables;
-use baremark_model::units::{Nanos, Share};
+use baremark_model::units::Nanos;
 use baremark_model::wire::{TrialResult, TrialSpec};
 use baremark_stats::Estimate;
 use baremark_stats::interim::{Analysis, Rule, Step, StopReason, rate};
@@ -134,7 +133,8 @@ impl<'c> Conductor<'c> {
             peers: Peers::default(),
             spent: trials.iter().map(|trial| Duration::from_nanos(trial.elapsed_ns)).sum(),
             trials: std::mem::take(trials),
-            looks: looks.iter().map(from_row).collect(),
+            // Analyses before an extension were of intervals at another confidence, and confirm nothing.
+            looks: looks.iter().skip(self.plan.extensions.last().copied().unwrap_or(0)).map(from_row).collect(),
             setbacks: vec![0; cells],
             given_up: vec![false; cells],
             last_reason: String::new(),
@@ -171,7 +171,7 @@ impl<'c> Conductor<'c> {
             if let Some(ending) = self.measure(state, until)? {
                 return Ok(ending);
             }
-            self.look(state, &rule)?;
+            self.look(state)?;
         }
     }
 
@@ -360,8 +360,10 @@ impl<'c> Conductor<'c> {
         Ok(())
     }
 
-    /// One interim analysis: recorded whatever comes of it.
-    fn look(&mut self, state: &mut State, rule: &Rule) -> Result<(), JournalError> {
+    /// One interim analysis: recorded whatever comes of it. It is decided by the blocks that fit the budget as they have lasted up to now, as what is
+    /// done next is.
+    fn look(&mut self, state: &mut State) -> Result<(), JournalError> {
+        let rule = self.rule(state);
         let asked = (0..self.plan.pairs.len()).filter(|&pair| self.plan.pairs[pair].asked);
         // A pair that was given up will never have a width.
         let given_up = state.given_up.contains(&true);
@@ -371,7 +373,7 @@ impl<'c> Conductor<'c> {
             .collect();
         let blocks = tally::blocks_of(self.plan, &state.trials);
         let now = u32::try_from(blocks).unwrap_or(u32::MAX);
-        let confidence = 1.0 - rate(self.plan.extensions);
+        let confidence = 1.0 - rate(self.plan.extensions.len());
         let analysis = Analysis::of(now, confidence, estimates.iter().map(Option::as_ref));
         state.looks.push(analysis);
         let (step, says) = match rule.next(&state.looks) {
@@ -433,15 +435,6 @@ impl<'c> Conductor<'c> {
         let fewest = compared.chain(measured).min().and_then(|fewest| u64::try_from(fewest).ok());
         blocks.saturating_sub(fewest.unwrap_or(blocks))
     }
-}
-
-/// Whether analyses that are stored reach a precision and confirm it, so that nothing more would be measured.
-#[must_use]
-pub fn is_reached(precision: Share, design: &Design, looks: &[LookRow]) -> bool {
-    let looks: Vec<Analysis> = looks.iter().map(from_row).collect();
-    let smallest = u32::try_from(design.least_blocks).unwrap_or(u32::MAX);
-    let rule = Rule::new(precision.0, smallest, u32::MAX);
-    rule.next(&looks) == Step::Stop { reason: StopReason::Precision }
 }
 
 /// What a budget is short of, where blocks that last as long as the first do not make the smallest study in it: said when that is known, and

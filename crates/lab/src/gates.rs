@@ -9,6 +9,7 @@ use baremark_model::comparison::{Answer, Gate, GateRow};
 use baremark_model::descriptor::Better;
 use baremark_model::units::Share;
 use baremark_stats::gate::{self, Evidence};
+use baremark_stats::interim::rate;
 use baremark_stats::{Estimate, precision};
 
 /// More blocks than these are not named: nobody waits for them.
@@ -64,17 +65,18 @@ pub(crate) fn gate(evidence: &[Option<Evidence>], units: &[usize], margin: Share
 /// way is better. A loss that is shown to be smaller than the margin passes, and one that may be smaller is undecided.
 #[must_use]
 pub fn of_run(run: &Run, better: Better, margin: Share) -> Gate {
+    let rate = rate(run.plan.extensions.len());
     let asked = (0..run.plan.pairs.len()).filter(|&pair| run.plan.pairs[pair].asked);
     let logs: Vec<Vec<f64>> = asked.map(|pair| tally::log_ratios(&run.plan, &run.trials, pair)).collect();
     let evidence: Vec<Option<Evidence>> =
-        logs.iter().map(|logs| Evidence::of_blocks(logs, in_statistics(better))).collect();
+        logs.iter().map(|logs| Evidence::of_blocks(logs, in_statistics(better), rate)).collect();
     let units: Vec<usize> = logs.iter().map(Vec::len).collect();
     let spent: u64 = run.trials.iter().map(|trial| trial.elapsed_ns).sum();
     #[expect(clippy::cast_precision_loss, reason = "seconds of a run")]
     let seconds = spent as f64 / 1e9 / tally::blocks_of(&run.plan, &run.trials).max(1) as f64;
     let mut found = gate(&evidence, &units, margin, Some(seconds)).gate;
     for (row, logs) in found.rows.iter_mut().zip(&logs).filter(|(row, _)| row.answer == Answer::Loss) {
-        let Some(interval) = crate::analysis::interval(logs) else { continue };
+        let Some(interval) = Estimate::of(logs).map(|estimate| estimate.interval(1.0 - rate)) else { continue };
         let (least, most) = match better {
             Better::Lower => (interval.lo, interval.hi),
             Better::Higher => (-interval.hi, -interval.lo),

@@ -211,7 +211,8 @@ fn machine(reader: &mut Reader, key: &str, top: &Section<'_>) -> Option<Machine>
     let levels = reader.count(top, "levels", (4, 5));
     let cpuid = reader.section(top, "cpuid");
     reader.keys(&cpuid, &["family", "models"], &[]);
-    let cpuid = (counts(reader, &cpuid, "family", (0, 4096)), counts(reader, &cpuid, "models", (0, 4096)));
+    let family = reader.count(&cpuid, "family", (0, 4096)).and_then(|family| u32::try_from(family).ok());
+    let cpuid = (family, counts(reader, &cpuid, "models", (0, 4096)));
     let first = reader.section(top, "first_tlb");
     let first = by_page(reader, &first, &[]);
     let second = reader.section(top, "second_tlb");
@@ -241,7 +242,7 @@ fn machine(reader: &mut Reader, key: &str, top: &Section<'_>) -> Option<Machine>
     Some(Machine {
         key: key.to_owned(),
         name: name?.to_owned(),
-        cpuid: (*cpuid.0?.first()?, cpuid.1?),
+        cpuid: (cpuid.0?, cpuid.1?),
         clock_ghz: clock_ghz?,
         pages,
         levels: levels? as usize,

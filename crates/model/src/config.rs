@@ -85,7 +85,7 @@ impl<'t> Layer<'t> {
     }
 }
 
-/// The bytes of a file as text. One with more than `longest` bytes is not `what`, such as "a study".
+/// The bytes of a file as text. One with more than `longest` bytes is not a `what`, such as "study".
 ///
 /// # Errors
 /// That it is too long, or where it is not UTF-8.
@@ -114,7 +114,8 @@ pub fn read<T>(
     let mut reader = Reader::default();
     let taken = take(&mut reader, &Section::root(&[&layer]));
     reader.finish()?;
-    taken.ok_or_else(|| Problems { file: file.to_owned(), list: Vec::new() })
+    let incomplete = || Problem::new(0, "the file is not complete", "compare it with one that is shipped");
+    taken.ok_or_else(|| Problems { file: file.to_owned(), list: vec![incomplete()] })
 }
 
 /// A table as the layers have it, the first that says something counting.
@@ -196,6 +197,24 @@ impl<'l> Section<'l> {
     }
 }
 
+/// A number with a unit.
+pub trait Quantity: FromStr<Err: Display> {
+    /// One of them, as it is typed.
+    const EXAMPLE: &'static str;
+}
+
+impl Quantity for Nanos {
+    const EXAMPLE: &'static str = "5 s";
+}
+
+impl Quantity for Share {
+    const EXAMPLE: &'static str = "10 %";
+}
+
+impl Quantity for Bytes {
+    const EXAMPLE: &'static str = "32 KiB";
+}
+
 /// Reads sections and gathers what is wrong.
 #[derive(Default)]
 pub struct Reader {
@@ -203,7 +222,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Everything that was wrong in the first file that has a mistake, by line.
+    /// Everything that was wrong in the file of the first mistake, by line; mistakes of other layers come when these are repaired.
     ///
     /// # Errors
     /// When something was.
@@ -247,7 +266,7 @@ impl Reader {
     pub fn section<'l>(&mut self, parent: &Section<'l>, key: &str) -> Section<'l> {
         let mut parts = Vec::new();
         for (layer, table, _) in &parent.parts {
-            parts.extend(table.get(key).and_then(|value| self.part(parent, layer, key, value)));
+            parts.extend(table.get(key).and_then(|value| self.part(parent, layer, key, value, ["[", "]"])));
         }
         Section { path: parent.child(key), parts }
     }
@@ -255,7 +274,7 @@ impl Reader {
     /// The tables in a list, each as a section; a single table is a list of one.
     pub fn sections<'l>(&mut self, parent: &Section<'l>, key: &str) -> Vec<Section<'l>> {
         let Some((layer, value)) = parent.value(key) else { return Vec::new() };
-        let parts = list_of(value).iter().filter_map(|item| self.part(parent, layer, key, item));
+        let parts = list_of(value).iter().filter_map(|item| self.part(parent, layer, key, item, ["[[", "]]"]));
         parts.map(|part| Section { path: parent.child(key), parts: vec![part] }).collect()
     }
 
@@ -265,13 +284,14 @@ impl Reader {
         layer: &'l Layer<'l>,
         key: &str,
         value: &'l Spanned<DeValue<'l>>,
+        [open, close]: [&str; 2],
     ) -> Option<(&'l Layer<'l>, &'l DeTable<'l>, usize)> {
         let line = layer.line(value.span().start);
         if let Some(table) = value.get_ref().as_table() {
             return Some((layer, table, line));
         }
         let what = format!("'{key}' is {}, no section", with_article(value.get_ref().type_str()));
-        let remedy = format!("write [{}] and keys below it", parent.child(key));
+        let remedy = format!("write {open}{}{close} and keys below it", parent.child(key));
         self.add(&layer.file, Problem::new(line, what, remedy));
         None
     }
@@ -306,7 +326,8 @@ impl Reader {
         let (_, value) = section.value(key)?;
         let found = take(value.get_ref());
         if found.is_none() {
-            let what = format!("invalid {key} = {}{}", literal(value.get_ref()), section.inside());
+            let typed = shortened(literal(value.get_ref()));
+            let what = format!("invalid {key} = {typed}{}", section.inside());
             self.wrong(section, key, what, format!("write {takes}"));
         }
         found
@@ -323,27 +344,36 @@ impl Reader {
         self.typed(section, key, takes, |value| all_of(value, DeValue::as_str)).unwrap_or_default()
     }
 
+    /// The index of one word of `words`.
+    pub fn choice(&mut self, section: &Section<'_>, key: &str, words: &[&str]) -> Option<usize> {
+        let text = self.text(section, key)?;
+        self.known_word(section, key, text, words)
+    }
+
     /// The indices of one word of `words`, or of several.
     pub fn choices(&mut self, section: &Section<'_>, key: &str, words: &[&str]) -> Vec<usize> {
-        let mut chosen = Vec::new();
-        for text in self.texts(section, key) {
-            match words.iter().position(|word| *word == text) {
-                Some(index) => chosen.push(index),
-                None => {
-                    let what = format!("{key} = '{text}'{} is not known", section.inside());
-                    self.wrong(section, key, what, nearest(text, words));
-                }
-            }
+        let texts = self.texts(section, key);
+        if texts.is_empty() && section.get(key).is_some_and(|value| value.get_ref().is_array()) {
+            let what = format!("{key}{} is an empty list", section.inside());
+            self.wrong(section, key, what, format!("write one or several of {}", words.join(", ")));
         }
-        chosen
+        texts.into_iter().filter_map(|text| self.known_word(section, key, text, words)).collect()
+    }
+
+    fn known_word(&mut self, section: &Section<'_>, key: &str, text: &str, words: &[&str]) -> Option<usize> {
+        let found = words.iter().position(|word| *word == text);
+        if found.is_none() {
+            let what = format!("{key} = '{text}'{} is not known", section.inside());
+            self.wrong(section, key, what, nearest(text, words));
+        }
+        found
     }
 
     /// A quantity with its unit.
-    pub fn quantity<T: FromStr<Err: Display>>(&mut self, section: &Section<'_>, key: &str) -> Option<T> {
+    pub fn quantity<T: Quantity>(&mut self, section: &Section<'_>, key: &str) -> Option<T> {
         let parsed = self.text(section, key)?.parse();
-        let wrong =
-            |why| self.wrong(section, key, format!("{key}: {why}"), "write such as \"5 s\", \"10 %\" or \"4 KiB\"");
-        parsed.map_err(wrong).ok()
+        let what = |why| format!("{key}{}: {why}", section.inside());
+        parsed.map_err(|why| self.wrong(section, key, what(why), format!("write such as \"{}\"", T::EXAMPLE))).ok()
     }
 
     /// A duration in seconds.
@@ -396,6 +426,16 @@ impl Reader {
         }
         values
     }
+}
+
+/// As much of a value as a message has room for.
+fn shortened(mut text: String) -> String {
+    const MOST: usize = 60;
+    if let Some((end, _)) = text.char_indices().nth(MOST) {
+        text.truncate(end);
+        text.push_str("...");
+    }
+    text
 }
 
 /// The values of a list; anything else is a list of one.

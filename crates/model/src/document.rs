@@ -179,6 +179,9 @@ pub struct RunHead {
     pub design: Design,
     /// What the command line added.
     pub mode: Mode,
+    /// Each time that the run was given more after a result could be seen: how many interim analyses there were then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extensions: Vec<usize>,
     /// When it began, RFC 3339.
     pub started: String,
     /// When it ended, RFC 3339; `null` while it has not.

@@ -228,9 +228,10 @@ pub struct Plan {
     pub design: Design,
     /// What the command line added.
     pub mode: Mode,
-    /// How often the run was given more after its end (`resume --budget`, `--precision`) by somebody who knew its result.
-    #[serde(default, skip_serializing_if = "never")]
-    pub extensions: u32,
+    /// Each time that the run was given more (`resume --budget`, `--precision`) by somebody who may have seen a result: how many interim analyses there
+    /// were then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extensions: Vec<usize>,
     /// The CPUs to which ranks are pinned, in order.
     pub cpus: Vec<usize>,
     /// What is set about the places, by environment.
@@ -239,11 +240,6 @@ pub struct Plan {
     /// System activity.
     #[serde(default)]
     pub observe: ObserveSpec,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-fn never(times: &u32) -> bool {
-    *times == 0
 }
 
 impl Plan {
@@ -365,7 +361,7 @@ pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result
         absent: resolver.absent,
         design,
         mode,
-        extensions: 0,
+        extensions: Vec::new(),
         cpus: limits.cpus.clone(),
         environments,
         observe: study.observe.clone(),

@@ -1,7 +1,7 @@
 //! Commands next to each other: what each took, and the ratios, in a few lines.
 
 use crate::number::{self, Digits, count, duration, fixed, ratio_decimals};
-use crate::outline::reliability;
+use crate::outline::{interval_head, reliability};
 use crate::text::{Style, clean, cut, left, width};
 use baremark_model::command::{
     CALL_COST, CPU, EXIT_COST, EXIT_SHARE, EXITLESS_CALLS, EXITLESS_FALLBACKS, FORWARDED_CALLS, GUEST_FAULTS,
@@ -76,8 +76,9 @@ fn conditions(document: &Document) -> String {
 #[must_use]
 pub fn markdown(document: &Document, commands: &[(String, String)]) -> String {
     let mut text = format!(
-        "| name | command | {} | CPU | memory | ratio | 95 % interval | outcome |\n|---|---|---:|---:|---:|---:|---|---|\n",
-        document.run.metric
+        "| name | command | {} | CPU | memory | ratio | {} | outcome |\n|---|---|---:|---:|---:|---:|---|---|\n",
+        document.run.metric,
+        interval_head(document)
     );
     for treatment in treatments(document) {
         let [name, command, value, cpu, memory] = cells(document, treatment, commands);

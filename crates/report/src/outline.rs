@@ -248,6 +248,28 @@ fn answers(document: &Document, row: &RatioRow) -> bool {
     row.metric == document.run.metric_of(&row.treatment) && !row.contrast.explains()
 }
 
+/// The confidence of these ratios' intervals: `95 %`, `95 to 98.3 %`.
+pub(crate) fn confidence_of<'r>(rows: impl Iterator<Item = &'r RatioRow>) -> String {
+    let level = |confidence: f64| number::fixed(confidence * 100.0, 1).trim_end_matches(".0").to_owned();
+    let (least, most) =
+        rows.fold((1.0, 0.0), |(least, most), row| (f64::min(least, row.confidence), f64::max(most, row.confidence)));
+    match (level(least), level(most)) {
+        (least, most) if least == most => format!("{most} %"),
+        (least, most) => format!("{least} to {most} %"),
+    }
+}
+
+/// The head of a column of intervals. Those of a run that was extended have another confidence, which stands below.
+pub(crate) fn interval_head(document: &Document) -> &'static str {
+    if document.run.extensions.is_empty() { "95 % interval" } else { "interval" }
+}
+
+/// That a run was extended, in words.
+pub(crate) fn extended(times: usize) -> String {
+    let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
+    format!("extended {times} after a result could be seen")
+}
+
 /// What the intervals are.
 fn intervals(document: &Document) -> Option<String> {
     let rows: Vec<_> =
@@ -255,18 +277,13 @@ fn intervals(document: &Document) -> Option<String> {
     if rows.is_empty() {
         return None;
     }
-    let level = |confidence: f64| number::fixed(confidence * 100.0, 1).trim_end_matches(".0").to_owned();
-    let least = rows.iter().map(|row| row.confidence).fold(1.0, f64::min);
-    let most = rows.iter().map(|row| row.confidence).fold(0.0, f64::max);
-    let levels = if level(least) == level(most) {
-        format!("{} %", level(most))
-    } else {
-        format!("{} to {} %", level(least), level(most))
-    };
-    let together = if rows.len() > 1 && level(most) != "95" {
-        format!("; the {} ratios are judged together (false discovery rate 5 %)", rows.len())
-    } else {
-        String::new()
+    let levels = confidence_of(rows.iter().copied());
+    let together = match document.run.extensions.as_slice() {
+        [] if rows.len() > 1 && levels != "95 %" => {
+            format!("; the {} ratios are judged together (false discovery rate 5 %)", rows.len())
+        }
+        [] => String::new(),
+        extensions => format!("; {}", extended(extensions.len())),
     };
     let method = if document.method.is_empty() { METHOD.to_owned() } else { clean(&document.method) };
     let assumed = match rows.iter().any(|row| row.independence_assumed) {

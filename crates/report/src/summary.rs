@@ -13,9 +13,9 @@ use crate::grid::{estimated, readable};
 use crate::latency;
 use crate::number::{self, Digits, count, duration, fixed, ratio_decimals};
 use crate::observed_at::is_a_vm;
-use crate::outline::{cautions, nothing, reliability};
+use crate::outline::{cautions, confidence_of, extended, interval_head, nothing, reliability};
 use crate::part::{Part, parts};
-use crate::provenance::{blocks, reproduce};
+use crate::provenance::blocks;
 use crate::terminal::{INDENT, Page};
 use crate::text::{Paint, Style, clean, cut, left, right, width, wrap};
 use crate::tile;
@@ -223,7 +223,10 @@ fn table(page: &mut Page, parts: &[Part<'_>], rows: &[Row<'_>], most: usize, wit
         }
         let names = if fits { format!("{}{names}", " ".repeat(INDENT)) } else { String::new() };
         let heading = right(&heading, INDENT + room - width(&names));
-        let head = format!("{names}{heading}  {}  result", right("95 % interval", limits));
+        let head = format!(
+            "{names}{heading}  {}  result",
+            right(parts.first().map_or("", |part| interval_head(&part.document)), limits)
+        );
         page.line(Paint::Faint, &page.style.plain(&head));
     }
     // Labels are without the environment where it is one.
@@ -391,24 +394,21 @@ fn next(document: &Document, parts: &[Part<'_>]) -> Option<String> {
     let of = all().count();
     let it = if of == 1 { "it".to_owned() } else { format!("{decided} of {of}") };
     let amount = format!("about {} ({}) would decide {it}", count(most, "more block"), duration(each * most));
-    let (minutes, design) = ((each * (have + most)).div_ceil(MINUTE_NS), &document.run.design);
+    let (run, id) = (&document.run, clean(&document.run.id));
     // What has ended as precise as it was to be goes on for a smaller precision alone.
-    let reached = document.looks.last().and_then(|look| look.half_width).filter(|width| *width <= design.precision.0);
+    let reached =
+        document.looks.last().and_then(|look| look.half_width).filter(|width| *width <= run.design.precision.0);
     let precision = reached.map_or_else(String::new, |width| {
         let wanted = width * (have as f64 / (have + most) as f64).sqrt();
         format!(" --precision {}", number::percent(wanted).replace(' ', ""))
     });
-    let command = match (&document.run.ended, Origin::of(&document.run.file)) {
-        (None, _) => format!(": baremark resume {}", clean(&document.run.id)),
-        // A changed study is not run by its name alone.
-        (Some(_), Origin::Study(file)) if file.contains(' ') => {
-            format!(": the same command with --budget {minutes}min{precision}")
-        }
-        (Some(_), Origin::Study(_)) => {
-            format!(": {} --budget {minutes}min{precision}", reproduce(&document.run))
-        }
-        (Some(_), Origin::Command(_)) => format!(": the same command with --budget {minutes}min{precision}"),
-        (Some(_), Origin::Load | Origin::Import(_)) => return None,
+    let minutes = (each * most).div_ceil(MINUTE_NS);
+    let command = match (&run.ended, Origin::of(&run.file)) {
+        (_, Origin::Load | Origin::Import(_)) => return None,
+        (None, _) => format!(": baremark resume {id}"),
+        // Its sizes are small, whatever its intervals are.
+        (Some(_), _) if run.mode.quick => return None,
+        (Some(_), _) => format!(": baremark resume {id} --budget +{minutes}min{precision}"),
     };
     Some(format!("{amount}{command}"))
 }
@@ -653,7 +653,13 @@ fn notes(document: &Document, rows: &[Row<'_>]) -> Vec<String> {
     if ratios().any(|ratio| limits_of(ratio).is_some()) {
         let assumed = ratios().any(|ratio| ratio.independence_assumed);
         let assumed = if assumed { "; fewer than 30 blocks, assumed independent" } else { "" };
-        notes.push(format!("95 % intervals{assumed}."));
+        notes.push(match document.run.extensions.len() {
+            0 => format!("95 % intervals{assumed}."),
+            times => {
+                let with_limits = ratios().filter(|ratio| limits_of(ratio).is_some());
+                format!("{} intervals{assumed}; {}.", confidence_of(with_limits), extended(times))
+            }
+        });
     }
     let is_a_bound = |row: &&RatioRow| {
         let can = document.run.can_of(&row.treatment);

@@ -96,18 +96,21 @@ impl Evidence {
     }
 
     /// From ln(new / base) of each block of one run in which both are interleaved in random order. The p value is the larger
-    /// of the permutation test's and the interval's, so that a loss is shown only where both show it. `None` below
-    /// [`location::SMALLEST`] blocks or for a value that is not finite.
-    pub fn of_blocks(log_ratios: &[f64], better: Better) -> Option<Self> {
+    /// of the permutation test's and the interval's, so that a loss is shown only where both show it. A run that was extended has a smaller error `rate`
+    /// than [`ALPHA`]: its errors are so much larger that tests at [`ALPHA`] are at that rate. `None` below [`location::SMALLEST`] blocks or for a value that
+    /// is not finite.
+    pub fn of_blocks(log_ratios: &[f64], better: Better, rate: f64) -> Option<Self> {
         let sign = if better == Better::Higher { -1.0 } else { 1.0 };
         let losses: Vec<f64> = log_ratios.iter().map(|log| sign * log).collect();
-        let estimate = Estimate::of(&losses)?;
+        let found = Estimate::of(&losses)?;
+        let wider = student_quantile(1.0 - rate, found.freedom) / student_quantile(1.0 - ALPHA, found.freedom);
+        let estimate = Estimate { below: wider * found.below, above: wider * found.above, ..found };
         let p_value = one_sided(estimate.centre, estimate.error_toward(0.0), estimate.freedom);
         Some(Self {
             loss: estimate.centre,
             error: estimate.below,
             freedom: estimate.freedom,
-            p_value: p_value.max(permutation::signed_rank(&losses)?),
+            p_value: p_value.max((permutation::signed_rank(&losses)? * ALPHA / rate).min(1.0)),
             kind: Kind::Blocks(log_ratios.len()),
         })
     }

@@ -99,14 +99,20 @@ fn accessible(parent: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
     let opened = match inner(&parent, name) {
         Err(why) if why.kind() == io::ErrorKind::PermissionDenied => {
             let folder = sys::openat(&parent, name, FOLDER.union(OFlags::NOFOLLOW), Mode::empty())?;
-            // What is open by its path alone has no other name that a link could have taken.
-            sys::chmod(format!("/proc/self/fd/{}", folder.as_raw_fd()), Mode::RWXU)?;
+            if sys::fstat(&folder)?.st_dev != sys::fstat(&parent)?.st_dev {
+                return Err(Errno::XDEV.into());
+            }
+            // What is open by its path alone has no other name that a link could have taken. Without /proc it stays as it is.
+            if sys::chmod(format!("/proc/self/fd/{}", folder.as_raw_fd()), Mode::RWXU).is_err() {
+                return Err(why);
+            }
             inner(&parent, name)?
         }
         opened => opened?,
     };
     if !Mode::from_raw_mode(sys::fstat(&opened)?.st_mode).contains(Mode::RWXU) {
-        sys::fchmod(&opened, Mode::RWXU)?;
+        // That of somebody else stays, and may be empty.
+        let _ = sys::fchmod(&opened, Mode::RWXU);
     }
     Ok(opened)
 }

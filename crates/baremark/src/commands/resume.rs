@@ -6,14 +6,13 @@ use crate::exit::{Exit, Refusal};
 use crate::overrides::{self, Changes, Spending, percent};
 use crate::record::{self, Record};
 use crate::source::Source;
-use baremark_lab::conduct;
 use baremark_model::codes::Origin;
 use baremark_model::descriptor::Kind;
 use baremark_model::plan::Plan;
-use baremark_model::study;
+use baremark_model::study::{self, Design};
 use baremark_model::tables;
 use baremark_model::units::{Nanos, Share};
-use baremark_store::{Store, StoredRun};
+use baremark_store::StoredRun;
 use std::str::FromStr;
 
 /// Shown by `--help`.
@@ -24,9 +23,10 @@ Examples:
   baremark resume 7f3a --budget +4min   # extend a finished run
   baremark resume 7f3a --precision 0.5 --budget +10min
 
-Whoever extends a finished run has seen its result, and may go on until they
-like it. So each extension makes the intervals of ratios wider, which then cover
-95 %: they are at 98.3 % after one extension, at 99.4 % after two.";
+Whoever extends a run may have seen its result, and may go on until they like
+it. So each extension makes the intervals of ratios wider: 98.3 % after one,
+99.4 % after two (docs/statistics.md). A gate (`ab --fail-above`) is not judged
+again: compare or check the run.";
 
 /// What a run is given besides what it has.
 #[derive(clap::Args)]
@@ -81,15 +81,18 @@ pub fn run(context: &Context, named: Option<&str>, more: &More) -> Result<(Strin
         )));
     }
     if extends {
-        extend(&store, &stored, more)?;
+        let (text, plan) = extended(&stored, more)?;
+        // What would be refused later is refused before the run is changed.
+        run::permitted(context, &plan)?;
+        store.extend(&id, &text, &plan).map_err(Refusal::failure)?;
     }
     let record = Record::take_up(&store, held, stored)?;
     drop(turn);
     run::conduct(context, record)
 }
 
-/// Stores the study and plan of a run that is given more.
-fn extend(store: &Store, stored: &StoredRun, more: &More) -> Result<(), Refusal> {
+/// The study and plan of a run that is given more.
+fn extended(stored: &StoredRun, more: &More) -> Result<(String, Plan), Refusal> {
     let id = &stored.id;
     let refuse = |why: String| Refusal::bad_input(format!("run {id} cannot be extended: {why}"));
     match Origin::of(&stored.study_file) {
@@ -97,7 +100,7 @@ fn extend(store: &Store, stored: &StoredRun, more: &More) -> Result<(), Refusal>
         Origin::Load => return Err(refuse("it is a load; run that again".to_owned())),
         Origin::Study(_) | Origin::Command(_) => {}
     }
-    let plan = &stored.plan;
+    let (plan, design) = (&stored.plan, &stored.plan.design);
     if plan.mode.quick {
         return Err(refuse("it is one of --quick, whose sizes are small; run the study without --quick".to_owned()));
     }
@@ -105,43 +108,38 @@ fn extend(store: &Store, stored: &StoredRun, more: &More) -> Result<(), Refusal>
         let remedy = "run its study again with --set design.least_blocks=N";
         return Err(refuse(format!("it compares nothing, and each value has its interval; {remedy}")));
     }
-    let spent = Nanos(stored.trials.iter().map(|trial| trial.elapsed.0).sum());
+    let spent = stored.trials.iter().map(|trial| trial.elapsed.0).sum::<u64>();
+    let blocks = stored.trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0);
     let budget = match more.budget {
-        Some(Budget::More(time)) => Nanos(spent.0.saturating_add(time.0)),
-        Some(Budget::InAll(time)) => time,
-        None => plan.design.budget,
+        Some(Budget::More(time)) => spent.saturating_add(time.0),
+        Some(Budget::InAll(time)) => time.0,
+        None => design.budget.0,
     };
-    if budget.0 <= spent.0 {
-        return Err(refuse(format!("it has measured for {spent} of {budget}; add time, such as --budget +2min")));
-    }
-    let precision = more.precision.unwrap_or(plan.design.precision);
-    if conduct::is_reached(precision, &stored.plan.design, &stored.looks) {
-        let finer = Share(precision.0 / 2.0);
+    let block = spent.checked_div(blocks).unwrap_or(0);
+    if budget < spent.saturating_add(block) {
         return Err(refuse(format!(
-            "it has reached its precision of {precision}; give a smaller one, such as --precision '{finer}'"
+            "it has measured for {} of {}, and a block takes {}; add time, such as --budget +2min",
+            Nanos(spent),
+            Nanos(budget),
+            Nanos(block)
         )));
     }
-    let (text, plan) = extended(stored, budget, precision)?;
-    store.extend(id, &text, &plan).map_err(Refusal::failure)
-}
-
-/// The run's study with another budget and precision, and its plan. A run that has ended has a result that somebody has seen.
-fn extended(stored: &StoredRun, budget: Nanos, precision: Share) -> Result<(String, Plan), Refusal> {
-    let design = &stored.plan.design;
-    let precision_changes = precision.0.total_cmp(&design.precision.0).is_ne();
-    let source = Source::new(stored.study_file.clone(), stored.study_text.clone().into_bytes());
-    let spending =
-        Spending { budget: Some(budget), precision: precision_changes.then_some(precision), ..Spending::default() };
-    let blocks = stored.trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0);
+    let mut set = vec![format!("design.budget={} s", budget.div_ceil(1_000_000_000))];
+    set.extend(more.precision.map(|precision| format!("design.precision={precision}")));
     // A study that its number of blocks has ended goes on until the budget ends it.
-    let is_full = blocks >= design.most_blocks;
-    let set = is_full.then(|| format!("design.most_blocks={}", most_blocks())).into_iter().collect();
-    let changes = Changes { set, ..Changes::default() };
-    let source = overrides::applied(source, &changes, &spending)?;
+    set.extend((blocks >= design.most_blocks).then(|| format!("design.most_blocks={}", most_blocks())));
+    let source = Source::new(stored.study_file.clone(), stored.study_text.clone().into_bytes());
+    let source = overrides::applied(source, &Changes { set, ..Changes::default() }, &Spending::default())?;
     let parsed = study::parse(&source.name, &source.bytes, &descriptors()).map_err(Refusal::bad_input)?;
-    let mut plan = stored.plan.clone();
-    plan.design = study::Design { seed: design.seed, ..parsed.design };
-    plan.extensions += u32::from(stored.ended.is_some());
+    let Design { budget, precision, most_blocks, .. } = parsed.design;
+    let mut plan = plan.clone();
+    plan.design = Design { budget, precision, most_blocks, ..plan.design };
+    if plan.design != (Design { seed: plan.design.seed, ..parsed.design }) {
+        let what =
+            "its design is not that of its study, as of a pilot or a run with blinded arms; run the study itself";
+        return Err(refuse(what.to_owned()));
+    }
+    plan.extensions.push(stored.looks.len());
     Ok((String::from_utf8_lossy(&source.bytes).into_owned(), plan))
 }
 

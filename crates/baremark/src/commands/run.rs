@@ -79,6 +79,12 @@ pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit),
     Ok((run, exit))
 }
 
+/// Refuses a plan that the user has not permitted to do what it does.
+pub fn permitted(context: &Context, plan: &Plan) -> Result<(), Refusal> {
+    disks(context, plan)?;
+    host_changes(context, plan).map(drop)
+}
+
 /// Refuses a plan that would overwrite a block device that the user has not named.
 fn disks(context: &Context, plan: &Plan) -> Result<(), Refusal> {
     let writers = planning::writers(plan).map_err(Refusal::bad_input)?;

@@ -37,10 +37,11 @@ const MOST_WORK: usize = 50_000_000;
 const OWN: &str = env!("CARGO_PKG_VERSION");
 
 /// What a bundle's sender states, and nothing in it proves.
-const STATED: [&str; 4] = [
+const STATED: [&str; 5] = [
     "what was measured (trials.json)",
     "the machine, the program's versions, and when and why the run began and ended",
     "the interim analyses and what other programs observed",
+    "how often the run was extended",
     "the study's text and the name of its file",
 ];
 

@@ -34,12 +34,21 @@ fn judged(study: &str, faults: &mut Vec<String>) {
     let said = std::fs::read_to_string(bench.path("log")).unwrap();
     let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
     println!("{study}: exit {code:?}: {last}");
-    // 1: nothing could be compared, with its reason; 3: the machine has not what it takes; 130: interrupted by this test.
-    if !matches!(code, Some(0 | 1 | 3 | 4 | 5 | 130)) {
+    let says_why = said.contains("nothing could be compared: ") || said.contains("nothing could be measured: ");
+    let is_outcome = match code {
+        // 3: the machine has not what it takes; 130: interrupted by this test.
+        Some(0 | 3 | 4 | 5 | 130) => true,
+        Some(1) => says_why,
+        _ => false,
+    };
+    if !is_outcome {
         faults.push(format!("{study} ended with {code:?}:\n{said}"));
     }
     let Output { status, stdout, stderr } = bench.run(&["report", "--verify-document"]);
     let stored = !text(&stderr).contains("no run");
+    if !stored && matches!(code, Some(0 | 4 | 5)) {
+        faults.push(format!("{study} ended with {code:?} and left no run"));
+    }
     if stored && !status.success() {
         faults.push(format!("{study}: {}{}", text(&stdout), text(&stderr)));
     }

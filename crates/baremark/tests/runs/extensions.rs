@@ -31,7 +31,8 @@ fn study(bench: &Bench, design: &str) -> String {
     format!("{head}[design]\n{design}\n[report]\n{report}")
 }
 
-const FOUR: &str = "precision = \"0.02 %\"\nbudget = \"24 h\"\nquads = 1\nleast_blocks = 4\nmost_blocks = 4";
+const FOUR: &str =
+    "precision = \"0.02 %\"\ndelta = \"40 %\"\nbudget = \"24 h\"\nquads = 1\nleast_blocks = 4\nmost_blocks = 4";
 
 fn refused(bench: &Bench, arguments: &[&str]) -> String {
     let output = bench.run(&[&["resume"], arguments].concat());
@@ -61,19 +62,28 @@ fn a_finished_run_is_extended_to_a_precision_and_says_what_that_costs() {
     assert_eq!(blocks(&extended), 6, "{extended:#}");
     assert!((confidence(&extended) - (1.0 - 0.05 / 3.0)).abs() < 1e-9, "{extended:#}");
     let flags = extended["flags"].to_string();
-    assert!(flags.contains("extended once after its end") && flags.contains("98.3 % instead of 95 %"), "{flags}");
+    assert!(
+        flags.contains("extended once after a result could be seen") && flags.contains("98.3 % instead of 95 %"),
+        "{flags}"
+    );
     let looks = rows(&extended, "looks");
     assert_eq!(
         looks.iter().map(|look| look["blocks"].as_u64().unwrap()).collect::<Vec<_>>(),
-        [4, 6],
-        "all are recorded"
+        [4, 4, 6],
+        "all are recorded, and the first at the new confidence is made at once"
     );
 
-    assert!(refused(&bench, &["--budget", "+1h"]).contains("it has reached its precision of 20 %; give a smaller one"));
     assert!(refused(&bench, &["--budget", "1ms"]).contains("add time, such as --budget +2min"));
 
-    // The bundle's study is the one that ran.
+    // Levels of the run are judged as its report does, and its first screen says what it has.
     let id = first["run"]["id"].as_str().unwrap();
+    let [base, other] = ["A", "B"].map(|level| format!("{id}:command={level}"));
+    let compared = bench.json(&["compare", &base, &other, "--json"]);
+    assert!((compared["confidence"].as_f64().unwrap() - confidence(&extended)).abs() < 1e-9, "{compared:#}");
+    let screen = text(&bench.run(&["report"]).stdout);
+    assert!(screen.contains("98.3 % intervals") || screen.contains("98.3 %:"), "{screen}");
+
+    // The bundle's study is the one that ran.
     assert!(bench.run(&["bundle", id, "-o", "extended.tar"]).status.success());
     let verified = bench.run(&["verify", "extended.tar"]);
     assert!(verified.status.success(), "{}{}", text(&verified.stdout), text(&verified.stderr));
@@ -86,8 +96,7 @@ fn what_cannot_be_extended_says_why() {
     assert!(bench.run(&["run", "study.toml", "--quick"]).status.success());
     assert!(refused(&bench, &["--budget", "+1min"]).contains("it is one of --quick"));
     let text = study(&bench, FOUR);
-    let without: Vec<&str> = text.lines().filter(|line| !line.starts_with("ratio_to")).collect();
-    bench.write("study.toml", without.join("\n"));
+    bench.write("study.toml", text.split_once("[report.ratio_to]").unwrap().0);
     assert!(bench.run(&["run", "study.toml"]).status.success());
     assert!(refused(&bench, &["--budget", "+1min"]).contains("it compares nothing"));
     assert!(refused(&bench, &["--budget", "soon"]).contains("--budget"));

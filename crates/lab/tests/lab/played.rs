@@ -372,7 +372,7 @@ pub fn plan(other: &str) -> Plan {
             seed: 7,
         },
         mode: Mode::default(),
-        extensions: 0,
+        extensions: Vec::new(),
         cpus: vec![0],
         environments: BTreeMap::new(),
         observe: Default::default(),

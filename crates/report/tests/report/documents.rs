@@ -178,6 +178,7 @@ pub fn head() -> RunHead {
             seed: 1,
         },
         mode: Mode::default(),
+        extensions: Vec::new(),
         started: "2025-11-21T03:35:57Z".to_owned(),
         ended: Some("2025-11-21T03:37:41Z".to_owned()),
         stop_reason: Some("every ratio is within ±1 %, and a confirmation batch of 5 blocks agreed".to_owned()),

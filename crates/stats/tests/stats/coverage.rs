@@ -69,7 +69,6 @@ fn correlated_blocks() {
     }
 }
 
-/// Below 30 blocks independence is assumed: this is what it costs where it does not hold. From 30 on it costs less.
 /// At 95 % each time, three extensions cover 85 % and five 80 % (docs/statistics.md).
 #[test]
 fn studies_that_are_extended_until_they_show_a_difference() {
@@ -80,6 +79,7 @@ fn studies_that_are_extended_until_they_show_a_difference() {
     }
 }
 
+/// Below 30 blocks independence is assumed: this is what it costs where it does not hold. From 30 on it costs less.
 #[test]
 fn assumed_independence_is_marked_and_visible_correlation_waits() {
     let few = coverage(Noise::Ar(0.8), 10, Start::AtFour, 1.0, 300);

@@ -1,7 +1,7 @@
 //! The gate: false alarms without a change, and losses that must not pass, for 1, 5 and 20 rows.
 
 use baremark_stats::Rng;
-use baremark_stats::gate::{Answer, Evidence, Gate, gate};
+use baremark_stats::gate::{ALPHA, Answer, Evidence, Gate, gate};
 use baremark_stats::outcome::Better;
 use baremark_stats::runs::{Run, compare};
 
@@ -43,7 +43,7 @@ fn evidence(design: Design, loss: f64, rng: &mut Rng) -> Option<Evidence> {
         }
         Design::Blocks { blocks, spread } => {
             let logs: Vec<f64> = (0..blocks).map(|_| loss + spread * rng.normal()).collect();
-            Evidence::of_blocks(&logs, Better::Lower)
+            Evidence::of_blocks(&logs, Better::Lower, ALPHA)
         }
     }
 }
@@ -133,7 +133,7 @@ fn rows_without_evidence_leave_a_gate_undecided() {
     assert_eq!(found.answer, Answer::Undecided);
     assert_eq!(found.rows[0].answer, Answer::Passed);
     assert_eq!((found.rows[1].power, found.rows[1].needed), (None, None));
-    let slower = Evidence::of_blocks(&[0.2, 0.21, 0.19, 0.2, 0.22, 0.2], Better::Lower);
+    let slower = Evidence::of_blocks(&[0.2, 0.21, 0.19, 0.2, 0.22, 0.2], Better::Lower, ALPHA);
     assert_eq!(gate(&[quiet, None, slower], MARGIN).answer, Answer::Loss, "a loss is a loss whatever the others are");
 }
 
@@ -159,7 +159,7 @@ fn limits_are_those_of_the_test_that_answers() {
 #[test]
 fn direction_follows_the_metric() {
     let logs = [0.2, 0.21, 0.19, 0.2, 0.22, 0.2];
-    let answer = |better| gate(&[Evidence::of_blocks(&logs, better)], MARGIN).answer;
+    let answer = |better| gate(&[Evidence::of_blocks(&logs, better, ALPHA)], MARGIN).answer;
     assert_eq!([answer(Better::Lower), answer(Better::Higher)], [Answer::Loss, Answer::Passed], "faster is not a loss");
 }
 
@@ -171,4 +171,15 @@ fn few_blocks_cannot_pass_many_rows() {
     assert_eq!(found.answer, Answer::Undecided);
     assert_eq!((found.rows[0].needed, found.rows[0].power), (Some(9), Some(0.0)));
     assert_eq!(gate(&vec![of_blocks(9, 0.0001); 20], MARGIN).answer, Answer::Passed);
+}
+
+/// A run that was extended is judged at a third of the rate: what is just shown at 5 % is shown no more.
+#[test]
+fn a_smaller_rate_shows_less() {
+    let logs = [0.01, 0.02, 0.03, -0.005, 0.04, 0.015, -0.01, 0.02];
+    let of = |rate| Evidence::of_blocks(&logs, Better::Lower, rate).unwrap();
+    let (at_once, extended) = (of(ALPHA), of(ALPHA / 3.0));
+    assert!(extended.error > at_once.error && extended.p_value > 2.0 * at_once.p_value, "{at_once:?} {extended:?}");
+    assert_eq!(gate(&[Some(at_once)], MARGIN).answer, Answer::Loss);
+    assert_ne!(gate(&[Some(extended)], MARGIN).answer, Answer::Loss);
 }

@@ -61,7 +61,7 @@ fn a_run_that_is_extended_has_its_new_study_and_plan_and_is_intact() {
     store.finish(&id, UnixTime(STARTED.0 + 1), "budget used up").unwrap();
     let mut longer = plan();
     longer.design.budget = Nanos(600_000_000_000);
-    longer.extensions = 1;
+    longer.extensions = vec![0];
     store.extend(&id, "[study]\ntitle = \"longer\"\n", &longer).unwrap();
     assert!(store.extend(&"b-2".parse().unwrap(), "", &longer).is_err(), "unknown");
     drop(store);

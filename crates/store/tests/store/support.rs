@@ -64,7 +64,7 @@ pub fn plan() -> Plan {
             seed: u64::MAX,
         },
         mode: Mode::default(),
-        extensions: 0,
+        extensions: Vec::new(),
         cpus: vec![0, 1],
         environments: std::collections::BTreeMap::new(),
         observe: Default::default(),

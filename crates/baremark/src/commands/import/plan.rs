@@ -57,7 +57,7 @@ pub(super) fn of(imported: &Imported) -> Plan {
         absent: Vec::new(),
         design: design(imported),
         mode: Mode::default(),
-        extensions: 0,
+        extensions: Vec::new(),
         cpus: Vec::new(),
         environments: BTreeMap::from([(PLACE.to_owned(), settings)]),
         observe: ObserveSpec { which: Vec::new(), ..ObserveSpec::default() },
