@@ -55,12 +55,12 @@ fn coverage_table(studies: u64) {
 
 /// Of studies that somebody extends until they show a difference.
 fn extensions_table(studies: u64) {
-    const MOST: [u32; 5] = [0, 1, 2, 3, 5];
+    const MOST: [usize; 5] = [0, 1, 2, 3, 5];
     println!("\nCoverage in %, {studies} studies of 10 blocks each\n");
     println!("| extensions at most | {} |", MOST.map(|most| most.to_string()).join(" | "));
     println!("|---|{}", "---|".repeat(MOST.len()));
     for (name, rate) in
-        [("95 % each time", (|_| 0.05) as fn(u32) -> f64), ("a third of the error rate each time", rate)]
+        [("95 % each time", (|_| 0.05) as fn(usize) -> f64), ("a third of the error rate each time", rate)]
     {
         let of = |most| format!("{:.1}", 100.0 * coverage_extended(Noise::Normal, 10, most, rate, studies));
         println!("| {name} | {} |", MOST.map(of).join(" | "));

@@ -195,7 +195,7 @@ fn run(noise: Noise, rule: &Rule, study: u64) -> (Vec<f64>, usize) {
 /// The share of studies of `size` blocks without a difference whose interval covers the truth when each is extended to twice its blocks, at most
 /// `most` times, as long as its interval does not show a difference: what somebody does who wants one. `rate` gives the error rate after so many
 /// extensions.
-pub fn coverage_extended(noise: Noise, size: usize, most: u32, rate: fn(u32) -> f64, studies: u64) -> f64 {
+pub fn coverage_extended(noise: Noise, size: usize, most: usize, rate: fn(usize) -> f64, studies: u64) -> f64 {
     let truth = noise.truth();
     let covers = |study: u64| {
         let mut source = Source::new(noise, (1 << 41) + study);
