@@ -60,6 +60,7 @@ fn the_hammer_compares_settings_of_the_embedded_database() {
     );
     assert!(detail["cpu"]["driver"].as_f64() > Some(0.0), "{detail:#}");
     let shown = text(&bench.run(&["report", "--details"]).stdout);
+    let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     let name = operation["name"].as_str().unwrap();
     for part in ["Databases: the last phase of each treatment", "Latency by operation", "CPUs used: driver ", name] {
         assert!(shown.contains(part), "no {part} in {shown}");
