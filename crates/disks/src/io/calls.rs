@@ -63,7 +63,7 @@ pub(crate) fn device_bytes(file: &File) -> io::Result<u64> {
 }
 
 /// Bytes that are asked about at once.
-const PIECE: u64 = 1 << 30;
+const PIECE: usize = 1 << 30;
 
 /// Writes to the disk what the page cache holds of the first `bytes` of a file or device, and drops it. Returns the bytes that stay in memory:
 /// of a file system that has no disk, or pages that another program has mapped.
@@ -78,8 +78,8 @@ pub(crate) fn drop_cached(file: &File, bytes: u64) -> io::Result<u64> {
         code => return Err(io::Error::from_raw_os_error(code)),
     }
     let mut cached = 0;
-    for from in (0..bytes).step_by(PIECE as usize) {
-        cached += cached_bytes(file, from, PIECE.min(bytes - from))?;
+    for from in (0..bytes).step_by(PIECE) {
+        cached += cached_bytes(file, from, (PIECE as u64).min(bytes - from))?;
     }
     Ok(cached)
 }
@@ -125,9 +125,9 @@ mod tests {
         assert!(fd >= 0, "{}", io::Error::last_os_error());
         // SAFETY: just made, and owned by nobody else.
         let file = unsafe { File::from_raw_fd(fd) };
-        file.set_len(8 << 20).unwrap();
-        file.write_all_at(&vec![1; 3 << 20], 1 << 20).unwrap();
-        assert_eq!(drop_cached(&file, 8 << 20).unwrap(), 3 << 20);
-        assert_eq!(drop_cached(&file, 2 << 20).unwrap(), 1 << 20);
+        file.set_len(8 << 20).expect("room");
+        file.write_all_at(&vec![1; 3 << 20], 1 << 20).expect("written");
+        assert_eq!(drop_cached(&file, 8 << 20).expect("asked"), 3 << 20);
+        assert_eq!(drop_cached(&file, 2 << 20).expect("asked"), 1 << 20);
     }
 }
