@@ -17,7 +17,9 @@ const SEED: u64 = 0x5eed;
 fn a_write_that_the_disk_lost_is_found_below_the_page_cache() {
     let folder = tempfile::tempdir().unwrap();
     let [stored, at] = ["stored", "at"].map(|name| folder.path().join(name));
-    [&stored, &at].map(|path| fs::create_dir(path).unwrap());
+    for path in [&stored, &at] {
+        fs::create_dir(path).unwrap();
+    }
     let mounted = baremark_sys::mounts::own_mounts().and_then(|()| baremark_volatile_disk::mount(&stored, &at));
     let _disk = match mounted {
         Ok(disk) => disk,
