@@ -6,6 +6,7 @@
 
 mod levels;
 
+pub use self::levels::set_elsewhere;
 use self::levels::{
     count_of, environment_of, frames_of, host_backing, is_smaller, page_of, placed, quick_value, with_held,
 };
@@ -71,15 +72,6 @@ pub struct PlannedArm {
     /// Whether the place is emulated: no ratio with it has a verdict.
     #[serde(default)]
     pub emulated: bool,
-}
-
-/// Why a feature of the host is refused for an environment whose host is another machine.
-#[must_use]
-pub fn set_elsewhere(key: &str, environment: &str) -> String {
-    format!(
-        "{key} is set on this machine, and '{environment}' runs on another; run the study on that machine with environment = \"native\", or \
-         leave {key} out"
-    )
 }
 
 impl PlannedArm {

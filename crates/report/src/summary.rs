@@ -406,8 +406,10 @@ fn next(document: &Document, parts: &[Part<'_>]) -> Option<String> {
     let command = match (&run.ended, Origin::of(&run.file)) {
         (_, Origin::Load | Origin::Import(_)) => return None,
         (None, _) => format!(": baremark resume {id}"),
-        // Its sizes are small, whatever its intervals are.
-        (Some(_), _) if run.mode.quick => return None,
+        // Its sizes are small, whatever its intervals are: it is not extended.
+        (Some(_), _) if run.mode.quick => {
+            return Some("run it without --quick, which has full sizes and more blocks".to_owned());
+        }
         (Some(_), _) => format!(": baremark resume {id} --budget +{minutes}min{precision}"),
     };
     Some(format!("{amount}{command}"))

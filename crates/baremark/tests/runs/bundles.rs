@@ -55,7 +55,7 @@ fn a_bundle_is_verified_and_names_nobody() {
     let document = fits(&bench, &["verify", "run.tar.gz", "--json"], "baremark-verification/1");
     assert_eq!(
         (&document["verified"], document["stated"].as_array().unwrap().len()),
-        (&true.into(), 4),
+        (&true.into(), 5),
         "{document:#}"
     );
     let file = bench.run(&["bundle", "-o", "other.tar.gz", "--json"]);

@@ -184,7 +184,7 @@ fn what_cannot_be_is_refused_with_its_line_and_what_would_be_right() {
         ("[topology]\nargon2 = \"19456\"\n", &["is not a possible cost", "such as 19456,2"]),
         ("[load]\nlowest = 10\nhighest = 10\n", &["lowest = 10 is not below highest = 10"]),
         ("[load]\nwarm = 5\n", &["invalid warm = 5 in [load]; write text"]),
-        ("[load]\nwarm = \"5 parsecs\"\n", &["warm: "]),
+        ("[load]\nwarm = \"5 parsecs\"\n", &["warm in [load]: "]),
         ("[elastic]\nleast = 3\n", &["least = 3 above most = 1"]),
         ("[elastic]\npolicy = \"queue\"\nhigh = \"2\"\nlow = \"3\"\n", &["is not below high"]),
         ("[elastic]\nschedule = [{ at = \"1 s\" }]\n", &["a change sets no tier"]),

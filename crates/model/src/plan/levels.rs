@@ -9,6 +9,15 @@ use crate::study::Chosen;
 use crate::tables;
 use std::collections::BTreeMap;
 
+/// Why a feature of the host is refused for an environment whose host is another machine.
+#[must_use]
+pub fn set_elsewhere(key: &str, environment: &str) -> String {
+    format!(
+        "{key} is set on this machine, and '{environment}' runs on another; run the study on that machine with environment = \"native\", or \
+         leave {key} out"
+    )
+}
+
 /// The environment.
 pub(super) fn environment_of(levels: &BTreeMap<String, Value>) -> &str {
     match levels.get(environments::FACTOR) {

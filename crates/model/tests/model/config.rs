@@ -19,7 +19,7 @@ fn all_mistakes_of_a_file_are_told_at_once_in_the_order_of_their_lines() {
         Some(())
     });
     let expected = "it.toml:1: size: '4 parsecs' has the unknown unit 'parsecs'; the units are B, kB, MB, GB, TB, KiB, MiB, GiB and TiB; \
-        write such as \"5 s\", \"10 %\" or \"4 KiB\"\n\
+        write such as \"32 KiB\"\n\
         it.toml:1: 'size' is a string, no section; write [size] and keys below it\n\
         it.toml:3: unknown key 'cuont' in [a]; did you mean 'count'?\n\
         it.toml:4: invalid list = [1, 2000] in [a]; write a whole number from 0 to 9, or a list of such\n\
