@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const PORT: &str = "127.0.0.1:8080";
+/// Lines of an output that the document has.
+const MOST_LINES: usize = 30;
 
 fn document() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tasks.md")
@@ -87,8 +89,12 @@ fn played(document: &str, bench: &Bench) -> (String, Vec<String>) {
             }
             writeln!(made, "$ {command}").unwrap();
             let shown = text(&output.stdout).replace(&server, PORT).replace(&folder.display().to_string(), "/home/me");
-            made.push_str(shown.trim_end());
-            made.push_str(if shown.trim().is_empty() { "" } else { "\n" });
+            let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+            // The version of the kernel, without what its builder calls it.
+            let shown = shown.replace(release.trim(), release.split(['-', '\n']).next().unwrap());
+            let lines: Vec<&str> = shown.trim_end().lines().collect();
+            lines.iter().take(MOST_LINES).for_each(|line| writeln!(made, "{line}").unwrap());
+            made.push_str(if lines.len() > MOST_LINES { "...\n" } else { "" });
             if code != 0 {
                 writeln!(made, "[exit {code}]").unwrap();
             }
