@@ -1,7 +1,9 @@
 //! Commands next to each other: what each took, and the ratios, in a few lines.
 
+use crate::next_step::next_step;
 use crate::number::{self, Digits, count, duration, fixed, ratio_decimals};
 use crate::outline::{interval_head, reliability};
+use crate::part::parts;
 use crate::text::{Style, clean, cut, left, width};
 use baremark_model::command::{
     CALL_COST, CPU, EXIT_COST, EXIT_SHARE, EXITLESS_CALLS, EXITLESS_FALLBACKS, FORWARDED_CALLS, GUEST_FAULTS,
@@ -56,6 +58,9 @@ pub fn render(document: &Document, commands: &[(String, String)], style: &Style)
         let _ = write!(text, "\nnot counted ({}): {}\n", count(trials, "trial"), clean(&reason));
     }
     text.push_str(&conditions(document));
+    if let Some(next) = next_step(document, &parts(document)) {
+        let _ = write!(text, "\nNext    {next}\n");
+    }
     let _ = write!(text, "\nrun {}; `baremark report --details` has the rest\n", clean(&document.run.id));
     style.plain(&text)
 }

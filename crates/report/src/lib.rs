@@ -43,6 +43,7 @@ mod guest_disks;
 mod knee;
 mod lane;
 mod latency;
+mod next_step;
 mod number;
 mod observed_at;
 mod order_entry;

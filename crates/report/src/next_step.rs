@@ -1,0 +1,48 @@
+//! What to do next about comparisons that are open.
+
+use crate::answer::headline_of;
+use crate::number::{self, count, duration};
+use crate::part::Part;
+use crate::provenance::blocks;
+use crate::text::clean;
+use baremark_model::codes::Origin;
+use baremark_model::document::{Document, Outcome, RatioRow};
+
+/// What would decide the comparisons that are open: blocks, the time that they take, and the command.
+pub(crate) fn next_step(document: &Document, parts: &[Part<'_>]) -> Option<String> {
+    /// A run that takes longer is no next step.
+    const LONGEST_NS: u64 = 24 * 3_600_000_000_000;
+    const MINUTE_NS: u64 = 60_000_000_000;
+    let all = || parts.iter().flat_map(headline_of);
+    // What has not one block after several gets none by waiting.
+    let begun = |row: &RatioRow| row.blocks > 0 || blocks(document) == 0;
+    let is_open = |row: &&RatioRow| matches!(row.outcome, Outcome::NoLarger | Outcome::NotEnough) && begun(row);
+    let more: Vec<u64> = all().filter(is_open).filter_map(|row| row.more_blocks).collect();
+    // A block that is not complete took its time, too.
+    let (have, spent) = (blocks(document).max(1), document.trials.iter().map(|trial| trial.elapsed_ns).sum::<u64>());
+    let each = spent.checked_div(have).filter(|each| *each > 0)?;
+    let most = more.iter().copied().filter(|blocks| each.saturating_mul(have + blocks) <= LONGEST_NS).max()?;
+    let decided = more.iter().filter(|blocks| **blocks <= most).count();
+    let of = all().count();
+    let it = if of == 1 { "it".to_owned() } else { format!("{decided} of {of}") };
+    let amount = format!("about {} ({}) would decide {it}", count(most, "more block"), duration(each * most));
+    let (run, id) = (&document.run, clean(&document.run.id));
+    // What has ended as precise as it was to be goes on for a smaller precision alone.
+    let reached =
+        document.looks.last().and_then(|look| look.half_width).filter(|width| *width <= run.design.precision.0);
+    let precision = reached.map_or_else(String::new, |width| {
+        let wanted = width * (have as f64 / (have + most) as f64).sqrt();
+        format!(" --precision {}", number::percent(wanted).replace(' ', ""))
+    });
+    let minutes = (each * most).div_ceil(MINUTE_NS);
+    let command = match (&run.ended, Origin::of(&run.file)) {
+        (_, Origin::Load | Origin::Import(_)) => return None,
+        (None, _) => format!(": baremark resume {id}"),
+        // Its sizes are small, whatever its intervals are: it is not extended.
+        (Some(_), _) if run.mode.quick => {
+            return Some("run it without --quick, which has full sizes and more blocks".to_owned());
+        }
+        (Some(_), _) => format!(": baremark resume {id} --budget +{minutes}min{precision}"),
+    };
+    Some(format!("{amount}{command}"))
+}
