@@ -68,8 +68,10 @@ impl Axis {
     }
 
     pub(crate) fn at(&self, value: f64) -> f64 {
-        let value = if self.logarithmic { value.ln() } else { value };
-        self.from + (value - self.least) / (self.most - self.least) * (self.to - self.from)
+        // What the axis has no place for is at its end: zero on a logarithmic one, and what is not a number.
+        let value = if self.logarithmic { value.max(f64::MIN_POSITIVE).ln() } else { value };
+        let share = ((value - self.least) / (self.most - self.least)).clamp(0.0, 1.0);
+        self.from + if share.is_nan() { 0.0 } else { share } * (self.to - self.from)
     }
 
     /// Round values on the axis, about `wanted` of them, as texts.

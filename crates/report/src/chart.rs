@@ -54,7 +54,7 @@ impl Chart {
             svg.text("tick", [LEFT - 6.0, up.at(value) + 4.0], Anchor::End, &text);
         }
         svg.text("axis", [LEFT - 6.0, top - 6.0], Anchor::End, self.unit);
-        self.levels(&mut svg, &across, bottom);
+        levels(&lines, &mut svg, &across, bottom);
         svg.text("axis", [f64::midpoint(LEFT, WIDTH), bottom + 34.0], Anchor::Middle, self.factor);
         if let Some((at, name)) = self.bound {
             svg.line("bound", [LEFT, up.at(at)], [WIDTH - MARGIN, up.at(at)]);
@@ -81,26 +81,6 @@ impl Chart {
         Some(Figure { caption, name: self.id.clone(), shows: Shows::Answer, svg })
     }
 
-    /// The levels below the axis, those left out that would run into their neighbour.
-    fn levels(&self, svg: &mut Svg, across: &Axis, bottom: f64) {
-        let mut levels: Vec<(f64, &str)> =
-            self.lines.iter().flat_map(|(_, points)| points).map(|(level, at, _)| (*at, level.as_str())).collect();
-        levels.sort_by(|one, two| one.0.total_cmp(&two.0));
-        levels.dedup_by(|one, two| one.1 == two.1);
-        svg.line("rule", [LEFT, bottom], [WIDTH - MARGIN, bottom]);
-        let mut free = f64::NEG_INFINITY;
-        for (at, level) in levels {
-            let x = across.at(at);
-            svg.line("rule", [x, bottom], [x, bottom + 4.0]);
-            #[expect(clippy::cast_precision_loss, reason = "a short label")]
-            let half = 3.6 * level.chars().count() as f64;
-            if x - half > free {
-                svg.text("tick", [x, bottom + 17.0], Anchor::Middle, level);
-                free = x + half + 4.0;
-            }
-        }
-    }
-
     /// The figure in words, for those who cannot see it.
     fn in_words(&self, lines: &[&(String, Vec<Point>)]) -> String {
         let point = |(level, _, value): &Point| format!("{level} {}: {} {}", self.factor, number_of(*value), self.unit);
@@ -125,4 +105,24 @@ fn means(points: &[Point]) -> impl Iterator<Item = (f64, f64)> {
 
 fn number_of(value: f64) -> String {
     fixed(value, three_digits(value))
+}
+
+/// The levels of these lines below the axis, those left out that would run into their neighbour.
+fn levels(lines: &[&(String, Vec<Point>)], svg: &mut Svg, across: &Axis, bottom: f64) {
+    let mut levels: Vec<(f64, &str)> =
+        lines.iter().flat_map(|(_, points)| points).map(|(level, at, _)| (*at, level.as_str())).collect();
+    levels.sort_by(|one, two| one.0.total_cmp(&two.0));
+    levels.dedup_by(|one, two| one.1 == two.1);
+    svg.line("rule", [LEFT, bottom], [WIDTH - MARGIN, bottom]);
+    let mut free = f64::NEG_INFINITY;
+    for (at, level) in levels {
+        let x = across.at(at);
+        svg.line("rule", [x, bottom], [x, bottom + 4.0]);
+        #[expect(clippy::cast_precision_loss, reason = "a short label")]
+        let half = 3.6 * level.chars().count() as f64;
+        if x - half > free {
+            svg.text("tick", [x, bottom + 17.0], Anchor::Middle, level);
+            free = x + half + 4.0;
+        }
+    }
 }

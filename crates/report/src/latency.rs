@@ -53,8 +53,7 @@ struct Distribution<'d> {
 fn distributions<'d>(part: &'d Part<'d>) -> Vec<Distribution<'d>> {
     let document: &Document = &part.document;
     let mut all: Vec<Distribution<'_>> = Vec::new();
-    let is_time =
-        |row: &&EstimateRow| TIMES.contains(&row.unit.as_str()) && row.estimate.is_finite() && row.estimate > 0.0;
+    let is_time = |row: &&EstimateRow| TIMES.contains(&row.unit.as_str()) && row.estimate.is_finite();
     for row in document.estimates.iter().filter(is_time) {
         let Some(Percentile { of, share }) = Percentile::of_key(&row.metric) else { continue };
         let at = all.iter().position(|known| known.of == of).unwrap_or_else(|| {
@@ -75,8 +74,8 @@ fn distributions<'d>(part: &'d Part<'d>) -> Vec<Distribution<'d>> {
     for line in all.iter_mut().flat_map(|of| &mut of.lines) {
         line.points.sort_by(|one, two| one.share.total_cmp(&two.share));
     }
-    all.iter_mut().for_each(|of| of.lines.retain(|line| line.points.len() >= FEWEST));
-    all.retain(|of| !of.lines.is_empty());
+    // A treatment with a single percentile keeps it where others have more: it is shown nowhere else.
+    all.retain(|of| of.lines.iter().any(|line| line.points.len() >= FEWEST));
     all
 }
 
@@ -154,9 +153,13 @@ pub(crate) fn table(part: &Part<'_>) -> Option<Grid> {
 /// The figures of a part.
 pub(crate) fn figures(part: &Part<'_>) -> Vec<Figure> {
     let mut all = distributions(part);
-    // A maximum is at no place of the axis.
-    let drawn = |line: &LatencyLine<'_>| line.points.iter().filter(|point| point.share < 1.0).count() >= FEWEST;
-    all.iter_mut().for_each(|of| of.lines.retain(drawn));
+    // A maximum is at no place of the axis, and neither is zero.
+    let has_place = |point: &Point<'_>| point.share < 1.0 && point.row.estimate > 0.0;
+    let drawn = |line: &LatencyLine<'_>| line.points.iter().filter(|point| has_place(point)).count() >= FEWEST;
+    for of in &mut all {
+        of.lines.retain(drawn);
+        of.lines.iter_mut().for_each(|line| line.points.retain(|point| point.row.estimate > 0.0));
+    }
     let each = all.iter().flat_map(|of| {
         let several = of.lines.len().div_ceil(MOST);
         of.lines.chunks(MOST).enumerate().map(move |(number, lines)| (of, lines, number, several))

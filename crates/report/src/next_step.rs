@@ -22,17 +22,23 @@ pub(crate) fn next_step(document: &Document, parts: &[Part<'_>]) -> Option<Strin
     let (have, spent) = (blocks(document).max(1), document.trials.iter().map(|trial| trial.elapsed_ns).sum::<u64>());
     let each = spent.checked_div(have).filter(|each| *each > 0)?;
     let most = more.iter().copied().filter(|blocks| each.saturating_mul(have + blocks) <= LONGEST_NS).max()?;
-    let decided = more.iter().filter(|blocks| **blocks <= most).count();
+    let settled: Vec<&RatioRow> =
+        all().filter(is_open).filter(|row| row.more_blocks.is_some_and(|blocks| blocks <= most)).collect();
     let of = all().count();
-    let it = if of == 1 { "it".to_owned() } else { format!("{decided} of {of}") };
-    let amount = format!("about {} ({}) would decide {it}", count(most, "more block"), duration(each * most));
+    let it = if of == 1 { "it".to_owned() } else { format!("{} of {of}", settled.len()) };
+    // What has no interval yet gets one, whatever it says.
+    let verb = match settled.iter().all(|row| row.outcome == Outcome::NotEnough) {
+        true => "give an interval to",
+        false => "decide",
+    };
+    let amount = format!("about {} ({}) would {verb} {it}", count(most, "more block"), duration(each * most));
     let (run, id) = (&document.run, clean(&document.run.id));
     // What has ended as precise as it was to be goes on for a smaller precision alone.
     let reached =
         document.looks.last().and_then(|look| look.half_width).filter(|width| *width <= run.design.precision.0);
     let precision = reached.map_or_else(String::new, |width| {
         let wanted = width * (have as f64 / (have + most) as f64).sqrt();
-        format!(" --precision {}", number::percent(wanted).replace(' ', ""))
+        format!(" --precision {}%", below(100.0 * wanted))
     });
     let minutes = (each * most).div_ceil(MINUTE_NS);
     let command = match (&run.ended, Origin::of(&run.file)) {
@@ -45,4 +51,20 @@ pub(crate) fn next_step(document: &Document, parts: &[Part<'_>]) -> Option<Strin
         (Some(_), _) => format!(": baremark resume {id} --budget +{minutes}min{precision}"),
     };
     Some(format!("{amount}{command}"))
+}
+
+/// A percentage with two digits that is not above this one.
+fn below(percent: f64) -> String {
+    let digits = 10_f64.powi(1 - percent.log10().floor() as i32);
+    number::trimmed((percent * digits).floor() / digits)
+}
+
+#[cfg(test)]
+mod tests {
+    /// 1.96 % was written as 2.0 %, which a run with 1.99 % had.
+    #[test]
+    fn a_precision_is_rounded_down() {
+        let of = [1.958, 0.5401, 12.99, 0.0123].map(super::below);
+        assert_eq!(of, ["1.9", "0.54", "12", "0.012"]);
+    }
 }

@@ -60,8 +60,9 @@ const FRAMES: &str = "page_frames";
 pub fn render(document: &Document, style: &Style) -> String {
     let parts = parts(document);
     let all = fitting_rows(&parts, style.width).len();
-    let forms =
-        [(all, true), (all, false)].into_iter().chain((FEWEST_ROWS.min(all)..all).rev().map(|rows| (rows, false)));
+    // More rows than lines do not fit, whatever else there is.
+    let whole = [(all, true), (all, false)].into_iter().filter(|_| all <= LINES_WITH_VALUES);
+    let forms = whole.chain((FEWEST_ROWS.min(all)..all.min(LINES)).rev().map(|rows| (rows, false)));
     let mut text = String::new();
     for (rows, with_values) in forms {
         text = page(document, &parts, style, rows, with_values);
@@ -337,6 +338,7 @@ pub(crate) fn said(document: &Document) -> Vec<(&'static str, String)> {
     let parts = parts(document);
     let mut lines = Vec::new();
     lines.extend(result(document, &parts).map(|text| (RESULT, text)));
+    lines.extend(alone(&parts).map(|text| ("Value", text)));
     let found =
         [application::found(document), web_farm::found(document), tile::found(document), wake_up::searches(document)];
     let found = found.concat();
@@ -356,6 +358,14 @@ pub(crate) fn said(document: &Document) -> Vec<(&'static str, String)> {
     lines.extend(frames(&parts).map(|text| ("Frames", text)));
     lines.extend(next_step(document, &parts).map(|text| ("Next", text)));
     lines
+}
+
+/// The values of workloads that have no ratio, since what they were to be compared with did not run, where others have one.
+fn alone(parts: &[Part<'_>]) -> Option<String> {
+    let has_ratio = |part: &&Part<'_>| headline(&part.document).next().is_some();
+    let without = parts.iter().filter(|part| !has_ratio(part) && !part.document.absent.is_empty());
+    let values: Vec<String> = without.filter_map(|part| answer::values(std::slice::from_ref(part))).collect();
+    (!values.is_empty() && parts.iter().any(|part| has_ratio(&part))).then(|| values.join(" "))
 }
 
 /// The environments of which nothing was measured, and why.

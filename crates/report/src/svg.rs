@@ -30,8 +30,10 @@ pub(crate) enum Anchor {
 impl Svg {
     /// An empty drawing. `name` must be unique on the page: the title and description are found by it.
     pub(crate) fn new(name: &str, [width, height]: [f64; 2], title: &str, description: &str) -> Self {
+        // It is in attributes, and may be of a metric's key.
+        let is_plain = |of: char| of.is_ascii_alphanumeric() || "-_".contains(of);
         Svg {
-            name: name.to_owned(),
+            name: name.chars().map(|of| if is_plain(of) { of } else { '-' }).collect(),
             width,
             height,
             title: title.to_owned(),

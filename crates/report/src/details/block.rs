@@ -46,7 +46,7 @@ impl Detail {
         };
         let steady = self.steady.as_ref().map(|of| {
             let reached = if of.reached { "steady" } else { "not steady" };
-            format!("; {reached}, IOPS within {} of their mean", percent(of.range))
+            format!("; {reached}, IOPS ranged over {} of their mean", percent(of.range))
         });
         let memory = match self.read_back_from_memory_bytes {
             0 => String::new(),

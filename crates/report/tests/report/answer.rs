@@ -116,3 +116,20 @@ fn percentiles_are_a_table_and_a_figure_with_every_trial() {
     let text = baremark_report::terminal::render(&document, &Style::default());
     assert!(text.contains("latency by percentile (value ± 95 % interval)"), "{text}");
 }
+
+/// Percentiles of few samples are shown where others have more, and keys of a stranger's metrics stay within their attributes.
+#[test]
+fn a_single_percentile_is_shown_and_its_key_is_no_markup() {
+    let mut document = documents::typical();
+    let arms: Vec<_> = document.estimates.iter().take(2).map(|row| row.treatment.clone()).collect();
+    let key = "x\"><b onclick=\"_us";
+    for (arm, percentile, value) in [(0, "p50", 80.0), (0, "p99", 400.0), (1, "p50", 123.4), (0, "p95", 0.0)] {
+        let metric = key.replace("_us", &format!("_{percentile}_us"));
+        let row = estimate(&metric, &arms[arm], value, 0.1 * value);
+        document.estimates.push(EstimateRow { unit: "us".to_owned(), ..row });
+    }
+    let text = baremark_report::terminal::render(&document, &Style { width: 200, ..Style::default() });
+    assert!(text.contains("123") && text.contains("400"), "{text}");
+    let page = html::render(&document);
+    assert!(!page.contains("x\"><b") && !page.contains("inf"), "{page}");
+}
