@@ -424,12 +424,19 @@ impl Workload for Manager {
     }
 
     fn void(&self, outcome: &Outcome) -> Vec<String> {
-        let mut reasons: Vec<String> = NAMES
-            .iter()
-            .zip(&outcome.operations)
-            .filter(|(_, operation)| operation.committed == 0)
-            .map(|(name, _)| format!("no '{name}' ended in the measured time; raise duration"))
-            .collect();
+        let named = || NAMES.iter().zip(&outcome.operations);
+        // Of each operation there is a median, or the cycle that they make has none.
+        let few =
+            named().take(2 * OPERATIONS.len()).filter(|(_, operation)| operation.latencies.percentile(0.5).is_none());
+        let few = few.map(|(name, operation)| {
+            format!(
+                "'{name}' ended {} times in the measured time, too few for a median; raise duration",
+                operation.committed
+            )
+        });
+        let none = named().skip(2 * OPERATIONS.len()).filter(|(_, operation)| operation.committed == 0);
+        let none = none.map(|(name, _)| format!("no '{name}' ended in the measured time; raise duration"));
+        let mut reasons: Vec<String> = few.chain(none).collect();
         reasons.extend(fell_behind(&self.feed, self.lag_limit));
         reasons
     }
