@@ -338,7 +338,6 @@ pub(crate) fn said(document: &Document) -> Vec<(&'static str, String)> {
     let parts = parts(document);
     let mut lines = Vec::new();
     lines.extend(result(document, &parts).map(|text| (RESULT, text)));
-    lines.extend(alone(&parts).map(|text| ("Value", text)));
     let found =
         [application::found(document), web_farm::found(document), tile::found(document), wake_up::searches(document)];
     let found = found.concat();
@@ -358,14 +357,6 @@ pub(crate) fn said(document: &Document) -> Vec<(&'static str, String)> {
     lines.extend(frames(&parts).map(|text| ("Frames", text)));
     lines.extend(next_step(document, &parts).map(|text| ("Next", text)));
     lines
-}
-
-/// The values of workloads that have no ratio, since what they were to be compared with did not run, where others have one.
-fn alone(parts: &[Part<'_>]) -> Option<String> {
-    let has_ratio = |part: &&Part<'_>| headline(&part.document).next().is_some();
-    let without = parts.iter().filter(|part| !has_ratio(part) && !part.document.absent.is_empty());
-    let values: Vec<String> = without.filter_map(|part| answer::values(std::slice::from_ref(part))).collect();
-    (!values.is_empty() && parts.iter().any(|part| has_ratio(&part))).then(|| values.join(" "))
 }
 
 /// The environments of which nothing was measured, and why.
