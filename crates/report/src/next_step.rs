@@ -55,7 +55,7 @@ pub(crate) fn next_step(document: &Document, parts: &[Part<'_>]) -> Option<Strin
 
 /// A percentage with two digits that is not above this one.
 fn below(percent: f64) -> String {
-    let digits = 10_f64.powi(1 - percent.log10().floor() as i32);
+    let digits = 10_f64.powf(1.0 - percent.log10().floor());
     number::trimmed((percent * digits).floor() / digits)
 }
 
