@@ -9,13 +9,13 @@ use baremark_networks::{Network, Node};
 use baremark_sys::confine::{Held, Limits};
 use baremark_sys::container_engine::{Container, INSIDE, PODMAN, Root};
 use baremark_sys::private_folder::PrivateFolder;
-use baremark_sys::process_tree;
 use baremark_sys::supervised;
+use baremark_sys::{process, process_tree};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::thread;
@@ -356,11 +356,5 @@ fn served(stream: &mut TcpStream, path: &str) -> std::io::Result<Vec<u8>> {
 /// nginx of this machine.
 #[must_use]
 pub fn nginx() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from));
-    folders.map(|folder| folder.join("nginx")).find(|program| is_file(program))
-}
-
-fn is_file(path: &Path) -> bool {
-    path.metadata().is_ok_and(|found| found.is_file())
+    process::installed("nginx", &["/usr/sbin", "/usr/local/sbin"])
 }

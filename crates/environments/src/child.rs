@@ -7,11 +7,9 @@
 use baremark_model::site::{Link, SiteError};
 use baremark_sys::log_tail::LogTail;
 use baremark_sys::{offspring, process};
-use std::ffi::OsStr;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::ptr;
 use std::sync::OnceLock;
@@ -163,16 +161,6 @@ fn terminate(child: &mut Child, limit: Duration) {
         unsafe { libc::kill(pid, libc::SIGTERM) };
         drop(wait(child, limit));
     }
-}
-
-/// Whether a program is there to be started: at its path, or in a folder of PATH.
-pub fn is_installed(program: &OsStr) -> bool {
-    let path = Path::new(program);
-    if path.components().count() > 1 {
-        return path.is_file();
-    }
-    std::env::var_os("PATH")
-        .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(program).is_file()))
 }
 
 /// Starts a child in a process group of its own and with no signal blocked, which gets the signal `at_death` when this process dies.

@@ -6,6 +6,7 @@
 
 use baremark_journal::change::details_of;
 use baremark_journal::{Held, Journal, Kind, MakeError, Undone};
+use baremark_sys::process;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -174,10 +175,8 @@ fn run(name: &str, arguments: &[&str]) -> io::Result<()> {
 }
 
 fn program(name: &str) -> io::Result<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(ELSEWHERE.map(PathBuf::from));
-    let found = folders.map(|folder| folder.join(name)).find(|program| program.is_file());
-    found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("no {name}; install kmod")))
+    process::installed(name, &ELSEWHERE)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("no {name}; install kmod")))
 }
 
 /// The parameters of a module that can be read. None when it is not loaded.

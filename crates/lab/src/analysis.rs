@@ -706,13 +706,6 @@ fn faster_than_native(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow])
     rows
 }
 
-/// What extensions cost.
-fn extended(times: usize) -> String {
-    let [before, now] = [0, times].map(|times| format!("{} %", (1000.0 * (1.0 - rate(times))).round() / 10.0));
-    let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
-    format!("extended {times} after a result could be seen: intervals of ratios are at {now} instead of {before}")
-}
-
 fn flags(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow]) -> Vec<FlagRow> {
     let mut rows = faster_than_native(run, workloads, ratios);
     rows.extend(beside_another(run));
@@ -735,8 +728,6 @@ fn flags(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow]) -> Vec<FlagR
         *notes.entry(flag).or_default() += 1;
     }
     notes.extend(run.notes.iter().map(|(text, trials)| (text.as_str(), *trials)));
-    let extended = Some(run.plan.extensions.len()).filter(|times| *times > 0).map(extended);
-    notes.extend(extended.as_deref().map(|text| (text, 0)));
     for (text, trials) in notes {
         raise(&Treatment::new(), text.to_owned(), trials);
     }

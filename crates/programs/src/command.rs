@@ -6,7 +6,7 @@
 
 use crate::carried::{self, Laid};
 use crate::inside::Inside;
-use crate::keeper::{End, Outcome, Stdout, Task, find_program};
+use crate::keeper::{End, Outcome, Stdout, Task};
 use crate::protected::Protected;
 use crate::reading;
 use crate::runs;
@@ -19,6 +19,7 @@ use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::protection::Settings;
 use baremark_model::seam::{Sample, WorkloadError};
 use baremark_model::units::Nanos;
+use baremark_sys::process::find_program;
 use regex_lite::Regex;
 use std::collections::BTreeMap;
 use std::fs::File;

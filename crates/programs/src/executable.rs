@@ -3,7 +3,7 @@
 //! Files are found by reading the ELF header and by asking the program's own interpreter (`ld.so --list`), which maps
 //! libraries and does not start the program.
 
-use crate::keeper::find_program;
+use baremark_sys::process::find_program;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read};

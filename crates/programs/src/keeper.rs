@@ -10,6 +10,7 @@ use crate::loader;
 use baremark_model::units::Nanos;
 use baremark_model::wire::{WireError, read_frame, write_frame};
 use baremark_sys::launch::{Launch, Launched};
+use baremark_sys::process::find_program;
 use baremark_sys::registry::{self, Made, Record};
 use baremark_sys::supervisor::{self, Guard, Half};
 use baremark_sys::{offspring, point, process, removal};
@@ -17,7 +18,7 @@ use regex_lite::Regex;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::{CString, NulError};
-use std::fs::{self, DirBuilder, File};
+use std::fs::{DirBuilder, File};
 use std::io::{self, PipeWriter, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -499,17 +500,6 @@ fn found(program: &str, folder: &Path, environment: &BTreeMap<String, String>) -
         return folder.join(program);
     }
     find_program(program, environment.get("PATH").map_or("", String::as_str)).unwrap_or_else(|| program.into())
-}
-
-/// Where `program` is along `path`.
-#[must_use]
-pub fn find_program(program: &str, path: &str) -> Option<PathBuf> {
-    use std::os::unix::fs::PermissionsExt;
-    let runs = |file: &PathBuf| fs::metadata(file).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0);
-    if program.contains('/') {
-        return Some(PathBuf::from(program)).filter(runs);
-    }
-    path.split(':').filter(|part| !part.is_empty()).map(|part| Path::new(part).join(program)).find(runs)
 }
 
 impl Running {

@@ -47,7 +47,14 @@ impl FileSystem {
 /// # Errors
 /// What opening it, `fsync(2)` or `posix_fadvise(2)` gives.
 pub fn drop_cache(path: &Path) -> io::Result<()> {
-    let file = File::open(path)?;
+    drop_cache_of(&File::open(path)?)
+}
+
+/// The same of an open file or block device.
+///
+/// # Errors
+/// What `fsync(2)` or `posix_fadvise(2)` gives.
+pub fn drop_cache_of(file: &File) -> io::Result<()> {
     file.sync_all()?;
     // SAFETY: takes numbers and the descriptor of `file`, which lives through the call; touches no memory.
     match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {

@@ -8,7 +8,26 @@ use std::io;
 use std::mem;
 use std::ops::AddAssign;
 use std::os::fd::FromRawFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+
+/// Where `program` is along the search path `path`, to be started; a name with a `/` is that path itself.
+#[must_use]
+pub fn find_program(program: &str, path: &str) -> Option<PathBuf> {
+    let runs = |file: &PathBuf| fs::metadata(file).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0);
+    if program.contains('/') {
+        return Some(PathBuf::from(program)).filter(runs);
+    }
+    path.split(':').filter(|part| !part.is_empty()).map(|part| Path::new(part).join(program)).find(runs)
+}
+
+/// Where `program` is along this process's own search path, and then in the folders `also`: administrators' programs lie where the paths of
+/// ordinary users do not lead.
+#[must_use]
+pub fn installed(program: &str, also: &[&str]) -> Option<PathBuf> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    find_program(program, &format!("{path}:{}", also.join(":")))
+}
 
 /// Asks the kernel for a signal when the thread that started this process ends; 0 asks for none. It is safe between `fork` and `exec`.
 ///

@@ -14,6 +14,7 @@ pub mod gpu;
 pub mod guests;
 pub mod host;
 pub mod http;
+pub mod hyperfine;
 pub mod installed;
 pub mod load_sites;
 pub mod news;

@@ -1,6 +1,7 @@
 //! Results of other programs as runs: imported, compared, checked, listed, reported, and refused with the place of their damage.
 
 use crate::common::bench::{Bench, text};
+use crate::common::hyperfine;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -222,16 +223,7 @@ fn what_cannot_be_in_a_result_is_printed_and_ends_with_4() {
 #[test]
 fn two_files_of_another_program_are_compared_without_being_stored() {
     let bench = Bench::new();
-    for (name, factor) in [("a.json", 1.0), ("b.json", 1.06)] {
-        let times: Vec<f64> = (0..10).map(|run| factor * (0.5 + 0.001 * f64::from(run * 7 % 10))).collect();
-        let of = |command: &str| {
-            format!(
-                "{{\"command\": \"{command}\", \"mean\": {0}, \"median\": {0}, \"user\": {0}, \"system\": 0.0, \"times\": {times:?}, \"exit_codes\": [0]}}",
-                times[0]
-            )
-        };
-        bench.write(name, format!("{{\"results\": [{}, {}]}}", of("sort"), of("gzip")));
-    }
+    hyperfine::two_files(&bench);
     let document = bench.json(&["compare", "a.json", "b.json", "--json"]);
     let rows = document["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 2, "a row of each command: {document:#}");

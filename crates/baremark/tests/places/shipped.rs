@@ -45,7 +45,7 @@ fn judged(study: &str, faults: &mut Vec<String>) {
         faults.push(format!("{study} ended with {code:?}:\n{said}"));
     }
     let Output { status, stdout, stderr } = bench.run(&["report", "--verify-document"]);
-    let stored = !text(&stderr).contains("no run");
+    let stored = bench.store().exists() && !bench.json(&["history", "--json"])["runs"].as_array().unwrap().is_empty();
     if !stored && matches!(code, Some(0 | 4 | 5)) {
         faults.push(format!("{study} ended with {code:?} and left no run"));
     }

@@ -3,6 +3,7 @@
 
 use crate::common::bench::{Bench, program, text};
 use crate::common::http;
+use crate::common::hyperfine;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -38,16 +39,7 @@ fn steps(block: &str) -> Vec<Step> {
 fn prepared(bench: &Bench) {
     let words: String = (0..400_000_u32).map(|number| format!("{:x} ", number.wrapping_mul(2_654_435_761))).collect();
     bench.write("data", words.as_bytes());
-    for (name, factor) in [("a.json", 1.0), ("b.json", 1.06)] {
-        let times: Vec<f64> = (0..10).map(|run| factor * (0.5 + 0.001 * f64::from(run * 7 % 10))).collect();
-        let of = |command: &str| {
-            format!(
-                "{{\"command\": \"{command}\", \"mean\": {0}, \"median\": {0}, \"user\": {0}, \"system\": 0.0, \"times\": {times:?}, \"exit_codes\": [0]}}",
-                times[0]
-            )
-        };
-        bench.write(name, format!("{{\"results\": [{}, {}]}}", of("sort words"), of("gzip -1 words")));
-    }
+    hyperfine::two_files(bench);
     let walk = "#include <stdlib.h>\nint main(void) { unsigned long n = 1 << 25, i, at = 1, *t = calloc(n / 8, 8);\n\
                 for (i = 0; i < 400000; i++) { at = (at * 6364136223846793005ul + 1442695040888963407ul); t[at % (n / 8)]++; } return t[0] > 1000000; }\n";
     bench.write("walk.c", walk);

@@ -1,6 +1,7 @@
 //! Space, CPU time, and reserving the blocks of a file.
 #![expect(unsafe_code, reason = "system calls that the standard library does not have")]
 
+use baremark_sys::file_system::drop_cache_of;
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
@@ -69,14 +70,9 @@ const PIECE: usize = 1 << 30;
 /// of a file system that has no disk, or pages that another program has mapped.
 ///
 /// # Errors
-/// What `fdatasync(2)`, `posix_fadvise(2)`, `mmap(2)` or `mincore(2)` give.
+/// What [`drop_cache_of`], `mmap(2)` or `mincore(2)` give.
 pub(crate) fn drop_cached(file: &File, bytes: u64) -> io::Result<u64> {
-    file.sync_data()?;
-    // SAFETY: takes a descriptor, which is open, and numbers.
-    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
-        0 => {}
-        code => return Err(io::Error::from_raw_os_error(code)),
-    }
+    drop_cache_of(file)?;
     let mut cached = 0;
     for from in (0..bytes).step_by(PIECE) {
         cached += cached_bytes(file, from, (PIECE as u64).min(bytes - from))?;

@@ -2,6 +2,7 @@
 
 use crate::error::EngineError;
 use crate::io::detached::Detached;
+use baremark_sys::process;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -78,7 +79,5 @@ impl Format {
 
 /// A program, also where administrators' programs lie, which the paths of ordinary users leave out.
 pub(super) fn found(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(PathBuf::from));
-    folders.map(|folder| folder.join(program)).find(|path| path.is_file())
+    process::installed(program, &["/usr/sbin", "/sbin"])
 }

@@ -10,6 +10,7 @@ use crate::child;
 use baremark_journal::{Journal, JournalError, MakeError};
 use baremark_model::site::SiteError;
 use baremark_sys::end_request::{EndRequests, Event};
+use baremark_sys::process;
 use std::ffi::OsString;
 use std::io;
 use std::process::{Child, Command, ExitStatus};
@@ -61,8 +62,9 @@ pub fn supervise(
 ) -> Result<ExitStatus, SupervisorError> {
     let Some((engine, arguments)) = words.split_first() else { return Err(SupervisorError::NoEngine) };
     // A record of a container whose engine is not there could not be undone.
-    if !child::is_installed(engine) {
-        return Err(SupervisorError::NotInstalled(engine.to_string_lossy().into_owned()));
+    let name_of_engine = engine.to_string_lossy();
+    if process::installed(&name_of_engine, &[]).is_none() {
+        return Err(SupervisorError::NotInstalled(name_of_engine.into_owned()));
     }
     let requests = EndRequests::expect()?;
     let container = Leftover::new(engine, name)?;

@@ -123,17 +123,17 @@ mod tests {
     fn what_would_be_hidden_is_shown_and_what_is_seen_anyway_is_not() {
         let orders = Orders {
             layers: Layer::ALL.to_vec(),
-            write: vec!["/tmp/work".into()],
-            read: vec!["/tmp/data".into(), "/srv/data".into(), "/tmp/work/data".into()],
+            write: vec!["/tmp/own".into()],
+            read: vec!["/tmp/data".into(), "/srv/data".into(), "/tmp/own/data".into()],
             memory_bytes: None,
             cpus: Vec::new(),
             command: Vec::new(),
         };
         let of = |path: &str, writable| Shown { path: path.into(), writable };
-        let work = of("/tmp/work", true);
+        let work = of("/tmp/own", true);
         let expected = [work.clone(), of("/tmp/data", false), of("/tmp/baremark", false)];
         assert_eq!(shown(&orders, Path::new("/tmp/baremark")), expected);
         assert_eq!(shown(&orders, Path::new("/usr/bin/baremark")), expected[..2]);
-        assert_eq!(shown(&Orders { read: Vec::new(), ..orders }, Path::new("/tmp/work/baremark")), [work]);
+        assert_eq!(shown(&Orders { read: Vec::new(), ..orders }, Path::new("/tmp/own/baremark")), [work]);
     }
 }

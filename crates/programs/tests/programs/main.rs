@@ -15,7 +15,7 @@ mod bench;
 
 use baremark_model::descriptor::Value;
 use baremark_model::units::{Bytes, Nanos};
-use baremark_programs::keeper::find_program;
+use baremark_sys::process::find_program;
 use bench::{arm, run_job, value};
 
 #[test]
