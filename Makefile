@@ -33,9 +33,9 @@ RUNNER := $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/test-runner
 test-runner:
 	$(CARGO) build --release --locked --workspace --bin test-runner
 
-# Those whose outcome follows from the code alone. Nothing is installed for them.
+# Those whose outcome follows from the code alone. Nothing is installed for them. SUITE=report builds and runs those of one crate, or of one target.
 test: test-runner
-	$(RUNNER) code $(FILTER)
+	$(RUNNER) code $(if $(SUITE),--suite $(SUITE)) $(FILTER)
 
 # Those with other people's programs and of privileged parts of the kernel. What the machine lacks is counted and printed. SUITE=kernel
 # picks one; RECORD=1 appends a row to the table in docs/testing.md.
@@ -51,11 +51,9 @@ test-measured: test-runner
 	$(RUNNER) measured $(if $(ROUNDS),--rounds $(ROUNDS)) $(WHAT)
 
 # Before every commit: format, lints, and the tests that need no system but this one: crates of pure functions, the shape of the source's
-# crates, argument parsing, statistics without their long simulations.
+# crates, argument parsing, statistics without their long simulations. `-p baremark` has the dependencies built as for the whole workspace.
 check: lint
-	$(CARGO) test --release --locked --quiet --lib $(patsubst %,-p baremark-%,$(PURE))
-	$(CARGO) test --release --locked --quiet -p baremark-model --tests
-	$(CARGO) test --release --locked --quiet -p baremark --bin baremark
+	$(CARGO) test --release --locked --quiet -p baremark $(patsubst %,-p baremark-%,$(PURE)) --lib --bin baremark --test model --test language
 PURE := model stats kernels mmu report store workloads
 
 # What is handed out: a tarball, a Debian package and a Python wheel in target/dist, the same bytes for the same commit.

@@ -69,17 +69,17 @@ fn cargo() -> Command {
     command
 }
 
-/// Names of test targets that are not run by default, of this tier.
-fn suites(tier: Tier) -> Result<BTreeSet<String>, String> {
+/// What cargo knows of the workspace's packages.
+fn metadata() -> Result<Value, String> {
     let output = cargo().args(["metadata", "--format-version=1", "--no-deps", "--locked"]).output();
     let output = output.map_err(|why| format!("cargo metadata: {why}"))?;
     if !output.status.success() {
         return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr)));
     }
-    let metadata: Value = serde_json::from_slice(&output.stdout).map_err(|why| format!("cargo metadata: {why}"))?;
-    Ok(suites_of(&metadata, tier))
+    serde_json::from_slice(&output.stdout).map_err(|why| format!("cargo metadata: {why}"))
 }
 
+/// Names of test targets that are not run by default, of this tier.
 fn suites_of(metadata: &Value, tier: Tier) -> BTreeSet<String> {
     let packages = metadata["packages"].as_array().into_iter().flatten();
     let targets = packages.flat_map(|package| package["targets"].as_array().into_iter().flatten());
@@ -88,24 +88,60 @@ fn suites_of(metadata: &Value, tier: Tier) -> BTreeSet<String> {
     names.filter(|name| (*name == MEASURED) == (tier == Tier::Measured)).map(str::to_owned).collect()
 }
 
-/// Builds what the tier needs and lists its tests; of systems, those of one suite or of all.
+/// The package whose own graph of dependencies has the features of the whole workspace's. With it beside a package cargo builds nothing in a
+/// second set of features.
+const ALL_FEATURES: &str = "baremark";
+
+/// Cargo's arguments that choose the tests of one suite whose outcome follows from the code alone: those of a package, by the name of its
+/// folder, or of one target.
+fn chosen(metadata: &Value, suite: &str) -> Result<Vec<String>, String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut all = BTreeSet::new();
+    let mut arguments = Vec::new();
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        let manifest = text(&package["manifest_path"]);
+        let folder = Path::new(&manifest).parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+        let targets = package["targets"].as_array().into_iter().flatten().filter(|target| target["test"] == true);
+        for (kind, name) in targets.map(|target| (text(&target["kind"][0]), text(&target["name"]))) {
+            let option = match kind.as_str() {
+                "lib" => vec!["--lib".to_owned()],
+                "bin" | "test" => vec![format!("--{kind}"), name.clone()],
+                _ => continue,
+            };
+            if folder == suite || (kind == "test" && name == suite) {
+                arguments.extend(["-p".to_owned(), text(&package["name"])].into_iter().chain(option));
+            }
+            all.insert(folder.clone().into_owned());
+            all.extend((kind == "test").then_some(name));
+        }
+    }
+    if arguments.is_empty() {
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        return Err(format!("{suite}: no such suite; there are {}", all.join(", ")));
+    }
+    arguments.extend(["-p", ALL_FEATURES].map(str::to_owned));
+    Ok(arguments)
+}
+
+/// Builds what the tier needs and lists its tests; those of one suite or of all.
 pub fn tests(tier: Tier, suite: Option<&str>) -> Result<Vec<Test>, String> {
     let mut command = cargo();
-    command.args(["test", "--release", "--locked", "--workspace", "--no-run"]);
-    command.arg("--message-format=json-render-diagnostics");
-    if tier == Tier::Code {
-        command.arg("--tests");
-    } else {
-        let all = suites(tier)?;
-        if let Some(wanted) = suite.filter(|wanted| !all.contains(*wanted)) {
-            let all: Vec<&str> = all.iter().map(String::as_str).collect();
-            return Err(format!("{wanted}: no such suite; there are {}", all.join(", ")));
+    command.args(["test", "--release", "--locked", "--no-run", "--message-format=json-render-diagnostics"]);
+    match (tier, suite) {
+        (Tier::Code, None) => _ = command.args(["--workspace", "--tests"]),
+        (Tier::Code, Some(suite)) => _ = command.args(chosen(&metadata()?, suite)?),
+        _ => {
+            let all = suites_of(&metadata()?, tier);
+            if let Some(wanted) = suite.filter(|wanted| !all.contains(*wanted)) {
+                let all: Vec<&str> = all.iter().map(String::as_str).collect();
+                return Err(format!("{wanted}: no such suite; there are {}", all.join(", ")));
+            }
+            let names: Vec<&String> = all.iter().filter(|name| suite.is_none_or(|wanted| wanted == *name)).collect();
+            if names.is_empty() {
+                return Ok(Vec::new());
+            }
+            command.arg("--workspace").args(names.into_iter().flat_map(|name| ["--test", name.as_str()]));
         }
-        let names: Vec<&String> = all.iter().filter(|name| suite.is_none_or(|wanted| wanted == *name)).collect();
-        if names.is_empty() {
-            return Ok(Vec::new());
-        }
-        command.args(names.into_iter().flat_map(|name| ["--test", name.as_str()]));
     }
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(|why| format!("cargo test: {why}"))?;
     let mut tests = Vec::new();
@@ -164,7 +200,7 @@ fn names(listing: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Test, Tier, built, names, suites_of};
+    use super::{Test, Tier, built, chosen, names, suites_of};
     use serde_json::json;
     use std::path::PathBuf;
 
@@ -178,6 +214,23 @@ mod tests {
         let names = |tier| suites_of(&metadata, tier).into_iter().collect::<Vec<_>>();
         assert_eq!(names(Tier::Systems), ["kernel"]);
         assert_eq!(names(Tier::Measured), ["measured"]);
+    }
+
+    #[test]
+    fn a_suite_of_code_is_a_package_or_a_target_built_with_the_features_of_all() {
+        let target = |name: &str, kind: &str, test: bool| json!({ "name": name, "kind": [kind], "test": test });
+        let metadata = json!({ "packages": [
+            { "name": "baremark-report", "manifest_path": "/r/crates/report/Cargo.toml", "targets": [
+                target("baremark_report", "lib", true), target("pages", "test", true), target("browser", "test", false), target("speed", "example", true),
+            ] },
+            { "name": "baremark", "manifest_path": "/r/crates/baremark/Cargo.toml", "targets": [target("runs", "test", true)] },
+        ]});
+        let arguments = |suite| chosen(&metadata, suite).map(|all| all.join(" "));
+        let report = "-p baremark-report --lib -p baremark-report --test pages -p baremark";
+        assert_eq!(arguments("report").as_deref(), Ok(report));
+        assert_eq!(arguments("pages").as_deref(), Ok("-p baremark-report --test pages -p baremark"));
+        let none = "browser: no such suite; there are baremark, pages, report, runs";
+        assert_eq!(arguments("browser"), Err(none.to_owned()));
     }
 
     #[test]

@@ -27,12 +27,12 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-usage: test-runner code [FILTER...]                  tests whose outcome follows from the code alone
+usage: test-runner code [--suite NAME] [FILTER...]    tests whose outcome follows from the code alone
        test-runner systems [--suite NAME] [--record] [FILTER...]
                                                      tests with other programs and privileged parts of the kernel
        test-runner measured [--rounds N] [FILTER...] tests that judge live measurements, as a table of rates
        test-runner list                              every test with its tier and suite
-       test-runner prove N                           `code` N times, also beside load, as a table";
+       test-runner prove [--record] N                `code` N times, also beside load, as a table";
 
 /// What the command line asks for.
 #[derive(Default)]
@@ -83,7 +83,7 @@ fn main() -> ExitCode {
 
 fn commanded(command: &str, arguments: &Arguments) -> Result<ExitCode, String> {
     match command {
-        "code" => run::code(&arguments.filters),
+        "code" => run::code(arguments.suite.as_deref(), &arguments.filters),
         "systems" => run::systems(arguments.suite.as_deref(), &arguments.filters, arguments.record),
         "measured" => rounds::measured(&arguments.filters, arguments.rounds.unwrap_or(rounds::ROUNDS)),
         "list" => {
@@ -96,7 +96,7 @@ fn commanded(command: &str, arguments: &Arguments) -> Result<ExitCode, String> {
         }
         "prove" => {
             let [rounds] = arguments.filters.as_slice() else { return Err(USAGE.to_owned()) };
-            prove::prove(rounds.parse().map_err(|why| format!("{rounds}: {why}"))?)
+            prove::prove(rounds.parse().map_err(|why| format!("{rounds}: {why}"))?, arguments.record)
         }
         _ => Err(USAGE.to_owned()),
     }

@@ -16,6 +16,8 @@ pub struct Outcome {
     pub test: Test,
     pub state: State,
     pub seconds: f64,
+    /// CPU time of it and of all that it started and waited for.
+    pub cpu_s: f64,
     /// What it printed.
     pub output: String,
 }
@@ -77,25 +79,29 @@ pub fn skips(outcomes: &[Outcome]) -> BTreeMap<String, usize> {
     found
 }
 
-/// Time and number of tests by suite, and the ten slowest tests.
+/// Time and number of tests by suite, the ten slowest tests and the ten that took most CPU time.
 pub fn times(outcomes: &[Outcome]) -> String {
-    let mut suites: BTreeMap<String, (f64, usize)> = BTreeMap::new();
+    let mut suites: BTreeMap<String, (f64, f64, usize)> = BTreeMap::new();
     for outcome in outcomes {
         let of = suites.entry(outcome.test.suite()).or_default();
-        *of = (of.0 + outcome.seconds, of.1 + 1);
+        *of = (of.0 + outcome.seconds, of.1 + outcome.cpu_s, of.2 + 1);
     }
     let mut suites: Vec<_> = suites.into_iter().collect();
     suites.sort_by(|a, b| b.1.0.total_cmp(&a.1.0));
-    let mut text = "\nseconds and tests by suite:\n".to_owned();
-    for (suite, (seconds, tests)) in suites {
-        text += &format!("{seconds:8.1} {tests:5}  {suite}\n");
+    let mut text = "\nseconds, CPU seconds and tests by suite:\n".to_owned();
+    for (suite, (seconds, cpu_s, tests)) in suites {
+        text += &format!("{seconds:8.1} {cpu_s:8.1} {tests:5}  {suite}\n");
     }
-    let mut slowest: Vec<&Outcome> = outcomes.iter().collect();
-    slowest.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
-    text += "the slowest tests, in seconds:\n";
-    for outcome in slowest.iter().take(10) {
-        text += &format!("{:8.1}  {}\n", outcome.seconds, outcome.test.full());
-    }
+    let mut most = |what: &str, of: fn(&Outcome) -> f64| {
+        let mut sorted: Vec<&Outcome> = outcomes.iter().collect();
+        sorted.sort_by(|a, b| of(b).total_cmp(&of(a)));
+        text += &format!("the tests that took most {what}, in seconds:\n");
+        for outcome in sorted.iter().take(10) {
+            text += &format!("{:8.1}  {}\n", of(outcome), outcome.test.full());
+        }
+    };
+    most("time", |of| of.seconds);
+    most("CPU time", |of| of.cpu_s);
     text
 }
 

@@ -2,7 +2,7 @@
 
 use crate::cargo::{self, Tier, target_folder};
 use crate::outcome::{Outcome, State, counted, of_the_test};
-use crate::record::{commit, cpu};
+use crate::record::{self, Table, commit, cpu};
 use crate::run::{self, Manner};
 use std::collections::BTreeMap;
 use std::fs;
@@ -117,7 +117,7 @@ impl Drop for Load {
 }
 
 /// `scripts/prove-gate N`.
-pub fn prove(rounds: usize) -> Result<ExitCode, String> {
+pub fn prove(rounds: usize, recorded: bool) -> Result<ExitCode, String> {
     let tests = cargo::tests(Tier::Code, None)?;
     println!("\n| run | beside | passed, failed, skipped | seconds |\n|---|---|---|---|");
     let mut failures: BTreeMap<String, usize> = BTreeMap::new();
@@ -159,6 +159,9 @@ pub fn prove(rounds: usize) -> Result<ExitCode, String> {
         commit(),
         cpu(),
     );
+    if recorded {
+        record::add_row(Table::Proof, &[tests.len(), rounds, without, good[0], good[1], good[2]])?;
+    }
     Ok(run::exit_code(without == rounds))
 }
 

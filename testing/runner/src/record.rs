@@ -26,6 +26,8 @@ struct Line {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     alone: Option<String>,
     seconds: f64,
+    #[serde(default)]
+    cpu_s: f64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     skipped: Vec<String>,
 }
@@ -37,6 +39,11 @@ fn word(state: State) -> String {
         State::Skipped => "skipped",
     }
     .to_owned()
+}
+
+/// Seconds without what is below a millisecond.
+fn milliseconds(seconds: f64) -> f64 {
+    (seconds * 1000.0).round() / 1000.0
 }
 
 fn file(tier: Tier) -> PathBuf {
@@ -60,7 +67,8 @@ pub fn write(tier: Tier, outcomes: &[Outcome], alone: &[Outcome]) -> Result<(), 
             test: of.test.name.clone(),
             first: word(of.state),
             alone: again.map(|again| word(again.state)),
-            seconds: (of.seconds * 1000.0).round() / 1000.0,
+            seconds: milliseconds(of.seconds),
+            cpu_s: milliseconds(of.cpu_s),
             skipped: of.reasons(),
         }
     }));
@@ -83,38 +91,59 @@ pub fn skips_before() -> Vec<String> {
     last.map(|record| record.tests.into_iter().flat_map(|line| line.skipped).collect()).unwrap_or_default()
 }
 
-/// The line before which rows of `make test-systems RECORD=1` are put, and how many rows are kept.
-const END: &str = "<!-- records: end -->";
+/// A table of docs/testing.md, by the line that follows its rows.
+#[derive(Clone, Copy)]
+pub enum Table {
+    /// Of `make test-systems RECORD=1`.
+    Systems,
+    /// Of `scripts/prove-gate --record`.
+    Proof,
+}
+
+impl Table {
+    fn end(self) -> &'static str {
+        match self {
+            Table::Systems => "<!-- records: end -->",
+            Table::Proof => "<!-- proof: end -->",
+        }
+    }
+}
+
+/// How many rows of a table are kept.
 const ROWS: usize = 10;
 
-/// Appends a row to the table of docs/testing.md.
+/// Appends a row on a run of `make test-systems`.
 pub fn append(outcomes: &[Outcome], alone: &[Outcome]) -> Result<(), String> {
     let number = |of: &[Outcome], state| of.iter().filter(|one| one.state == state).count();
-    let row = format!(
-        "| {} | {} | {} | {} | {} | {} | {} |\n",
-        printed("date", &["-u", "+%Y-%m-%d"]),
-        commit(),
-        cpu(),
+    let cells = [
         number(outcomes, State::Passed),
         alone.len() - number(alone, State::Failed),
         number(alone, State::Failed),
         number(outcomes, State::Skipped),
-    );
+    ];
+    add_row(Table::Systems, &cells)
+}
+
+/// Appends a row to a table of docs/testing.md: date, commit and processor, then these numbers.
+pub fn add_row(table: Table, cells: &[usize]) -> Result<(), String> {
+    let numbers: String = cells.iter().map(|number| format!(" {number} |")).collect();
+    let row = format!("| {} | {} | {} |{numbers}\n", printed("date", &["-u", "+%Y-%m-%d"]), commit(), cpu());
     let page = root().join("docs/testing.md");
     let text = fs::read_to_string(&page).map_err(|why| format!("{}: {why}", page.display()))?;
-    let text = with_row(&text, &row).ok_or_else(|| format!("{}: no line '{END}'", page.display()))?;
+    let text = with_row(&text, &row, table.end())
+        .ok_or_else(|| format!("{}: no table before a line '{}'", page.display(), table.end()))?;
     fs::write(&page, text).map_err(|why| format!("{}: {why}", page.display()))
 }
 
 /// The page with this row as the last; the oldest goes where there are too many.
-fn with_row(page: &str, row: &str) -> Option<String> {
-    let (before, after) = page.split_once(END)?;
+fn with_row(page: &str, row: &str, end: &str) -> Option<String> {
+    let (before, after) = page.split_once(end)?;
     let mut lines: Vec<&str> = before.lines().collect();
     let first = lines.iter().rposition(|line| line.starts_with("|---"))? + 1;
     while lines.len() - first >= ROWS {
         lines.remove(first);
     }
-    Some(format!("{}\n{row}{END}{after}", lines.join("\n")))
+    Some(format!("{}\n{row}{end}{after}", lines.join("\n")))
 }
 
 pub fn commit() -> String {
@@ -141,17 +170,19 @@ fn printed(program: &str, arguments: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::with_row;
+    use super::{Table, with_row};
 
     #[test]
     fn the_last_ten_rows_are_kept() {
         let rows: String = (1..=10).map(|number| format!("| {number} |\n")).collect();
         let page = format!("# Tests\n\n| run |\n|---|\n{rows}<!-- records: end -->\n\nmore\n");
-        let with = with_row(&page, "| 11 |\n").unwrap_or_default();
+        let end = Table::Systems.end();
+        let with = with_row(&page, "| 11 |\n", end).unwrap_or_default();
         assert!(with.starts_with("# Tests\n\n| run |\n|---|\n| 2 |\n"), "{with}");
         assert!(with.ends_with("| 10 |\n| 11 |\n<!-- records: end -->\n\nmore\n"), "{with}");
-        let first = with_row("|---|\n<!-- records: end -->\n", "| 1 |\n");
+        let first = with_row("|---|\n<!-- records: end -->\n", "| 1 |\n", end);
         assert_eq!(first.as_deref(), Some("|---|\n| 1 |\n<!-- records: end -->\n"));
-        assert_eq!(with_row("no table", "| 1 |\n"), None);
+        assert_eq!(with_row("no table", "| 1 |\n", end), None);
+        assert_eq!(with_row(&page, "| 1 |\n", Table::Proof.end()), None);
     }
 }

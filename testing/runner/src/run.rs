@@ -8,7 +8,7 @@ use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
@@ -47,8 +47,8 @@ impl Manner {
 }
 
 /// `make test`.
-pub fn code(filters: &[String]) -> Result<ExitCode, String> {
-    let tests = chosen(cargo::tests(Tier::Code, None)?, filters)?;
+pub fn code(suite: Option<&str>, filters: &[String]) -> Result<ExitCode, String> {
+    let tests = chosen(cargo::tests(Tier::Code, suite)?, filters)?;
     let outcomes = run(&tests, Manner::of(Tier::Code), told)?;
     print!("{}", outcome::times(&outcomes));
     print_skips(&outcomes, &[]);
@@ -205,15 +205,15 @@ impl Place {
         let begun = Instant::now();
         let tried = self.tried(number, test, manner);
         let seconds = begun.elapsed().as_secs_f64();
-        let (state, output) = match tried {
-            Ok((succeeded, output)) => (judged(succeeded, &output), output),
-            Err(why) => (State::Failed, why.to_string()),
+        let (state, cpu_s, output) = match tried {
+            Ok((succeeded, cpu_s, output)) => (judged(succeeded, &output), cpu_s, output),
+            Err(why) => (State::Failed, 0.0, why.to_string()),
         };
-        Outcome { test: test.clone(), state, seconds, output }
+        Outcome { test: test.clone(), state, seconds, cpu_s, output }
     }
 
-    /// Whether it succeeded and left nothing, and what it printed.
-    fn tried(&self, number: usize, test: &Test, manner: Manner) -> io::Result<(bool, String)> {
+    /// Whether it succeeded and left nothing, its CPU time in seconds, and what it printed.
+    fn tried(&self, number: usize, test: &Test, manner: Manner) -> io::Result<(bool, f64, String)> {
         let (temporary, home) = (self.folder.join(number.to_string()), self.folder.join(format!("{number}.home")));
         let log = self.folder.join(format!("{number}.log"));
         for folder in [&temporary, &home] {
@@ -234,7 +234,7 @@ impl Place {
         let output = File::create(&log)?;
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output).current_dir(&test.folder);
         environment(&mut command, &temporary, &home, &test.folder);
-        let mut succeeded = command.status()?.success();
+        let (mut succeeded, cpu_s) = ended(&command.spawn()?)?;
         let mut said = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
         for entry in fs::read_dir(&temporary)?.flatten() {
             succeeded = false;
@@ -244,8 +244,24 @@ impl Place {
             removed(path);
         }
         fs::remove_file(log)?;
-        Ok((succeeded, said))
+        Ok((succeeded, cpu_s, said))
     }
+}
+
+/// Waits for the end of a child: whether it succeeded, and the CPU time in seconds of it and of all below it that were waited for.
+fn ended(child: &Child) -> io::Result<(bool, f64)> {
+    let mut status = 0;
+    // SAFETY: all zero bytes are a valid rusage.
+    let mut used: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are to variables of this function, which outlive the call.
+    while unsafe { libc::wait4(child.id().cast_signed(), &raw mut status, 0, &raw mut used) } < 0 {
+        let why = io::Error::last_os_error();
+        if why.kind() != io::ErrorKind::Interrupted {
+            return Err(why);
+        }
+    }
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    Ok((status == 0, seconds(used.ru_utime) + seconds(used.ru_stime)))
 }
 
 /// A new folder with an unpredictable name in the temporary folder.

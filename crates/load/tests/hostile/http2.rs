@@ -253,7 +253,8 @@ fn rules() -> Vec<Case> {
         }),
         case("answers before they are asked for", &["malformed"], |stream| {
             asked(stream)?;
-            let ahead = (0..100_000).map(|at| frame(HEADERS, END_HEADERS | END_STREAM, 1 + 2 * at, OK));
+            // None of those that a load asks for at once: of these a short load might ask for no more.
+            let ahead = (1_000..100_000).map(|at| frame(HEADERS, END_HEADERS | END_STREAM, 1 + 2 * at, OK));
             stream.write_all(&ahead.collect::<Vec<_>>().concat())?;
             silence(stream)
         }),
