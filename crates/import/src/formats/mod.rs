@@ -10,6 +10,7 @@ mod iperf3;
 mod k6;
 mod pgbench;
 mod phoronix;
+mod stress_ng;
 mod sysbench;
 mod wrk;
 
@@ -28,6 +29,7 @@ pub const FORMATS: &[Format] = &[
     iperf3::FORMAT,
     hpcc::FORMAT,
     phoronix::FORMAT,
+    stress_ng::FORMAT,
     CSV,
 ];
 

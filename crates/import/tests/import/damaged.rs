@@ -104,6 +104,25 @@ fn places_are_those_of_the_damage() {
         ("phoronix.xml", ":0.127:", ":0,127:", "line 53: '0,127' of '0.2921:0,127:0.0969' is not a number"),
         ("phoronix.xml", "</Entry>", "</Entri>", "line 49, column"),
         ("phoronix.csv", ",0.1939,0.1720", ",0.1939", "line 14: has 1 values for 2 systems"),
+        (
+            "stress-ng.yaml",
+            "time: 546.913950",
+            "time: many",
+            "line 31: 'many' behind 'bogo-ops-per-second-real-time' is not a number",
+        ),
+        (
+            "stress-ng.yaml",
+            "cpus-online: 2",
+            "cpus-online: two",
+            "line 24: 'two' behind 'cpus-online:' is not a whole number",
+        ),
+        (
+            "stress-ng.yaml",
+            "    - stressor: cpu\n",
+            "",
+            "line 29: 'bogo-ops-per-second-usr-sys-time' belongs to no stressor",
+        ),
+        ("stress-ng.yaml", "\n...", "", "the file ends without '...'; it was cut off"),
     ] {
         let whole = fixture(name);
         assert!(whole.contains(from), "{name} has no {from}");

@@ -39,6 +39,7 @@ const FIXTURES: &[(&str, &str)] = &[
     ("hpcc.txt", "hpcc"),
     ("phoronix.xml", "phoronix"),
     ("phoronix.csv", "phoronix"),
+    ("stress-ng.yaml", "stress-ng"),
 ];
 
 fn fixture(name: &str) -> String {

@@ -121,6 +121,18 @@ fn sysbench_has_the_figures_of_each_test() {
 }
 
 #[test]
+fn stress_ng_has_two_rates_of_each_stressor() {
+    let imported = of(&fixture("stress-ng.yaml"));
+    assert_eq!((imported.program.as_str(), imported.parameters["version"].as_str()), ("stress-ng 0.15.06", "0.15.06"));
+    assert_eq!(imported.benchmarks(), ["cpu", "vm"]);
+    close(values(&imported, "cpu", "bogo_ops_per_s")[0], 546.913_950);
+    close(values(&imported, "cpu", "bogo_ops_per_cpu_s")[0], 1_146.127_020);
+    close(values(&imported, "vm", "bogo_ops_per_s")[0], 17_602.243_214);
+    assert_eq!((imported.host.as_deref(), imported.cpus, imported.unix_s), (Some("vm"), Some(2), Some(1_795_835_278)));
+    assert!(imported.measured.iter().all(|of| of.metric.better == Better::Higher) && imported.notes.is_empty());
+}
+
+#[test]
 fn wrk_has_rate_and_latencies_and_refuses_errors() {
     let imported = of(&fixture("wrk.txt"));
     close(values(&imported, "", "requests_per_s")[0], 1494.87);
