@@ -208,6 +208,7 @@ pub const FEATURES: &[Feature] = &[
         "host.io_scheduler",
         &[Source { files: "sys/block/{disk}/queue/scheduler", levels: Levels::Offered("scheduler") }],
     ),
+    one("host.read_ahead_kib", &[Source { files: "sys/block/{disk}/queue/read_ahead_kb", levels: Levels::Number }]),
 ];
 
 /// Why a feature, or one of its levels, cannot be had on this machine.

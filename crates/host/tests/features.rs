@@ -7,7 +7,7 @@ use baremark_journal::{Journal, Kind};
 use baremark_model::descriptor::Kind as Takes;
 use baremark_model::tables;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -123,6 +123,28 @@ fn levels_are_written_to_all_files_and_undone_in_the_end() {
         ("60".into(), "0".into())
     );
     assert_eq!(fs::read_dir(folder.path().join("changes")).unwrap().count(), 1, "the lock alone");
+}
+
+#[test]
+fn features_of_disks_are_set_on_the_disk_that_holds_the_data_and_on_no_other() {
+    let (root, folder) = (pretended(), TempDir::new().unwrap());
+    for (file, text) in [("sys/block/sda/queue/read_ahead_kb", "128"), ("sys/block/sdb/queue/read_ahead_kb", "512")] {
+        let path = root.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+    }
+    let blocks = root.path().join("sys/dev/block");
+    fs::create_dir_all(&blocks).unwrap();
+    let device = fs::metadata(root.path()).unwrap().dev();
+    // A file system without a block device, such as tmpfs, is looked up as 0:0 where no mount says what it is on.
+    let number = if libc::major(device) == 0 { (0, 0) } else { (libc::major(device), libc::minor(device)) };
+    symlink("../../block/sda", blocks.join(format!("{}:{}", number.0, number.1))).unwrap();
+    let mut setter = Setter::new(journal(folder.path(), &below(&root)), below(&root));
+    setter.set("host.read_ahead_kib", "999").unwrap();
+    let ahead = |disk: &str| now(&root, &format!("sys/block/{disk}/queue/read_ahead_kb"));
+    assert_eq!((ahead("sda"), ahead("sdb")), ("999".into(), "512".into()));
+    drop(setter);
+    assert_eq!(ahead("sda"), "128");
 }
 
 #[test]

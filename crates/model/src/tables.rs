@@ -224,6 +224,11 @@ pub const FACTORS: &[Knob] = &[
         "scheduler of I/Os to the disks that hold what the study reads and writes: its path, file or device, its guests' disks, else the \
          folder of temporary files",
     ),
+    host(
+        "host.read_ahead_kib",
+        Kind::Count { min: 0, max: 1_048_576 },
+        "most that is read ahead of sequential reads through the page cache, in KiB, of the disks as for `host.io_scheduler`",
+    ),
 ];
 
 /// How the keys of the host's features begin.
