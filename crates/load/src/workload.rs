@@ -5,7 +5,7 @@
 
 use crate::arrival::Arrival;
 use crate::bounded_file;
-use crate::document::{Document, FORMAT, Verdict};
+use crate::document::{Document, FORMAT, OperationRow, Verdict};
 use crate::failure::Failure;
 use crate::latency::Summary;
 use crate::limits;
@@ -156,7 +156,7 @@ static PARAMETERS: [Knob; 26] = [
     TIMEOUT,
 ];
 
-static METRICS: [Metric; 12] = [
+static METRICS: [Metric; 13] = [
     Metric::new("requests_per_s", "requests/s", Better::Higher, Together::Sum, "requests answered per second"),
     Metric::new(
         "operations_per_s",
@@ -184,6 +184,13 @@ static METRICS: [Metric; 12] = [
     Metric::new("latency_mean_ms", "ms", Better::Lower, Together::Mean, "mean latency"),
     Metric::new("received_mb_per_s", "MB/s", Better::Higher, Together::Sum, "10^6 bytes received per second"),
     Metric::new("failed", "%", Better::Lower, Together::Mean, "operations that failed"),
+    Metric::new(
+        "within_limit",
+        "%",
+        Better::Higher,
+        Together::Mean,
+        "operations that succeeded within the time that the scenario allows them, of those which have a limit",
+    ),
     Metric::new(
         "maximum_per_s",
         "operations/s",
@@ -554,6 +561,9 @@ fn samples(document: &Document, failed: f64) -> Vec<Sample> {
     add("operations_per_s", document.achieved.operations_per_s);
     add("received_mb_per_s", document.achieved.received_bytes_per_s / 1e6);
     add("failed", 100.0 * failed);
+    if let Some(share) = within_limit(&document.operations) {
+        add("within_limit", 100.0 * share);
+    }
     add("generator_cpus", document.generator.threads.iter().map(|thread| thread.cpu_share).sum());
     let latency = document.latency.corrected.as_ref().or(document.latency.raw.as_ref());
     if let Some(Summary { mean_ns, p50_ns, p95_ns, p99_ns, p999_ns, .. }) = latency {
@@ -569,6 +579,15 @@ fn samples(document: &Document, failed: f64) -> Vec<Sample> {
         }
     }
     samples
+}
+
+/// Operations within their limit as a share of all that have one and ended; `None` where none has.
+fn within_limit(operations: &[OperationRow]) -> Option<f64> {
+    let limited = operations.iter().filter(|operation| operation.limit_ns.is_some());
+    let ended = |operation: &OperationRow| (operation.succeeded + operation.failed) as f64;
+    let of_each = limited.filter_map(|one| Some((one.within_limit_share? * ended(one), ended(one))));
+    let (within, all) = of_each.fold((0.0, 0.0), |(within, all), (more, of)| (within + more, all + of));
+    (all > 0.0).then(|| within / all)
 }
 
 /// Each second with its distribution, then each operation over the whole measured time, which began `begin_ns` after the phase.
@@ -605,4 +624,23 @@ fn detail(mut document: Document) -> Option<Detail> {
     document.series.clear();
     let document = serde_json::to_value(&document).ok()?;
     Some(Detail { format: FORMAT.to_owned(), document })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn operations_within_their_limit_are_weighted_by_how_many_ended() {
+        let row = |succeeded: u64, failed: u64, limit_ns: Option<u64>, share: Option<f64>| -> OperationRow {
+            let row = json!({ "name": "x", "succeeded": succeeded, "failed": failed, "limit_ns": limit_ns,
+                "within_limit_share": share, "failures": {} });
+            serde_json::from_value(row).expect("an operation")
+        };
+        let (often, seldom) = (row(890, 10, Some(5), Some(0.9)), row(99, 1, Some(7), Some(0.1)));
+        let without = row(1_000_000, 0, None, None);
+        assert_eq!(within_limit(&[often, seldom, without.clone()]), Some(0.82));
+        assert_eq!(within_limit(&[without, row(0, 0, Some(5), None)]), None);
+    }
 }
