@@ -10,6 +10,7 @@ use baremark_model::document::Document;
 use baremark_model::maximum::{self, KneeRow, Said};
 use baremark_model::qos::{Bound, Limit};
 use baremark_model::units::Nanos;
+use serde::Deserialize;
 use serde_json::Value;
 
 const LEFT: f64 = 62.0;
@@ -24,9 +25,16 @@ type Percentile = (&'static str, fn(&KneeRow) -> Option<u64>);
 /// Percentiles of a level, the upper first.
 const PERCENTILES: [Percentile; 3] = [("p99", |row| row.p99_ns), ("p95", |row| row.p95_ns), ("p50", |row| row.p50_ns)];
 
+/// What names its format.
+#[derive(Deserialize)]
+struct Formatted<'v> {
+    #[serde(borrow)]
+    format: &'v str,
+}
+
 /// Whether a value in a detail is the document of a search.
 pub(crate) fn is_search(value: &Value) -> bool {
-    value.get("format").and_then(Value::as_str) == Some(maximum::FORMAT)
+    Formatted::deserialize(value).is_ok_and(|of| of.format == maximum::FORMAT)
 }
 
 /// The figures of all searches that a document's details hold.

@@ -1,6 +1,6 @@
 //! The histogram of the workload `wakeup`, by powers of four, and what ended the search of the workload `density`.
 //!
-//! Details are read by their keys: one that is missing is left out, so that older and newer ones can be shown.
+//! What a version of a detail does not have is left out.
 
 use crate::grid::{Cell, Grid, GridRow};
 use crate::number::fixed;
@@ -8,12 +8,32 @@ use crate::text::clean;
 use crate::treatment::Factors;
 use baremark_model::document::{DetailRow, Document};
 use baremark_model::units::Nanos;
+use serde::Deserialize;
 
 /// How the formats begin that are shown here.
 const WAKEUP: &str = "baremark-wakeup/";
 const DENSITY: &str = "baremark-density/";
 /// Ends of the columns in nanoseconds, by powers of four; the last column has what is later.
 const ENDS_NS: [u64; 8] = [1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216];
+
+/// The detail of `wakeup`, as far as it is shown.
+#[derive(Deserialize)]
+struct WakeUps {
+    histogram: Vec<WakeUpBucket>,
+}
+
+/// Wake-ups up to a latency, from the end of the bucket before.
+#[derive(Deserialize)]
+struct WakeUpBucket {
+    to_ns: u64,
+    count: u64,
+}
+
+/// The detail of `density`, as far as it is shown.
+#[derive(Deserialize)]
+struct DensitySearch {
+    result: String,
+}
 
 /// The share of wake-ups between the ends of columns, a row for each treatment; `None` of a document without wake-ups.
 pub(crate) fn histogram(document: &Document) -> Option<Grid> {
@@ -29,11 +49,10 @@ pub(crate) fn histogram(document: &Document) -> Option<Grid> {
 #[expect(clippy::cast_precision_loss, reason = "a number of wake-ups")]
 fn cells(detail: &DetailRow) -> Option<Vec<Cell>> {
     let mut counts = [0_u64; ENDS_NS.len() + 1];
-    for row in detail.document["histogram"].as_array()? {
-        let to_ns = row["to_ns"].as_u64()?;
+    for bucket in WakeUps::deserialize(&detail.document).ok()?.histogram {
         // Buckets of the detail end at powers of two, so that none lies in two columns.
-        let column = ENDS_NS.iter().position(|end| to_ns <= *end).unwrap_or(ENDS_NS.len());
-        counts[column] += row["count"].as_u64()?;
+        let column = ENDS_NS.iter().position(|end| bucket.to_ns <= *end).unwrap_or(ENDS_NS.len());
+        counts[column] += bucket.count;
     }
     let all = counts.iter().sum::<u64>().max(1) as f64;
     let cell = |count: u64| match count {
@@ -47,8 +66,8 @@ fn cells(detail: &DetailRow) -> Option<Vec<Cell>> {
 pub(crate) fn searches(document: &Document) -> Vec<String> {
     let factors = Factors::of(&document.run);
     let line = |detail: &DetailRow| {
-        let result = detail.document["result"].as_str()?;
-        Some(format!("{}: {}.", factors.name(&detail.treatment), clean(result)))
+        let search = DensitySearch::deserialize(&detail.document).ok()?;
+        Some(format!("{}: {}.", factors.name(&detail.treatment), clean(&search.result)))
     };
     details(document, DENSITY).filter_map(line).collect()
 }

@@ -1,6 +1,6 @@
 //! What the workload `web-farm` reports alongside its metrics: both limits in words, latency and CPU use against the number of servers.
 //!
-//! Details are read by their keys: one that is missing is left out, so that older and newer ones can be shown.
+//! What a version of the detail does not have is blank.
 
 use crate::grid::{Cell, Grid, GridRow};
 use crate::number::{fixed, percent};
@@ -10,7 +10,6 @@ use crate::treatment::Factors;
 use baremark_model::document::{DetailRow, Document};
 use baremark_model::units::Nanos;
 use serde::Deserialize;
-use serde_json::Value;
 
 /// How the format begins that is shown here.
 const FORMAT: &str = "baremark-web-farm/";
@@ -26,8 +25,7 @@ pub(crate) fn found(document: &Document) -> Vec<String> {
 
 /// Both limits in words.
 fn results(detail: &DetailRow) -> Vec<String> {
-    let lines = detail.document["results"].as_array().map_or(&[][..], Vec::as_slice);
-    lines.iter().filter_map(Value::as_str).map(|line| format!("{}.", clean(line))).collect()
+    Farm::of(detail).results.iter().map(|line| format!("{}.", clean(line))).collect()
 }
 
 /// The farms of a document, by treatment.
@@ -38,8 +36,8 @@ pub(crate) fn groups(document: &Document) -> Vec<Group> {
 }
 
 fn group(name: &str, detail: &DetailRow) -> Group {
-    let levels = detail.document["levels"].as_array().map_or(&[][..], Vec::as_slice);
-    let (lines, rows) = (results(detail), levels.iter().filter_map(row).collect::<Vec<GridRow>>());
+    let (lines, rows) =
+        (results(detail), Farm::of(detail).levels.into_iter().filter_map(row).collect::<Vec<GridRow>>());
     let grid = Grid {
         caption: "Latency and CPU use by the number of servers".to_owned(),
         columns: COLUMNS.map(str::to_owned).to_vec(),
@@ -48,6 +46,21 @@ fn group(name: &str, detail: &DetailRow) -> Group {
     };
     let grids = if grid.rows.is_empty() { Vec::new() } else { vec![grid] };
     Group { head: format!("Web farm: {name}, block {}", detail.block + 1), lines, grids }
+}
+
+/// The detail, as far as it is shown.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Farm {
+    results: Vec<String>,
+    levels: Vec<FarmLevel>,
+}
+
+impl Farm {
+    /// Nothing of a detail that is of another form.
+    fn of(detail: &DetailRow) -> Farm {
+        Farm::deserialize(&detail.document).unwrap_or_default()
+    }
 }
 
 /// One number of servers; what a version does not have is blank.
@@ -64,8 +77,7 @@ struct FarmLevel {
     generator_share: Option<f64>,
 }
 
-fn row(level: &Value) -> Option<GridRow> {
-    let level = FarmLevel::deserialize(level).ok()?;
+fn row(level: FarmLevel) -> Option<GridRow> {
     let rate = |rate: Option<f64>| rate.map(|rate| fixed(rate, 0));
     let time = |time: Option<u64>| time.map(|ns| format!("{:.2}", Nanos(ns)));
     let cells = [

@@ -5,6 +5,7 @@ use super::violation::{Found, place};
 use crate::knee::is_search;
 use baremark_model::document::Document;
 use baremark_model::maximum::{self, Ended, KneeRow};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 /// Keys of the time to which an object's rates belong.
@@ -26,6 +27,9 @@ pub(super) fn of(place: &str, detail: &Value, found: &mut Found) {
                 search(place, detail, found);
             }
             numbers(place, object, found);
+            if let Ok(counted) = Counted::deserialize(detail) {
+                counted.check(place, found);
+            }
             object.iter().for_each(|(key, value)| of(&format!("{place}: {key}"), value, found));
         }
         Value::Array(rows) => (1..).zip(rows).for_each(|(number, row)| of(&format!("{place} {number}"), row, found)),
@@ -50,9 +54,29 @@ fn numbers(place: &str, object: &Map<String, Value>, found: &mut Found) {
             found.unless(near(value * seconds, count), at, what, "a rate times its time is its count");
         }
     }
-    let answered = object.get("counts").and_then(|counts| counts.get("answered")).and_then(Value::as_f64);
-    let rate = object.get("achieved").and_then(|achieved| achieved.get("requests_per_s")).and_then(Value::as_f64);
-    if let (Some(count), Some(rate), Some(seconds)) = (answered, rate, number("elapsed_s")) {
+}
+
+/// What was loaded, as far as its parts say one thing.
+#[derive(Deserialize)]
+struct Counted {
+    counts: AnsweredCount,
+    achieved: AnsweredRate,
+    elapsed_s: f64,
+}
+
+#[derive(Deserialize)]
+struct AnsweredCount {
+    answered: f64,
+}
+
+#[derive(Deserialize)]
+struct AnsweredRate {
+    requests_per_s: f64,
+}
+
+impl Counted {
+    fn check(&self, place: &str, found: &mut Found) {
+        let (count, rate, seconds) = (self.counts.answered, self.achieved.requests_per_s, self.elapsed_s);
         let what = || format!("{rate} requests/s in {seconds} s, and {count} answered");
         found.unless(
             near(rate * seconds, count),

@@ -46,9 +46,6 @@ const OF_OTHERS: &[(&str, &str)] = &[
     ("crates/services/src/haproxy.rs", "HAProxy's answer to `add server`"),
 ];
 
-/// Values of JSON that `report` looks up by a text, which only the workload that wrote it knows.
-const INDEXED: usize = 107;
-
 /// The names in the rows of the table: `name: "native"`.
 fn names(table: &[String]) -> Vec<String> {
     let of = |words: &[String]| match words {
@@ -166,7 +163,7 @@ fn nothing_is_decided_by_a_sentence() {
 #[test]
 fn a_report_looks_up_no_json_by_text() {
     let found = all(indexed, |name, _| name != "report");
-    only_so_many(&found, &[("report", INDEXED)], "read it into a struct with serde");
+    only_so_many(&found, &[], "read it into a struct with serde");
 }
 
 #[test]
