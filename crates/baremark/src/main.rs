@@ -125,10 +125,10 @@ enum Command {
     /// Compare commands by interleaved runs
     #[command(after_help = ab::EXAMPLES)]
     Ab(Box<ab::Arguments>),
-    /// Print a shipped study with its comments, to be read, changed and run
+    /// Print a shipped study with its comments, or the study of a run, to be read, changed and run
     #[command(after_help = show::EXAMPLES)]
     Show {
-        /// The shipped study's name, or that of a published table which a study measures
+        /// The shipped study's name, that of a published table which a study measures, or a run
         study: String,
         #[command(flatten)]
         changes: Changes,
@@ -561,10 +561,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
                 plan::run(&context, &study, args.mode(), pilot)
             }
         }
-        Some(Command::Show { study, changes }) => {
-            let study = overrides::applied(source::shipped_by_name(&study)?, &changes, &Spending::default())?;
-            show::print(&context, &study)
-        }
+        Some(Command::Show { study, changes }) => show::run(&context, &study, &changes),
         Some(Command::Help { command }) => help::run(Cli::command(), &command),
         Some(Command::Predict(arguments)) => predict::run(&context, &arguments),
         Some(Command::Load(args)) => load::run(&context, *args),

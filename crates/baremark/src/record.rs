@@ -365,7 +365,7 @@ pub fn find_unfinished(store: &Store, named: Option<&str>) -> Result<RunId, Refu
                 && match Origin::of(&run.study_file) {
                     Origin::Load => is_resumable(store, &run.id),
                     Origin::Import(_) => false,
-                    Origin::Study(_) | Origin::Command(_) => true,
+                    Origin::Study(_) | Origin::Changed(_) | Origin::Command(_) => true,
                 }
         };
         return match runs.into_iter().find(unfinished) {

@@ -2,6 +2,7 @@
 
 use crate::exit::Refusal;
 use crate::watch::say;
+use baremark_model::codes::Origin;
 use baremark_model::problem::nearest;
 use baremark_model::published;
 use baremark_model::study::LONGEST_STUDY;
@@ -125,7 +126,7 @@ impl Source {
 
     /// The name by which its run is stored. What was changed is in the study's text.
     pub fn stored_name(&self) -> String {
-        if self.changed == Changed::No { self.name.clone() } else { format!("{} (changed)", self.name) }
+        if self.changed == Changed::No { self.name.clone() } else { format!("{}{}", self.name, Origin::CHANGED) }
     }
 
     /// Whether it came with the program: under the name of a shipped study, and nobody's file.

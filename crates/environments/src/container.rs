@@ -343,7 +343,7 @@ impl Container {
         command
     }
 
-    /// What the engine is told besides.
+    /// Further options of the engine.
     fn options(&self) -> Vec<OsString> {
         let runtime = self.settings.runtime.as_ref();
         let mut options = runtime.map_or_else(Vec::new, |of| container_engine::runtime(&of.name, &of.platform));

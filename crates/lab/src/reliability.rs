@@ -21,8 +21,9 @@ const STOLEN: Limits = Limits { fair: 0.01, poor: 0.05 };
 const QUEUED: Limits = Limits { fair: 0.01, poor: 0.05 };
 /// Of the trials, invalid.
 const INVALID: Limits = Limits { fair: 0.1, poor: 0.5 };
-/// Programs that are named.
+/// Programs that are named, from which share of all CPUs' time on.
 const NAMED: usize = 3;
+const LEAST_NAMED: f64 = 0.01;
 
 /// How good the conditions were; `None` where no trial says anything of them.
 pub(crate) fn of(trials: &[Finished]) -> Option<Reliability> {
@@ -38,7 +39,7 @@ pub(crate) fn of(trials: &[Finished]) -> Option<Reliability> {
         reasons.push(words(100.0 * share));
     };
     judge(mean(own.iter().filter_map(|found| found.others)), &OTHERS, &|percent| {
-        format!("other programs used {percent:.0} % of the CPUs{}", named(&programs))
+        format!("other programs used {percent:.0} % of the CPUs{}", named(&programs, percent))
     });
     judge(mean(known.iter().filter_map(|found| found.stolen)), &STOLEN, &|percent| {
         format!("the hypervisor took {percent:.0} % of the CPUs (steal)")
@@ -68,10 +69,16 @@ fn programs(found: &[&Disturbance]) -> Vec<ProgramShare> {
     all
 }
 
-/// " (cc1 61 %, make 9 %)"
-fn named(programs: &[ProgramShare]) -> String {
-    let shown: Vec<String> = programs.iter().map(|of| format!("{} {:.0} %", of.name, 100.0 * of.share)).collect();
-    if shown.is_empty() { String::new() } else { format!(" ({})", shown.join(", ")) }
+/// " (cc1 61 %, make 9 %)": those of at least a percent. Where they are less than half of it all, the rest is said, too: more programs, those that
+/// have ended before they could be looked at, and the kernel's own work.
+fn named(programs: &[ProgramShare], percent: f64) -> String {
+    let shown: Vec<&ProgramShare> = programs.iter().filter(|of| of.share >= LEAST_NAMED).collect();
+    let known = 100.0 * shown.iter().map(|of| of.share).sum::<f64>();
+    let mut parts: Vec<String> = shown.iter().map(|of| format!("{} {:.0} %", of.name, 100.0 * of.share)).collect();
+    if !parts.is_empty() && known < percent / 2.0 {
+        parts.push(format!("others {:.0} %", percent - known));
+    }
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a number of trials")]

@@ -62,7 +62,7 @@ impl Decision {
         }
     }
 
-    /// The decision that a stored sentence tells; `None` of one that no version wrote.
+    /// The decision that a stored sentence states; `None` for one that no version wrote.
     #[must_use]
     pub fn of_sentence(sentence: &str) -> Option<Decision> {
         let all = [Decision::Continue, Decision::Confirm, Decision::Stop];
@@ -127,6 +127,8 @@ pub enum Flag {
 pub enum Origin<'f> {
     /// A study, by the file that the user named.
     Study(&'f str),
+    /// A study that the command line has changed, by the name of what it was.
+    Changed(&'f str),
     /// `baremark load`.
     Load,
     /// Another command line, which wrote the study.
@@ -140,6 +142,8 @@ impl<'f> Origin<'f> {
     pub const LOAD: &'static str = "baremark load";
     /// How the name of an imported run's study begins; its own name follows.
     pub const IMPORT: &'static str = "import ";
+    /// How the name of a study ends that the command line has changed.
+    pub const CHANGED: &'static str = " (changed)";
 
     /// The name under which it was imported; `None` of any other run.
     #[must_use]
@@ -158,7 +162,7 @@ impl<'f> Origin<'f> {
             file if file.starts_with("baremark ") => Origin::Command(file),
             file => match file.strip_prefix(Origin::IMPORT) {
                 Some(name) => Origin::Import(name),
-                None => Origin::Study(file),
+                None => file.strip_suffix(Origin::CHANGED).map_or(Origin::Study(file), Origin::Changed),
             },
         }
     }
@@ -197,6 +201,7 @@ mod tests {
             ("baremark.toml", Origin::Study("baremark.toml")),
             ("import fio-1", Origin::Import("fio-1")),
             ("standard", Origin::Study("standard")),
+            ("standard (changed)", Origin::Changed("standard")),
         ] {
             assert_eq!(Origin::of(file), origin, "{file}");
         }

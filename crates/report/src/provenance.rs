@@ -107,6 +107,10 @@ pub(crate) fn reproduce(run: &RunHead) -> String {
     if matches!(Origin::of(&run.file), Origin::Load | Origin::Command(_)) {
         return file;
     }
+    // What was changed stands in the study that is stored with the run.
+    if matches!(Origin::of(&run.file), Origin::Changed(_)) {
+        return format!("baremark show {} >study.toml && baremark run study.toml{quick}{check}", clean(&run.id));
+    }
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
     let file = if file.chars().all(plain) { file } else { format!("'{}'", file.replace('\'', "'\\''")) };
     format!("baremark run {file}{quick}{check}")

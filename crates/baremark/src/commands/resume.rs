@@ -98,7 +98,7 @@ fn extended(stored: &StoredRun, more: &More) -> Result<(String, Plan), Refusal> 
     match Origin::of(&stored.study_file) {
         Origin::Import(_) => return Err(refuse("it was imported; import its file again".to_owned())),
         Origin::Load => return Err(refuse("it is a load; run that again".to_owned())),
-        Origin::Study(_) | Origin::Command(_) => {}
+        Origin::Study(_) | Origin::Changed(_) | Origin::Command(_) => {}
     }
     let (plan, design) = (&stored.plan, &stored.plan.design);
     if plan.mode.quick {

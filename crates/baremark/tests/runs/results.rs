@@ -55,6 +55,33 @@ fn a_self_check_compares_every_treatment_with_itself() {
     }
 }
 
+/// A report said `baremark run 'noisy.toml (changed)'`, a study that is not there.
+#[test]
+fn the_study_of_a_run_that_the_command_line_has_changed_is_shown_and_runs_again() {
+    let bench = Bench::new();
+    let study = bench.write("played.toml", PLAYED);
+    let few = ["--set", "design.least_blocks=4", "--set", "design.most_blocks=4"];
+    let first = bench.json(&[&["run", study.to_str().unwrap(), "--json"], &few[..]].concat());
+    let id = first["run"]["id"].as_str().unwrap();
+    let report = bench.run(&["report", id, "--details"]);
+    let line = format!("baremark show {id} >study.toml && baremark run study.toml");
+    assert!(
+        text(&report.stdout).replace('\n', " ").split_whitespace().collect::<Vec<_>>().join(" ").contains(&line),
+        "{}",
+        text(&report.stdout)
+    );
+    let shown = bench.run(&["show", id]);
+    assert!(shown.status.success(), "{}", text(&shown.stderr));
+    let again = bench.write("again.toml", text(&shown.stdout));
+    let second = bench.json(&["run", again.to_str().unwrap(), "--json"]);
+    let blocks =
+        |document: &Value| document["trials"].as_array().unwrap().iter().map(|trial| trial["block"].as_u64()).max();
+    assert_eq!((blocks(&first), blocks(&second)), (Some(Some(3)), Some(Some(3))));
+    let unknown = bench.run(&["show", "nothing-of-that-name"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("no shipped study 'nothing-of-that-name'"), "{}", text(&unknown.stderr));
+}
+
 #[test]
 fn a_pilot_is_a_run_of_its_own_from_which_a_plan_is_priced() {
     let bench = Bench::new();

@@ -83,7 +83,7 @@ fn made(request: MakeArguments<'_>) -> Result<Qemu, Misfit> {
 fn forwards(name: &str, settings: &values::Settings) -> Result<Vec<(u16, u16)>, Misfit> {
     let pair = |text: String| {
         let ports = text.split_once(':').and_then(|(host, guest)| Some((host.parse().ok()?, guest.parse().ok()?)));
-        let what = || format!("forwards in [environments.{name}]: '{text}' is no such pair");
+        let what = || format!("forwards in [environments.{name}]: '{text}' is not a pair of ports");
         ports.ok_or_else(|| Misfit::new(what(), "write ports as \"HOST:GUEST\", such as \"8080:80\""))
     };
     words(settings, "forwards").into_iter().map(pair).collect()

@@ -29,6 +29,14 @@ pub(super) fn visit(windows: &[Window], qos: &Qos, samples: Samples) -> Said {
 /// The limits that the windows break, as typed, and the generator's own reason. With too few samples a share counts as
 /// broken only when no good sample to come could mend it.
 pub(super) fn broken(windows: &[Window], qos: &Qos) -> Vec<String> {
+    let mut found = limits_broken(windows, qos);
+    // A load that the generator could not make has not been kept.
+    found.extend(windows.iter().find_map(|window| window.reading.generator_limit.clone()));
+    found
+}
+
+/// The limits that were exceeded.
+pub(super) fn limits_broken(windows: &[Window], qos: &Qos) -> Vec<String> {
     let mut found = Vec::new();
     for (at, limit) in qos.limits.iter().enumerate() {
         let breaks = match &limit.bound {
@@ -48,8 +56,6 @@ pub(super) fn broken(windows: &[Window], qos: &Qos) -> Vec<String> {
             found.push(limit.to_string());
         }
     }
-    // A load that the generator could not make has not been kept.
-    found.extend(windows.iter().find_map(|window| window.reading.generator_limit.clone()));
     found
 }
 

@@ -211,8 +211,13 @@ fn limited_by(trials: &[Walked], qos: &Qos) -> Vec<Limiting> {
     let failed: Vec<&Window> =
         trials.iter().flat_map(|trial| &trial.windows).filter(|window| window.said == Said::Fail).collect();
     let mut times: BTreeMap<String, usize> = BTreeMap::new();
+    // The generator says with its own figures why it was the limit, in each window with others: all are one reason, the last of them.
+    let generator = failed.iter().filter_map(|window| window.reading.generator_limit.as_ref());
+    if let Some(last) = generator.clone().last() {
+        times.insert(last.clone(), generator.count());
+    }
     for window in &failed {
-        for what in judge::broken(std::slice::from_ref(window), qos) {
+        for what in judge::limits_broken(std::slice::from_ref(window), qos) {
             *times.entry(what).or_default() += 1;
         }
     }

@@ -49,9 +49,14 @@ fn other_programs_lower_the_grade_and_are_named() {
         words(&half),
         (Grade::Poor, vec!["other programs used 50 % of the CPUs (sh 40 %, cc1 10 %)".to_owned()])
     );
-    let found = graded(&[half, others(0.0, &[])], 0).unwrap();
+    let found = graded(&[half.clone(), others(0.0, &[])], 0).unwrap();
     assert_eq!(found.grade, Grade::Fair, "half of the time");
     assert_eq!(found.reasons, ["other programs used 25 % of the CPUs (sh 20 %, cc1 5 %)"]);
+    let found = words(&others(0.3, &[("sh", 0.06), ("cron", 0.004), ("exe", 0.0)]));
+    assert_eq!(found.1, ["other programs used 30 % of the CPUs (sh 6 %, others 24 %)"], "nothing is shown with 0 %");
+    let found = words(&others(0.3, &[("cron", 0.004), ("exe", 0.0)]));
+    assert_eq!(found.1, ["other programs used 30 % of the CPUs"]);
+    let found = graded(&[half, others(0.0, &[])], 0).unwrap();
     assert!(found.programs[0].name == "sh" && (found.programs[0].share - 0.2).abs() < 1e-9, "{found:?}");
 }
 

@@ -104,7 +104,8 @@ impl UnderLoad for Queue {
             ended: BTreeMap::from([("login".to_owned(), logins), ("page".to_owned(), stays.len() as u64 - logins)]),
             latencies: stays.iter().map(|(stay, _)| (nanos(*stay), 1)).collect(),
             utilization: BTreeMap::from([("cpu".to_owned(), rate * self.cpu_s)]),
-            generator_limit: busy.then(|| "the generator's thread was busy for 99 % of the time".to_owned()),
+            generator_limit: busy
+                .then(|| format!("the generator's thread was busy for {:.3} % of the time", 99.0 + rate / self.level)),
             ..Reading::default()
         })
     }
@@ -284,7 +285,9 @@ fn the_smallest_capacity_counts_and_is_named() {
     let mut queue = Queue { generator: 100.0, ..Queue::new(4) };
     let document = search(&mut queue, &qos(&["p95<80ms"]), plan);
     assert!(document.generator_was_the_limit);
+    let generators = document.limited_by.iter().filter(|limiting| limiting.what.contains("generator"));
     assert!(document.limited_by[0].what.contains("generator"), "{:?}", document.limited_by);
+    assert_eq!(generators.count(), 1, "one reason, whatever its figures are: {:?}", document.limited_by);
     assert!(document.shown_level.is_none_or(|level| level <= 101.0));
 }
 
