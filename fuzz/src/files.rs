@@ -1,6 +1,6 @@
 //! Files of strangers: bundles, and results of other programs.
 
-use baremark_bundle::{MOST_BYTES, pack, unpack};
+use baremark_bundle::{MOST_BYTES, check, pack, unpack};
 use baremark_import::{Column, FORMATS, MOST_VALUES, Options, read};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -17,6 +17,9 @@ pub fn bundle(data: &[u8]) {
         assert!(files.into_iter().zip(&MOST_BYTES[1..]).all(|(file, most)| file.len() as u64 <= *most));
         let again = unpack(pack(&bundle).expect("it fits").as_slice()).expect("its own archive");
         assert_eq!(again, bundle);
+        if let Some(signature) = &bundle.signature {
+            let _ = check(signature, &bundle.manifest().expect("it has one"));
+        }
     }
 }
 

@@ -80,7 +80,7 @@ impl Exit {
                 ("check", "slower than the baseline"),
                 ("ab --fail-above", "worse by more"),
                 ("load", "a limit is exceeded; with --find-max, already at the lowest level"),
-                ("verify", "a number of the bundle does not follow from its trials"),
+                ("verify", "a number of the bundle does not follow from its trials, or no allowed signer signed it"),
                 ("report --verify-document", "something in the result cannot be"),
                 ("site", "a bundle could not be verified, or a run not be shown, and was left out"),
                 ("auction run", "a limit is exceeded, or no number of users kept every limit"),

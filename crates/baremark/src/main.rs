@@ -218,12 +218,9 @@ enum Command {
     /// Names of hosts and users, addresses, paths and environment variables are removed unless --identify is given.
     #[command(after_help = bundle::EXAMPLES)]
     Bundle(bundle::Arguments),
-    /// Compute the numbers of a bundle again and compare: exit 4 where one does not follow from its trials
+    /// Compute the numbers of a bundle again and compare, and check who signed it: exit 4 where one does not follow from its trials
     #[command(after_help = verify::EXAMPLES)]
-    Verify {
-        /// The bundle
-        bundle: PathBuf,
-    },
+    Verify(verify::Arguments),
     /// Write static pages of the store's runs or of bundles, or serve them: an index that can be sorted and a report of each run
     #[command(after_help = site::EXAMPLES)]
     Site(site::Arguments),
@@ -575,7 +572,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
             report::run(&context, run.as_deref(), &form, &damage)
         }
         Some(Command::Bundle(arguments)) => bundle::bundle(&context, &arguments),
-        Some(Command::Verify { bundle }) => verify::run(&context, &bundle),
+        Some(Command::Verify(arguments)) => verify::run(&context, &arguments),
         Some(Command::Site(arguments)) => site::run(context, &arguments),
         Some(Command::Compare { base, other, args }) => compare::run(&context, &base, &other, &args),
         Some(Command::Check { against, margin, summary, run, args }) => {

@@ -14,6 +14,10 @@ pub const FORMAT: &str = "baremark-bundle/1";
 pub const NAMES: [&str; 6] = ["bundle.json", "rederive.py", "run.json", "trials.json", "result.json", "report.txt"];
 /// Most bytes of each file, in the order of [`NAMES`]: all of them are in memory at once.
 pub const MOST_BYTES: [u64; 6] = [64 << 10, 64 << 10, 8 << 20, 48 << 20, 8 << 20, 2 << 20];
+/// The file after them in a bundle that is signed: the signature of the manifest.
+pub const SIGNATURE: &str = "bundle.json.sig";
+/// Its most bytes: one of an RSA key of 16384 bits has less than half.
+pub const MOST_SIGNATURE_BYTES: u64 = 16 << 10;
 /// Most bytes of the compressed bundle.
 pub const MOST_COMPRESSED: u64 = 64 << 20;
 /// What the values of bundle.json may take in memory.
@@ -45,6 +49,25 @@ pub struct Bundle {
     pub result: Vec<u8>,
     /// The same as it was printed.
     pub report: Vec<u8>,
+    /// The signature of the manifest ([`Bundle::manifest`]), if there is one.
+    pub signature: Option<Vec<u8>>,
+}
+
+impl Bundle {
+    /// The first file of the archive, which names all others but the signature: these bytes are signed.
+    ///
+    /// # Errors
+    /// Never: a table of texts can be written as JSON.
+    pub fn manifest(&self) -> Result<Vec<u8>, BundleError> {
+        let sha256 = NAMES[1..].iter().zip(self.files()).map(|(name, bytes)| ((*name).to_owned(), digest(bytes)));
+        let manifest = Manifest { format: FORMAT.to_owned(), sha256: sha256.collect() };
+        serde_json::to_vec_pretty(&manifest).map_err(BundleError::Manifest)
+    }
+
+    /// In the order of [`NAMES`], but for the manifest.
+    fn files(&self) -> [&[u8]; 5] {
+        [&self.script, &self.run, &self.trials, &self.result, &self.report]
+    }
 }
 
 /// Why a file is no bundle, or cannot become one.
@@ -80,17 +103,16 @@ pub enum BundleError {
 /// # Errors
 /// When a file is larger than a reader would take.
 pub fn pack(bundle: &Bundle) -> Result<Vec<u8>, BundleError> {
-    let files: [&[u8]; 5] = [&bundle.script, &bundle.run, &bundle.trials, &bundle.result, &bundle.report];
-    let sha256 = NAMES[1..].iter().zip(files).map(|(name, bytes)| ((*name).to_owned(), digest(bytes))).collect();
-    let manifest = Manifest { format: FORMAT.to_owned(), sha256 };
-    let manifest = serde_json::to_vec_pretty(&manifest).map_err(BundleError::Manifest)?;
+    let manifest = bundle.manifest()?;
+    let files = std::iter::once(manifest.as_slice()).chain(bundle.files());
+    let files = NAMES.into_iter().zip(MOST_BYTES).zip(files).map(|((name, most), bytes)| (name, most, bytes));
+    let signature = bundle.signature.iter().map(|bytes| (SIGNATURE, MOST_SIGNATURE_BYTES, bytes.as_slice()));
     let mut tar = Vec::new();
-    for (index, bytes) in std::iter::once(manifest.as_slice()).chain(files).enumerate() {
-        let (what, most) = (NAMES[index].to_owned(), MOST_BYTES[index]);
+    for (name, most, bytes) in files.chain(signature) {
         if bytes.len() as u64 > most {
-            return Err(BundleError::TooLarge { what, most });
+            return Err(BundleError::TooLarge { what: name.to_owned(), most });
         }
-        tar.extend(header(NAMES[index], bytes.len() as u64));
+        tar.extend(header(name, bytes.len() as u64));
         tar.extend(bytes);
         tar.resize(tar.len().next_multiple_of(BLOCK), 0);
     }
@@ -107,9 +129,16 @@ pub fn unpack(from: impl BufRead) -> Result<Bundle, BundleError> {
     let mut gzip = GzDecoder::new(from.take(MOST_COMPRESSED));
     let mut files = Vec::new();
     for (name, most) in NAMES.iter().zip(MOST_BYTES) {
-        files.push(file(&mut gzip, name, most)?);
+        let found = exactly(&mut gzip, BLOCK as u64)?;
+        files.push(file(&mut gzip, &found, name, most)?);
     }
-    let end = exactly(&mut gzip, 2 * BLOCK as u64)?;
+    let mut end = exactly(&mut gzip, BLOCK as u64)?;
+    let mut signature = None;
+    if end.starts_with(format!("{SIGNATURE}\0").as_bytes()) {
+        signature = Some(file(&mut gzip, &end, SIGNATURE, MOST_SIGNATURE_BYTES)?);
+        end = exactly(&mut gzip, BLOCK as u64)?;
+    }
+    end.extend(exactly(&mut gzip, BLOCK as u64)?);
     let mut more = [0];
     let after = gzip.read(&mut more).map_err(BundleError::Gzip)?;
     let mut rest = gzip.into_inner();
@@ -117,32 +146,36 @@ pub fn unpack(from: impl BufRead) -> Result<Bundle, BundleError> {
     if end.iter().any(|byte| *byte != 0) || after > 0 || trailing {
         return Err(BundleError::Archive("there is more after the last file".to_owned()));
     }
-    checked(files)
+    checked(files, signature)
 }
 
-fn checked(files: Vec<Vec<u8>>) -> Result<Bundle, BundleError> {
-    let Ok([manifest, script, run, trials, result, report]) = <[Vec<u8>; 6]>::try_from(files) else {
+fn checked(files: Vec<Vec<u8>>, signature: Option<Vec<u8>>) -> Result<Bundle, BundleError> {
+    let Ok([written, script, run, trials, result, report]) = <[Vec<u8>; 6]>::try_from(files) else {
         return Err(BundleError::Archive("a file is missing".to_owned()));
     };
-    let manifest: Manifest = baremark_json::read(&manifest, MANIFEST_MEMORY).map_err(BundleError::Manifest)?;
+    let bundle = Bundle { script, run, trials, result, report, signature };
+    let manifest: Manifest = baremark_json::read(&written, MANIFEST_MEMORY).map_err(BundleError::Manifest)?;
     if manifest.format != FORMAT {
         return Err(BundleError::Format(manifest.format.escape_debug().take(80).collect()));
     }
     if manifest.sha256.len() != NAMES.len() - 1 {
         return Err(BundleError::Archive("bundle.json names other files".to_owned()));
     }
-    for (name, bytes) in NAMES[1..].iter().zip([&script, &run, &trials, &result, &report]) {
+    for (name, bytes) in NAMES[1..].iter().zip(bundle.files()) {
         if manifest.sha256.get(*name) != Some(&digest(bytes)) {
             return Err(BundleError::Changed((*name).to_owned()));
         }
     }
-    Ok(Bundle { script, run, trials, result, report })
+    // What is signed are its bytes.
+    match serde_json::to_vec_pretty(&manifest).is_ok_and(|expected| expected == written) {
+        true => Ok(bundle),
+        false => Err(BundleError::Archive("bundle.json is not written as baremark writes it".to_owned())),
+    }
 }
 
-/// The next file, whose header must be the one that [`pack`] writes for a file of its name and size.
-fn file(from: &mut impl Read, name: &str, most: u64) -> Result<Vec<u8>, BundleError> {
-    let found = exactly(from, BLOCK as u64)?;
-    let size = size_in(&found).ok_or_else(|| BundleError::Archive(format!("the header of {name} has no size")))?;
+/// The file of a header that was `found`, which must be the one that [`pack`] writes for a file of its name and size.
+fn file(from: &mut impl Read, found: &[u8], name: &str, most: u64) -> Result<Vec<u8>, BundleError> {
+    let size = size_in(found).ok_or_else(|| BundleError::Archive(format!("the header of {name} has no size")))?;
     if found != header(name, size) {
         return Err(BundleError::Archive(format!("the header of {name} is not one that baremark writes")));
     }

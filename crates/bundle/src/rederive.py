@@ -1,49 +1,222 @@
-"""Derives the ratios and estimates in result.json again from trials.json: python3 rederive.py BUNDLE"""
+"""Derives every estimate, ratio and interval in result.json again, from the phases in trials.json: python3 rederive.py BUNDLE
+
+It shares no code with baremark and needs Python 3 alone; docs/statistics.md has the method. It ends with 1 where a digit differs. Of what is in
+the bundle it takes trials.json and, of the plan in run.json, which arms and pairs there are, the design and the number of extensions."""
 import json, math, re, statistics, sys, tarfile
+from functools import lru_cache
 with tarfile.open(sys.argv[1]) as tar:
-    trials, result = (json.load(tar.extractfile(name)) for name in ("trials.json", "result.json"))
-def summary(v):  # the 20 % trimmed mean of five or more values, else the median
+    trials, result, run = (json.load(tar.extractfile(name)) for name in ("trials.json", "result.json", "run.json"))
+plan, mean, median = run["plan"], statistics.fmean, statistics.median
+arms, pairs, cells = plan["arms"], plan["pairs"], plan["cells"]
+# 1. Quads and trials: the 20 % trimmed mean of five or more values, else the median.
+def summary(v):
     v, cut = sorted(v), len(v) // 5 if len(v) > 4 else (len(v) - 1) // 2
-    return statistics.fmean(v[cut:len(v) - cut])
-def centre(v):  # Hodges-Lehmann: the median of the means of all pairs
-    return statistics.median((a + b) / 2 for i, a in enumerate(v) for b in v[i:])
-def phases(series, arm, metric):
-    return [s["value"] for p in series if p["arm"] == arm for s in p["samples"] if s["metric"] == metric]
-def value(t, arm, metric):  # of one arm of one trial
-    v = phases(t["result"]["series"], arm, metric)
-    few = re.search(r"(^|_)(p\d\d+|median|max)(_|$)", metric) and len(v) < sum(p["arm"] == arm for p in t["result"]["series"])
-    if not v or few: return None  # a percentile of a trial is one of each of its phases
-    return math.exp(summary([math.log(x) for x in v])) if len(v) > 4 and min(v) > 0 else summary(v)
-def paired(t, below, above, metric):  # ln(above / below): of quads ABBA where the arms took turns, else of the values
-    r, log = t["result"], lambda v: statistics.fmean(map(math.log, v))
-    out = {d["quad"] for d in r.get("discarded", [])}
-    quads = [[phases(r["series"][q:q + 4], arm, metric) for arm in (below, above)] for q in range(0, len(r["series"]) - 3, 4) if q // 4 not in out]
-    quads = [log(b) - log(a) for a, b in quads if len(a) == len(b) == 2]
-    under, over = value(t, below, metric), value(t, above, metric)
-    return summary(quads) if quads else math.log(over / under) if under and over else None
-arms = [(t, [a["treatment"] for a in row["arms"]]) for t, row in zip(trials, result["trials"]) if t["status"] == "ok"]
+    return mean(v[cut:len(v) - cut])
+def arms_of(trial):  # the plan's arms of a trial, the denominator first
+    (kind, index), = cells[trial["cell"]].items()
+    return [index] if kind == "single" else [pairs[index]["denominator"], pairs[index]["numerator"]]
+def sample(samples, metric): return next((s["value"] for s in samples if s["metric"] == metric), None)
+def present(values): return [x for x in values if x is not None]
+def phases(series, place, metric): return present(sample(p["samples"], metric) for p in series if p["arm"] == place)
+def percentile(metric):  # the distribution and the share that the metric's name has, or None
+    parts = metric.split("_")
+    for i, part in enumerate(parts):
+        if (found := re.fullmatch(r"p(\d\d)(\d*)", part)) or part in ("median", "max"):
+            more = found and not found[2] and i + 1 < len(parts) and parts[i + 1].isdigit()
+            share = (float(f"{found[1]}.{parts[i + 1] if more else found[2]}0") if found else {"median": 50.0, "max": 100.0}[part])
+            rest = parts[:i] + parts[i + (2 if more else 1):]
+            if rest: return "_".join(rest), share
+def complete(values, metric, of): return values if len(values) == of or not percentile(metric) else []  # a percentile is one of every phase
+def value(t, place, metric):  # of one arm of one trial
+    of = [p for p in t["result"]["series"] if p["arm"] == place]
+    v = complete(present(sample(p["samples"], metric) for p in of), metric, len(of))
+    if len(v) > 4 and min(v) > 0: return math.exp(summary([math.log(x) for x in v]))
+    return summary(v) if v else None
+def member(t, place, metric, which):  # of one member of an ensemble: the median over phases
+    of = [p for p in t["result"]["series"] if p["arm"] == place]
+    v = complete(present(sample(p["members"][which]["samples"], metric) for p in of if which < len(p.get("members", []))), metric, len(of))
+    return median(v) if v else None
+counted = [t for t in trials if t["status"] == "ok" and t["result"]]
+def places(arm): return [(t, place) for t in counted for place, of in enumerate(arms_of(t)) if of == arm]
+# 2. The estimate over blocks and its interval, from the averages of all pairs of values.
+class Estimate:
+    def __init__(self, values):
+        n, v = len(values), sorted(values)
+        walsh = sorted((x + y) / 2 for i, x in enumerate(v) for y in v[i:])
+        def at(position):
+            position = min(max(position, 0), len(walsh) - 1)
+            low, share = int(position), position - int(position)
+            return walsh[low] + share * (walsh[min(low + 1, len(walsh) - 1)] - walsh[low])
+        middle = len(walsh) / 2 - 0.5
+        self.centre, self.n = at(middle), n
+        if n < 4: return
+        reach = Z80 * math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
+        tie = 1e-9 * (v[-1] - v[0])
+        scores = [sum((d := x + y - 2 * self.centre) > tie or 0.5 * (abs(d) <= tie) for y in v) / n - 0.5 for x in values]
+        if n < 30:  # successive blocks are assumed to be independent
+            variance, self.freedom = sum(s * s for s in scores) / n / (1 - 1 / n ** 2), (0.8 if n < 7 else 0.7) * (n - 1)
+        else:  # the long-run variance by equal-weighted cosines
+            self.freedom = int(0.4 * n ** (2 / 3) + 0.5)
+            waves = (sum(s * math.cos(math.pi * j * (i + 0.5) / n) for i, s in enumerate(scores)) for j in range(1, self.freedom + 1))
+            variance = sum(2 / n * w * w for w in waves) / self.freedom
+        scale = 1.02 * {4: 0.755, 5: 0.762, 6: 0.825, 7: 0.827}.get(n, 1 - 1.1 / n) * math.sqrt(12 * variance) / Z80
+        self.below, self.above = scale * (self.centre - at(middle - reach)), scale * (at(middle + reach) - self.centre)
+    def interval(self, confidence):
+        if self.n < 4: return None
+        t = student(1 - confidence, self.freedom)
+        return self.centre - t * self.below, self.centre + t * self.above
+    def p_value(self):  # of the centre being 0
+        error = self.below if self.centre > 0 else self.above
+        return 1.0 if self.centre == 0 else beyond(abs(self.centre) / error, self.freedom) if error > 0 else 0.0
+Z80 = statistics.NormalDist().inv_cdf(0.9)
+def beyond(t, f):  # P(|T| > t) by the power series of the incomplete beta function (Abramowitz & Stegun 26.5.4) from the nearer end
+    x, a, b = (f / (f + t * t), f / 2, 0.5) if t >= 1 else (t * t / (f + t * t), 0.5, f / 2)
+    factor, total, k = 1.0, 0.0, 0
+    while True:
+        total, last = total + factor / (a + k), factor / (a + k)
+        if abs(last) < 1e-17 * abs(total): break
+        k += 1
+        factor *= x * (k - b) / k
+    share = total * math.exp(a * math.log(x) + math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b))
+    return share if t >= 1 else 1 - share
+@lru_cache(None)
+def student(tail, f):  # t with P(|T| > t) = tail, by bisection
+    low, high = 0.0, 2.0
+    while beyond(high, f) > tail: high *= 2
+    for _ in range(80):
+        half = (low + high) / 2
+        low, high = (half, high) if beyond(half, f) > tail else (low, half)
+    return high
+# 3. Values: of what is positive on the log scale; percentiles that some trials lack by their quotient to the one below.
+def amount(values):
+    if all(x > 0 for x in values):
+        e = Estimate([math.log(x) for x in values])
+        own, limits = min(max(math.exp(e.centre), min(values)), max(values)), e.interval(0.95)
+        limits = limits and tuple(map(math.exp, limits))
+    else:
+        e = Estimate(values)
+        own, limits = e.centre, e.interval(0.95)
+        if limits and min(values) >= 0: limits = max(limits[0], 0.0), limits[1]
+    return own, limits and (min(limits[0], own), max(limits[1], own)), len(values)
+def of_all(metrics):  # {metric: one value or None for each trial}
+    found = {m: amount(present(v)) for m, v in metrics.items() if present(v)}
+    families = {}
+    for m in found:
+        if percentile(m): families.setdefault(percentile(m)[0], []).append((percentile(m)[1], m))
+    for family in map(sorted, families.values()):
+        widest = max(found[m][2] for _, m in family)
+        for (_, low), (_, high) in zip(family, family[1:]):
+            if len(present(metrics[high])) == widest: continue
+            both = [math.log(y / x) for x, y in zip(metrics[low], metrics[high]) if x is not None and y is not None]
+            base = found.get(low)
+            if not both or not base or base[0] <= 0:
+                found.pop(high)
+                continue
+            quotient = Estimate(both)
+            own, limits = base[0] * math.exp(quotient.centre), quotient.interval(0.95)
+            if limits and base[1] and base[1][0] > 0:
+                below = math.hypot(math.log(base[0] / base[1][0]), quotient.centre - limits[0])
+                above = math.hypot(math.log(base[1][1] / base[0]), limits[1] - quotient.centre)
+                found[high] = own, (own / math.exp(below), own * math.exp(above)), len(both)
+            else: found[high] = own, None, len(both)
+    return found
+def whole(unit, found):  # a share ends at 100 %
+    if not found: return None
+    own, limits, n = found
+    return (own, (limits[0], min(limits[1], 100.0)), n) if unit == "%" and limits and own <= 100 else found
+# 4. What is printed, compared.
+wrong = compared = 0
 def check(what, ours, printed):
-    print(f"{'ok  ' if math.isclose(ours, printed, rel_tol=1e-9) else 'DIFFERS'} {what} {ours:.6g} printed {printed:.6g}")
-def average(v):  # of what is positive on the log scale
-    return math.exp(centre([math.log(x) for x in v])) if min(v) > 0 else centre(v)
-def values(e, metric):
-    return [value(t, k, metric) for t, have in arms for k, treatment in enumerate(have) if treatment == e["treatment"]]
-def estimate(e):
-    if "over" not in e: return average([x for x in values(e, e["metric"]) if x is not None])
-    base = next(b for b in result["estimates"] if b["metric"] == e["over"] and b["treatment"] == e["treatment"])
-    both = zip(values(e, e["metric"]), values(e, e["over"]))  # a percentile that some trials lack: by its quotient to the one below
-    return estimate(base) * average([x / y for x, y in both if x is not None and y is not None])
-for e in result["estimates"]: check(f"{e['metric']} {e['treatment']}", estimate(e), e["estimate"])
-for r in (r for r in result["ratios"] if r["ratio"] is not None):
-    below, above, m = r["relative_to"], r["treatment"], r["metric"]
-    logs = [paired(t, have.index(below), have.index(above), m) for t, have in arms if below in have and above in have and below != above]
-    logs = [x for x in logs if x is not None]
-    if not logs:  # the arms ran in trials of their own: one observation for each block that has both, of the mean logarithm of all trials of each
-        def of(arm):
-            found = {}
-            for t, have in arms:
-                if arm in have and (v := value(t, have.index(arm), m)): found.setdefault(t["block"], []).append(math.log(v))
-            return {block: statistics.fmean(v) for block, v in found.items()}
-        base, other = of(below), of(above)
-        logs = [other[b] - base[b] for b in sorted(base.keys() & other.keys())]
-    if logs and below != above: check(f"{m} {above} / {below}", math.exp(centre(logs)), r["ratio"])
+    global wrong, compared
+    close = lambda a, b: a is None and b is None or None not in (a, b) and math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12)
+    same = len(ours) == len(printed) and all(map(close, ours, printed))
+    compared, wrong = compared + 1, wrong + (not same)
+    figures = lambda v: " ".join("none" if x is None else f"{x:.6g}" for x in v)
+    print(f"{'ok  ' if same else 'DIFFERS'} {what}: {figures(ours)}" + ("" if same else f", printed {figures(printed)}"))
+def printed(row, key="estimate"): return [row[key], row["lo"], row["hi"], row["n"]]
+def flat(found): return [found[0], *(found[1] or (None, None)), found[2]] if found else []
+def name(treatment): return " ".join(treatment.values()) or "-"
+for index, arm in enumerate(arms):
+    here = places(index)
+    rows = [r for r in result["estimates"] if r["treatment"] == arm["treatment"]]
+    found = of_all({r["metric"]: [value(t, place, r["metric"]) for t, place in here] for r in rows})
+    for r in rows: check(f"{r['metric']} {name(arm['treatment'])}", flat(whole(r["unit"], found.get(r["metric"]))), printed(r))
+    rows = [r for r in result.get("members", []) if r["treatment"] == arm["treatment"]]
+    for which in sorted({r["member"] for r in rows}):
+        own = [r for r in rows if r["member"] == which]
+        found = of_all({r["metric"]: [member(t, place, r["metric"], which) for t, place in here] for r in own})
+        for r in own: check(f"{r['metric']} {name(arm['treatment'])}, member {which}", flat(whole(r["unit"], found.get(r["metric"]))), printed(r))
+    for r in (r for r in result.get("fairness", []) if r["treatment"] == arm["treatment"]):  # Jain's index of each trial
+        indexes = []
+        for t, place in here:
+            v = [member(t, place, r["metric"], which) for which in range(r["members"])]
+            if None not in v and sum(x * x for x in v) > 0: indexes.append(sum(v) ** 2 / (len(v) * sum(x * x for x in v)))
+        e = Estimate(indexes)
+        limits = e.interval(0.95)
+        check(f"fairness of {r['metric']} {name(arm['treatment'])}", flat((e.centre, limits and (max(limits[0], 0.0), min(limits[1], 1.0)), e.n)), printed(r))
+# 5. Ratios: of the quads where both arms took turns in a trial, else one a block of the values. Judged together by Benjamini & Hochberg, with the
+# intervals of Benjamini & Yekutieli; each extension of the run left a third of the error rate.
+def quads(t, below, above, metric):  # ln(above / below) of each group of four phases A B B A
+    series, out = t["result"]["series"], {d["quad"] for d in t["result"].get("discarded", [])}
+    for q in range(len(series) // 4):
+        a, b = (phases(series[4 * q:4 * q + 4], place, metric) for place in (below, above))
+        if q not in out and len(a) == len(b) == 2 and min(a + b) > 0: yield mean(map(math.log, b)) - mean(map(math.log, a))
+def logs(pair, metric):
+    together = {"pair": pair} in cells and pairs[pair].get("interleaved", True)
+    sides, found = [{}, {}], []
+    for t in sorted(counted, key=lambda t: t["place"]):
+        for side, arm in enumerate((pairs[pair]["denominator"], pairs[pair]["numerator"])):
+            if together and cells[t["cell"]] == {"pair": pair}: sides[side].setdefault(t["block"], []).append((t, side))
+            if not together and arm in arms_of(t): sides[side].setdefault(t["block"], []).append((t, arms_of(t).index(arm)))
+    for block in sorted(sides[0].keys() & sides[1].keys()):
+        (a, *more), (b, *others) = sides[0][block], sides[1][block]
+        of_quads = list(quads(a[0], a[1], b[1], metric)) if a[0] is b[0] and not more and not others else []
+        low, high = ([math.log(v) for t, place in side[block] if (v := value(t, place, metric) or 0) > 0] for side in sides)
+        if of_quads: found.append(summary(of_quads))
+        elif low and high: found.append(mean(high) - mean(low))
+    return found
+rate, rows = 0.05 / 3 ** len(plan.get("extensions", [])), result["ratios"]
+fewest = max(plan["design"]["least_blocks"], 4)
+def family(members):  # [(pair, row)] that are judged together
+    emulated = {pair: any(arms[pairs[pair][side]].get("emulated") for side in ("numerator", "denominator")) for pair, _ in members}
+    made = [(row, Estimate(v) if (v := logs(pair, row["metric"])) else None, emulated[pair]) for pair, row in members]
+    usable = lambda e: e and e.n >= fewest
+    p = sorted(e.p_value() for _, e, alone in made if usable(e) and not alone)
+    shown = max([k for k in range(1, len(p) + 1) if p[k - 1] <= rate * k / len(p)], default=0)
+    for row, e, alone in made:
+        confidence, limits = 1 - rate, None
+        if not usable(e): confidence = 0.95
+        else:
+            limits = e.interval(1 - rate)
+            if not limits[0] <= 0 <= limits[1]:
+                confidence = 1 - rate if alone else 1 - rate * max(shown, 1) / len(p)
+                limits = e.interval(confidence)
+        ours = [e and math.exp(e.centre), *(map(math.exp, limits) if limits else (None, None)), confidence, e.n if e else 0]
+        check(f"{row['metric']} {name(row['treatment'])} / {name(row['relative_to'])}", ours, [row[k] for k in ("ratio", "lo", "hi", "confidence", "blocks")])
+asked = [p.get("asked", True) for p in pairs]
+family([(i, r) for i, r in enumerate(rows[:len(pairs)]) if asked[i]])
+family([(i, r) for i, r in enumerate(rows[:len(pairs)]) if not asked[i]])
+sides = [(arms[p["numerator"]]["treatment"], arms[p["denominator"]]["treatment"]) for p in pairs]
+family([(next(i for i, s in enumerate(sides) if asked[i] and s == (r["treatment"], r["relative_to"])), r) for r in rows[len(pairs):]])
+# 6. Slopes: a line by least squares in each block.
+for r in result.get("slopes", []):
+    line = [i for i, a in enumerate(arms) if {k: v for k, v in a["treatment"].items() if k != plan["columns"]} == r["treatment"]]
+    points = []
+    for arm in line:
+        blocks = {}
+        for t, place in places(arm):
+            y, x = value(t, place, r["metric"]), value(t, place, r["against"])
+            if None not in (x, y): blocks.setdefault(t["block"], []).append((x, y))
+        if blocks: points.append({block: tuple(map(mean, zip(*v))) for block, v in blocks.items()})
+    slopes, zeros = [], []
+    for block in sorted(set.intersection(*map(set, points))) if points else []:
+        x, y = zip(*(of[block] for of in points))
+        middle = mean(x), mean(y)
+        if squares := sum((of - middle[0]) ** 2 for of in x):
+            slopes.append(sum((a - middle[0]) * (b - middle[1]) for a, b in zip(x, y)) / squares)
+            zeros.append(middle[1] - slopes[-1] * middle[0])
+    e = Estimate(slopes)
+    ours = [e.centre, *(e.interval(0.95) or (None, None)), Estimate(zeros).centre, e.n]
+    check(f"slope of {r['metric']} by {r['against']} {name(r['treatment'])}", ours, [r[k] for k in ("slope", "lo", "hi", "at_zero", "blocks")])
+print(f"{compared - wrong} of {compared} agree")
+sys.exit(1 if wrong else 0)

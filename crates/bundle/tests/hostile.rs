@@ -1,7 +1,7 @@
 //! Bundles of strangers: changed, cut off, too large, and made to harm whoever reads them.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use baremark_bundle::{Bundle, BundleError, MOST_BYTES, MOST_COMPRESSED, NAMES, REDERIVE, pack};
+use baremark_bundle::{Bundle, BundleError, MOST_BYTES, MOST_COMPRESSED, MOST_SIGNATURE_BYTES, NAMES, REDERIVE, pack};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -16,6 +16,7 @@ fn bundle() -> Bundle {
         trials: text("[{\"value\":1.25}]"),
         result: text("{\"ratio\":0.95}"),
         report: text("0.95\n"),
+        signature: None,
     }
 }
 
@@ -55,6 +56,39 @@ fn a_bundle_comes_back_and_is_the_same_bytes_each_time() {
     let packed = pack(&bundle()).unwrap();
     assert_eq!(unpack(&packed).unwrap(), bundle());
     assert_eq!(packed, pack(&bundle()).unwrap());
+}
+
+/// Signed by somebody: whoever reads the signature says by whom.
+fn signed() -> Bundle {
+    Bundle { signature: Some(b"-----BEGIN SSH SIGNATURE-----\n".to_vec()), ..bundle() }
+}
+
+#[test]
+fn a_signature_is_one_file_more_and_its_manifest_the_same() {
+    let packed = pack(&signed()).unwrap();
+    assert_eq!(unpack(&packed).unwrap(), signed());
+    assert_eq!(signed().manifest().unwrap(), bundle().manifest().unwrap());
+    // A second one, one before its place, and one that is too long.
+    let tar = tar_of(&packed);
+    let at = tar.len() - 4 * 512;
+    let (before, signature) = (&tar[..at], &tar[at..at + 1024]);
+    assert!(signature.starts_with(b"bundle.json.sig\0"));
+    assert!(refused(&[before, signature, signature, &[0; 1024]].concat()).contains("more after"));
+    assert!(refused(&[&tar[..header_at(&tar, 5)], signature, &[0; 1024]].concat()).contains("header of report.txt"));
+    let long = Bundle { signature: Some(vec![b'x'; usize::try_from(MOST_SIGNATURE_BYTES).unwrap() + 1]), ..bundle() };
+    assert!(pack(&long).unwrap_err().to_string().starts_with("bundle.json.sig has more than"));
+}
+
+/// What is signed are the bytes of the manifest, of which there is one form.
+#[test]
+fn a_manifest_in_another_form_is_refused() {
+    let tar = tar_of(&pack(&bundle()).unwrap());
+    let size = usize::from_str_radix(std::str::from_utf8(&tar[124..135]).unwrap(), 8).unwrap();
+    let mut changed = tar.clone();
+    let last = 512 + size - 1;
+    assert_eq!((changed[last - 1], changed[last]), (b'\n', b'}'));
+    changed[last - 1] = b' ';
+    assert!(refused(&changed).contains("bundle.json is not written as baremark writes it"));
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
 use crate::record;
-use baremark_bundle::{Bundle, REDERIVE, Redactor, pack, secrets_in};
+use baremark_bundle::{Bundle, REDERIVE, Redactor, check, pack, secrets_in, sign};
 use baremark_lab::analysis::{self, Run};
 use baremark_lab::tally::Finished;
 use baremark_model::document::{Document, LookRow};
@@ -20,13 +20,14 @@ use baremark_report::{Color, Style, terminal};
 use baremark_store::{RunId, Store, StoredRun};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Shown by `--help`.
 pub const EXAMPLES: &str = "\
 Examples:
   baremark bundle 7f3a -o run.tar.gz
-  baremark bundle 7f3a --identify       # names of hosts and paths stay";
+  baremark bundle 7f3a --identify       # names of hosts and paths stay
+  baremark bundle 7f3a --sign ~/.ssh/id_ed25519";
 
 /// How the report is printed in a bundle.
 pub(super) const PLAIN: Style = Style { width: 100, color: Color::Never, unicode: true };
@@ -42,6 +43,9 @@ pub struct Arguments {
     /// Keep names of hosts and users, addresses, paths and environment variables
     #[arg(long)]
     identify: bool,
+    /// Sign with this SSH key; a public key, or one with a passphrase, through the agent (SSH_AUTH_SOCK)
+    #[arg(long, value_name = "KEY")]
+    sign: Option<PathBuf>,
 }
 
 /// A run without its trials, as a bundle has it.
@@ -83,17 +87,34 @@ pub(super) struct Trial {
 pub fn bundle(context: &Context, arguments: &Arguments) -> Result<(String, Exit), Refusal> {
     let store = record::open_existing(context)?;
     let id = record::find(&store, arguments.run.as_deref())?;
-    let packed = pack(&of_run(&store, &id, arguments.identify)?).map_err(Refusal::failure)?;
+    let mut bundle = of_run(&store, &id, arguments.identify)?;
+    let signer = arguments.sign.as_ref().map(|key| signed(&mut bundle, key)).transpose()?;
+    let packed = pack(&bundle).map_err(Refusal::failure)?;
     let file = arguments.output.clone().unwrap_or_else(|| PathBuf::from(format!("baremark-{id}.tar.gz")));
     std::fs::write(&file, &packed).map_err(|why| Refusal::failure(format!("writing {}: {why}", file.display())))?;
     let text = match context.json {
         true => crate::json::document(
             "baremark-bundle-file/1",
-            serde_json::json!({ "run": id.to_string(), "file": file, "bytes": packed.len(), "redacted": !arguments.identify }),
+            serde_json::json!({
+                "run": id.to_string(), "file": file, "bytes": packed.len(), "redacted": !arguments.identify, "signed_by": signer,
+            }),
         ),
-        false => format!("{}\n", file.display()),
+        false => {
+            let signed = signer.map(|key| format!(": signed by {key}")).unwrap_or_default();
+            format!("{}{signed}\n", file.display())
+        }
     };
     Ok((text, Exit::Success))
+}
+
+/// Signs a bundle; type and fingerprint of the key.
+fn signed(bundle: &mut Bundle, key: &Path) -> Result<String, Refusal> {
+    let agent = std::env::var_os("SSH_AUTH_SOCK").filter(|socket| !socket.is_empty()).map(PathBuf::from);
+    let manifest = bundle.manifest().map_err(Refusal::failure)?;
+    let signature = sign(&manifest, key, agent.as_deref()).map_err(|why| Refusal::bad_input(why.to_string()))?;
+    let by = check(&signature, &manifest).map_err(Refusal::failure)?.name;
+    bundle.signature = Some(signature);
+    Ok(by)
 }
 
 fn of_run(store: &Store, id: &RunId, identify: bool) -> Result<Bundle, Refusal> {
@@ -106,7 +127,8 @@ fn of_run(store: &Store, id: &RunId, identify: bool) -> Result<Bundle, Refusal> 
     let document = computed(run_of(head, trials))?;
     let result = written("result", serde_json::to_vec(&document))?;
     let script = REDERIVE.as_bytes().to_vec();
-    Ok(Bundle { script, run, trials: all, result, report: terminal::render(&document, &PLAIN).into_bytes() })
+    let report = terminal::render(&document, &PLAIN).into_bytes();
+    Ok(Bundle { script, run, trials: all, result, report, signature: None })
 }
 
 fn parts(stored: StoredRun, identify: bool) -> (Head, Vec<Trial>) {

@@ -103,7 +103,7 @@ fn write(context: &Context, path: &Path, bundles: &[PathBuf]) -> Result<(String,
 /// The document of a bundle whose numbers follow from its trials.
 fn verified(file: &Path) -> Result<Document, Refusal> {
     let verified = verify::verified(file)?;
-    match verified.found.is_empty() {
+    match verified.holds() {
         true => Ok(verified.document),
         false => Err(Refusal::failure(format!(
             "{}: a number does not follow from its trials; `baremark verify` names it",

@@ -5,6 +5,7 @@
 //! of values are limited before anything is read, and references are followed only after it is known that they lead somewhere.
 
 mod derived;
+mod signer;
 
 use crate::commands::bundle::{Head, PLAIN, Trial, computed, run_of};
 use crate::context::Context;
@@ -17,15 +18,27 @@ use derived::{Derived, requests, study};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use signer::Signer;
 use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::panic::{self, AssertUnwindSafe};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Shown by `--help`.
 pub const EXAMPLES: &str = "\
 Examples:
-  baremark verify run.tar.gz";
+  baremark verify run.tar.gz
+  baremark verify run.tar.gz --allowed-signers ~/.ssh/allowed_signers";
+
+/// What to verify.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The bundle
+    bundle: PathBuf,
+    /// Demand a signature by one of these keys, in the format of `ssh-keygen -Y verify`
+    #[arg(long, value_name = "FILE")]
+    allowed_signers: Option<PathBuf>,
+}
 
 /// What the values of the run, of its trials and of its result may take in memory.
 const RUN_MEMORY: u64 = 32 << 20;
@@ -46,8 +59,13 @@ const STATED: [&str; 5] = [
 ];
 
 /// Computes a bundle's numbers again and compares them with those that it holds.
-pub fn run(context: &Context, file: &Path) -> Result<(String, Exit), Refusal> {
-    Ok(shown(context, &verified(file)?))
+pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), Refusal> {
+    let allowed = arguments.allowed_signers.as_deref().map(signer::allowed).transpose()?;
+    let mut verified = verified(&arguments.bundle)?;
+    if let Some(allowed) = allowed {
+        verified.signer.demand(&allowed);
+    }
+    Ok(shown(context, &verified))
 }
 
 /// What verifying found.
@@ -59,9 +77,18 @@ pub struct Verified {
     /// What follows from the trials.
     pub document: Document,
     /// Where the bundle says otherwise, and what of it is not baremark's.
-    pub found: Vec<String>,
+    found: Vec<String>,
     /// What could not be verified, besides what no bundle proves.
     unverified: Vec<String>,
+    /// Who signed it.
+    signer: Signer,
+}
+
+impl Verified {
+    /// Whether everything is as the bundle says.
+    pub fn holds(&self) -> bool {
+        self.found.is_empty() && self.signer.refused().is_none()
+    }
 }
 
 /// What a bundle holds, computed here, and where what it prints differs.
@@ -73,6 +100,7 @@ pub fn verified(file: &Path) -> Result<Verified, Refusal> {
         return Err(bad(format!("longer than {} MiB; a bundle this long is not supported", MOST_COMPRESSED >> 20)));
     }
     let mut bundle = unpack(BufReader::new(opened)).map_err(|why| bad(why.to_string()))?;
+    let signer = Signer::of(&bundle).map_err(|why| bad(why.to_string()))?;
     let head: Head = parsed("run.json", &bundle.run, RUN_MEMORY).map_err(bad)?;
     let trials: Vec<Trial> = parsed("trials.json", &bundle.trials, TRIALS_MEMORY).map_err(bad)?;
     let is_name =
@@ -97,7 +125,7 @@ pub fn verified(file: &Path) -> Result<Verified, Refusal> {
     let document = quietly(|| computed(run_of(head, trials)))
         .ok_or_else(|| bad("its trials do not fit its plan; the bundle is damaged".to_owned()))??;
     found.extend(result(&document, &bundle).map_err(bad)?);
-    Ok(Verified { id, count, bundled_by, document, found, unverified })
+    Ok(Verified { id, count, bundled_by, document, found, unverified, signer })
 }
 
 /// A file of the archive as what it should hold.
@@ -178,26 +206,29 @@ impl Write for Length {
 }
 
 fn shown(context: &Context, verified: &Verified) -> (String, Exit) {
-    let Verified { id, count, bundled_by, document, found, unverified } = verified;
-    let exit = if found.is_empty() { Exit::Success } else { Exit::Regression };
+    let Verified { id, count, bundled_by, document, found, unverified, signer } = verified;
+    let exit = if verified.holds() { Exit::Success } else { Exit::Regression };
     let (ratios, estimates) = (document.ratios.len(), document.estimates.len());
-    let stated: Vec<&str> = STATED.into_iter().chain(unverified.iter().map(String::as_str)).collect();
+    let found: Vec<&str> = signer.refused().into_iter().chain(found.iter().map(String::as_str)).collect();
+    let stated = STATED.into_iter().chain(unverified.iter().map(String::as_str)).chain(signer.unproved());
+    let stated: Vec<&str> = stated.collect();
     if context.json {
         let value = serde_json::json!({
-            "run": id, "verified": found.is_empty(), "trials": count, "ratios": ratios, "estimates": estimates,
-            "bundled_by": bundled_by, "differences": found, "stated": stated,
+            "run": id, "verified": verified.holds(), "trials": count, "ratios": ratios, "estimates": estimates,
+            "bundled_by": bundled_by, "differences": found, "stated": stated, "signature": signer.json(),
         });
         return (crate::json::document("baremark-verification/1", value), exit);
     }
     let lines = |lines: &[&str]| lines.iter().map(|what| format!("  {what}\n")).collect::<String>();
-    let text = if found.is_empty() {
+    let text = if verified.holds() {
         let derived = match unverified.is_empty() {
             true => ", the trials' requests from the plan, the plan from the study's text",
             false => "",
         };
+        let by = signer.line().map(|by| format!("signed by {by}\n")).unwrap_or_default();
         format!(
             "verified: run {id}: {estimates} estimates and {ratios} ratios follow from its {count} trials{derived}; rederive.py is \
-             baremark's\nStated by the sender, not verified:\n{}",
+             baremark's\n{by}Stated by the sender, not verified:\n{}",
             lines(&stated)
         )
     } else {
@@ -205,7 +236,7 @@ fn shown(context: &Context, verified: &Verified) -> (String, Exit) {
             true => String::new(),
             false => format!(" (bundled by version {bundled_by}, verified by {OWN})"),
         };
-        format!("NOT verified: run {id}{other}\n{}", lines(&found.iter().map(String::as_str).collect::<Vec<_>>()))
+        format!("NOT verified: run {id}{other}\n{}", lines(&found))
     };
     (baremark_report::printable(&text, Color::Never).into_owned(), exit)
 }

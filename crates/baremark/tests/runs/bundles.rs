@@ -6,6 +6,8 @@ use crate::common::schemas::{assert_fits, fits};
 use baremark_bundle::{Bundle, MOST_BYTES, pack};
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 fn unpack(packed: &[u8]) -> Result<Bundle, baremark_bundle::BundleError> {
     baremark_bundle::unpack(packed)
@@ -54,10 +56,11 @@ fn a_bundle_is_verified_and_names_nobody() {
     assert!(said.contains("Stated by the sender, not verified:\n  what was measured"), "{said}");
     let document = fits(&bench, &["verify", "run.tar.gz", "--json"], "baremark-verification/1");
     assert_eq!(
-        (&document["verified"], document["stated"].as_array().unwrap().len()),
-        (&true.into(), 5),
+        (&document["verified"], document["stated"].as_array().unwrap().len(), &document["signature"]),
+        (&true.into(), 6, &Value::Null),
         "{document:#}"
     );
+    assert!(said.contains("who made the bundle: it is not signed"), "{said}");
     let file = bench.run(&["bundle", "-o", "other.tar.gz", "--json"]);
     assert_eq!(assert_fits(&file.stdout, "baremark-bundle-file/1")["redacted"], true);
 
@@ -83,6 +86,70 @@ fn a_bundle_is_verified_and_names_nobody() {
     );
     assert_eq!(bench.run(&["verify", "named.tar.gz"]).status.code(), Some(0));
     assert_eq!(packed, written(&bench, "again.tar.gz"), "the same bytes each time");
+}
+
+/// Keys that ssh-keygen made for tests: `crates/bundle/tests/ssh/make`.
+fn key(bench: &Bench, name: &str) -> String {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bundle/tests/ssh").join(name);
+    let copy = bench.path(name);
+    fs::copy(from, &copy).unwrap();
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o600)).unwrap();
+    copy.display().to_string()
+}
+
+#[test]
+fn a_signed_bundle_is_verified_against_allowed_signers() {
+    let bench = Bench::new();
+    let unsigned = unpack(&bundled(&bench)).unwrap();
+    let allowed = key(&bench, "allowed_signers");
+    let verify = |file: &str, allowed: &str| {
+        let output = bench.run(&["verify", file, "--allowed-signers", allowed]);
+        (output.status.code(), text(&output.stdout) + &text(&output.stderr))
+    };
+    for kind in ["ed25519", "ecdsa", "rsa"] {
+        let made = bench.run(&["bundle", "-o", "signed.tar.gz", "--sign", &key(&bench, kind)]);
+        assert!(made.status.success() && text(&made.stdout).contains(": signed by "), "{}", text(&made.stderr));
+        let (code, said) = verify("signed.tar.gz", &allowed);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(
+            said.contains(&format!("\nsigned by {kind}@example.org with ")) && !said.contains("whose key"),
+            "{said}"
+        );
+    }
+    let document = bench.run(&["verify", "signed.tar.gz", "--allowed-signers", &allowed, "--json"]);
+    let document = assert_fits(&document.stdout, "baremark-verification/1");
+    assert_eq!(document["signature"]["allowed_for"], "rsa@example.org", "{document:#}");
+    let file = bench.run(&["bundle", "-o", "other.tar.gz", "--json", "--sign", &key(&bench, "stranger")]);
+    assert!(assert_fits(&file.stdout, "baremark-bundle-file/1")["signed_by"].as_str().unwrap().contains("SHA256:"));
+    let (code, said) = verify("other.tar.gz", &allowed);
+    assert!(code == Some(4) && said.contains("is not among the allowed signers"), "{said}");
+    let said = text(&bench.run(&["verify", "other.tar.gz"]).stdout);
+    assert!(said.contains("whose key ssh-ed25519 SHA256:") && said.contains("--allowed-signers FILE"), "{said}");
+
+    let (code, said) = verify("run.tar.gz", &allowed);
+    assert!(code == Some(4) && said.contains("not signed; sign with"), "{said}");
+    let late = bench.write(
+        "late",
+        text(&fs::read(&allowed).unwrap()).replace("namespaces", "valid-before=\"20200101Z\",namespaces"),
+    );
+    let (code, said) = verify("signed.tar.gz", late.to_str().unwrap());
+    assert!(code == Some(4) && said.contains("is not valid any more: valid-before 2020-01-01"), "{said}");
+    let bad = bench.write("bad", "maria\n");
+    let (code, said) = verify("signed.tar.gz", bad.to_str().unwrap());
+    assert!(code == Some(2) && said.contains("line 1: it has no key"), "{said}");
+
+    // The signature of one bundle on another: a file was changed, and everything that follows from it.
+    let signed = unpack(&fs::read(bench.path("signed.tar.gz")).unwrap()).unwrap();
+    assert_eq!(Bundle { signature: None, ..signed.clone() }, unsigned);
+    let report = text(&signed.report).replacen("loops of 200", "loops of 201", 1).into_bytes();
+    let (code, said) = verified(&bench, &Bundle { report, ..signed.clone() });
+    assert!(code == Some(4) && said.contains("bundle.json.sig: the signature by ssh-rsa SHA256:"), "{said}");
+    let (code, said) = verified(&bench, &Bundle { signature: Some(b"no signature".to_vec()), ..signed.clone() });
+    assert!(code == Some(2) && said.contains("bundle.json.sig: ") && said.contains("damaged"), "{said}");
+    let mut bad = bench.command(&["bundle", "-o", "none.tar.gz", "--sign", &key(&bench, "encrypted")]);
+    let bad = bad.env_remove("SSH_AUTH_SOCK").output().unwrap();
+    assert_eq!(bad.status.code(), Some(2), "{}", text(&bad.stderr));
+    assert!(text(&bad.stderr).contains("passphrase") && !bench.path("none.tar.gz").exists());
 }
 
 /// Whoever changes a number can also write its checksum anew: then it does not follow from the trials.
