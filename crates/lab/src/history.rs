@@ -8,9 +8,12 @@ use baremark_model::plan::Treatment;
 use baremark_stats::changes;
 use serde::Serialize;
 use std::borrow::Borrow;
+use std::collections::BTreeMap;
 
 /// The share of histories without a change in which one is shown.
 const LEVEL: f64 = 0.01;
+/// Runs in which changes are looked for: the latest. The time goes with their square.
+pub const LATEST: usize = 200;
 /// Reorderings of the permutation test are the same every time.
 const SEED: u64 = 1;
 
@@ -29,7 +32,7 @@ pub struct Series {
     pub relative_to: Option<Treatment>,
     /// Runs that have it.
     pub runs: usize,
-    /// The changes, in order; `null` below [`baremark_stats::changes::FEWEST`] runs.
+    /// The changes in the latest [`LATEST`] runs, in order; `null` below [`baremark_stats::changes::FEWEST`] runs.
     pub changes: Option<Vec<Change>>,
 }
 
@@ -91,20 +94,16 @@ impl Recorded {
 pub fn series(runs: &[impl Borrow<Recorded>]) -> Vec<Series> {
     let mut ordered: Vec<&Recorded> = runs.iter().map(Borrow::borrow).filter(|run| !run.self_check).collect();
     ordered.sort_by(|one, two| one.started.cmp(&two.started));
+    let mut places = BTreeMap::new();
     let mut found: Vec<(Series, Vec<(&Recorded, f64)>)> = Vec::new();
     for run in ordered {
         for quantity in &run.quantities {
-            let same = |(series, _): &&mut (Series, Vec<(&Recorded, f64)>)| {
-                series.study == run.study
-                    && series.quick == run.quick
-                    && series.metric == quantity.metric
-                    && series.treatment == quantity.treatment
-                    && series.relative_to == quantity.relative_to
-            };
-            match found.iter_mut().find(same) {
-                Some((_, values)) => values.push((run, quantity.log)),
-                None => found.push((of(run, quantity), vec![(run, quantity.log)])),
-            }
+            let key = (&run.study, run.quick, &quantity.metric, &quantity.treatment, &quantity.relative_to);
+            let at = *places.entry(key).or_insert_with(|| {
+                found.push((of(run, quantity), Vec::new()));
+                found.len() - 1
+            });
+            found[at].1.push((run, quantity.log));
         }
     }
     found.into_iter().map(|(series, values)| judged(series, &values)).collect()
@@ -146,6 +145,8 @@ fn quantities(document: &Document) -> Vec<Quantity> {
 }
 
 fn judged(series: Series, values: &[(&Recorded, f64)]) -> Series {
+    let runs = values.len();
+    let values = &values[runs.saturating_sub(LATEST)..];
     let logs: Vec<f64> = values.iter().map(|(_, log)| *log).collect();
     let change = |found: &changes::Change| {
         let interval = found.shift.interval(0.95);
@@ -160,5 +161,5 @@ fn judged(series: Series, values: &[(&Recorded, f64)]) -> Series {
         }
     };
     let changes = changes::changes(&logs, LEVEL, SEED).map(|found| found.iter().map(change).collect());
-    Series { runs: values.len(), changes, ..series }
+    Series { runs, changes, ..series }
 }

@@ -27,7 +27,7 @@ const TOP: f64 = 10.0;
 /// A page with these maps.
 #[must_use]
 pub fn page(title: &str, maps: &[HeatMap]) -> String {
-    let mut page = format!("{}<h1>{}</h1>\n", head(title, false), escape(title));
+    let mut page = format!("{}<h1>{}</h1>\n", head(title), escape(title));
     for map in maps {
         let _ = writeln!(page, "<h2>{}</h2>\n{}", escape(&map.title), drawn(map));
     }

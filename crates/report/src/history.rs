@@ -116,8 +116,18 @@ pub fn changes(rows: &[SeriesRow<'_>], style: &Style) -> String {
     page.text.trim_start_matches('\n').to_owned()
 }
 
-/// "microvm, 4k pages / native (gups), 14 runs: 3.1 to 4.2 % lower from run 2026... (2026-11-02) on"
+/// "microvm, 4k pages / native (gups), 14 runs: 1.05 times (1.03 to 1.07) from run 2026... of 2026-11-02 on"
 fn line(row: &SeriesRow<'_>) -> String {
+    let said = match &row.changes {
+        Some(changes) if !changes.is_empty() => changes.iter().map(change).collect::<Vec<_>>().join("; "),
+        _ => "no change".to_owned(),
+    };
+    format!("{}, {}: {said}", quantity(row), count(row.runs as u64, "run"))
+}
+
+/// "microvm, 4k pages / native (gups)"
+#[must_use]
+pub fn quantity(row: &SeriesRow<'_>) -> String {
     // What is below the line runs the same work: its workload is not repeated.
     let name = |treatment: &Treatment, without: &[&str]| {
         let mut levels: Vec<(&String, &String)> =
@@ -126,13 +136,7 @@ fn line(row: &SeriesRow<'_>) -> String {
         levels.into_iter().map(|(key, label)| named(key, label)).collect::<Vec<_>>().join(", ")
     };
     let below = row.relative_to.map(|below| format!(" / {}", name(below, &[WORKLOAD]))).unwrap_or_default();
-    let what =
-        format!("{}{below} ({}), {}", name(row.treatment, &[]), clean(row.metric), count(row.runs as u64, "run"));
-    let said = match &row.changes {
-        Some(changes) if !changes.is_empty() => changes.iter().map(change).collect::<Vec<_>>().join("; "),
-        _ => "no change".to_owned(),
-    };
-    format!("{what}: {said}")
+    format!("{}{below} ({})", name(row.treatment, &[]), clean(row.metric))
 }
 
 fn named(key: &str, label: &str) -> String {
@@ -140,11 +144,17 @@ fn named(key: &str, label: &str) -> String {
 }
 
 fn change(change: &ChangeRow) -> String {
+    let day = change.started.get(..10).unwrap_or(&change.started);
+    format!("{} from run {} of {day} on", size(change), clean(&change.run))
+}
+
+/// "1.05 times (1.03 to 1.07)"
+#[must_use]
+pub fn size(change: &ChangeRow) -> String {
     let [ratio, lo, hi] = change.ratio;
     let places = ratio_decimals(ratio, Some((lo, hi)), 1.0, Digits::Two);
     let [ratio, lo, hi] = [ratio, lo, hi].map(|of| fixed(of, places));
-    let day = change.started.get(..10).unwrap_or(&change.started);
-    format!("{ratio} times ({lo} to {hi}) from run {} of {day} on", clean(&change.run))
+    format!("{ratio} times ({lo} to {hi})")
 }
 
 fn cells(row: &HistoryRow) -> [String; 5] {

@@ -16,6 +16,7 @@ use crate::part::parts;
 use crate::provenance::reproduce;
 use crate::section::{Block, Making, Section, Subject};
 use crate::sections::SECTIONS;
+use crate::site;
 use crate::summary;
 use crate::svg::escape;
 use crate::text::clean;
@@ -31,14 +32,20 @@ const MOST_ROWS: usize = 16;
 /// The report of one run.
 #[must_use]
 pub fn render(document: &Document) -> String {
-    with(document, SECTIONS)
+    with(document, SECTIONS, "")
 }
 
-/// The report with these sections.
-pub(crate) fn with(document: &Document, sections: &[Making]) -> String {
+/// The same as a page of a site, with a link to its index.
+#[must_use]
+pub fn render_in_site(document: &Document) -> String {
+    with(document, SECTIONS, &site::back())
+}
+
+/// The report with these sections, below what leads elsewhere.
+pub(crate) fn with(document: &Document, sections: &[Making], navigation: &str) -> String {
     let outline = outline(document);
     let mut page = Page { text: String::new() };
-    page.top(document, &outline);
+    page.top(document, &outline, navigation);
     page.result(document, &outline);
     page.outcomes(&outline);
     page.tables(&outline);
@@ -65,9 +72,10 @@ impl Page {
         debug_assert!(done.is_ok(), "a string takes everything");
     }
 
-    fn top(&mut self, document: &Document, outline: &Outline) {
+    fn top(&mut self, document: &Document, outline: &Outline, navigation: &str) {
         let title = escape(&outline.title);
-        self.add(&page::head(&outline.title, false));
+        self.add(&page::head(&outline.title));
+        self.add(navigation);
         self.put(format_args!(
             "<header>\n<h1>{title}</h1>\n<p class=\"context\">{}</p>\n<p class=\"context\">{}</p>\n",
             escape(&summary::machine(document)),

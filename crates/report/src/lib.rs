@@ -21,6 +21,7 @@ pub mod layers;
 pub mod live;
 pub mod load;
 pub mod maximum;
+pub mod open_metrics;
 pub mod plot;
 pub mod progress;
 pub mod scale;

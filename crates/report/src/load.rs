@@ -64,7 +64,7 @@ pub fn html(page: &LoadPage) -> String {
     };
     put(format_args!(
         "{}<header>\n<h1>{title}</h1>\n<p class=\"context\">{}</p>\n",
-        head(&page.title, false),
+        head(&page.title),
         escape(&page.context)
     ));
     page.cautions.iter().for_each(|one| put(format_args!("<p class=\"caution\">{}</p>\n", escape(one))));

@@ -1,80 +1,124 @@
-//! The index of a folder of reports: studies, machines and times in one table that can be sorted, with a link to each report.
+//! A folder of reports: an index with a row for each study, and what it loads when it is needed.
 //!
-//! One row for each ratio that a study requests, or for each run that has none. The only script sorts the table; every text of a run is escaped.
+//! A row is a study on a machine: the value and the ratio that matter most in its latest run, the verdict, and how that ratio went over the runs.
+//! Rows and runs are in files of their own ([`shards`]), so that the index is small however many runs there are, and a page that is opened from
+//! a disk works as one that is served: a browser loads scripts there, and nothing else. The index's script filters, sorts and compares; every
+//! text of a run reaches the page as text.
 
-use crate::grid::estimated;
-use crate::outline::nothing;
-use crate::page::head;
+mod entry;
+pub mod feed;
+mod shards;
+
+pub use entry::Entry;
+
+use crate::number;
+use crate::page::head_of_site;
 use crate::svg::escape;
-use crate::treatment::Factors;
-use crate::words::{limits_of, outcome, ratio_of};
-use crate::{number, summary};
-use baremark_model::document::{Document, RatioRow};
+use feed::ChangePoint;
+use shards::StudyRows;
 use std::borrow::Borrow;
 use std::fmt::Write;
 
-const SORT: &str = include_str!("site.js");
+const SCRIPT: &str = include_str!("site.js");
+const STYLE: &str = include_str!("site.css");
+/// Changes that the index lists; the feed has more.
+const LISTED: usize = 12;
+/// The file of the index, to which every report links.
+pub const INDEX: &str = "index.html";
+/// The file of the feed.
+pub const FEED: &str = "changes.atom";
 
-/// A run's part of the index. Its document is not needed any more.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Entry {
-    /// Its rows of the table, as HTML.
-    rows: String,
-    /// Whether it measures.
-    live: bool,
+/// The files of a site but for its reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// The index.
+    pub index: String,
+    /// What it loads: names and contents, scripts that hand over JSON.
+    pub shards: Vec<(String, String)>,
+    /// Changes as an Atom feed.
+    pub feed: String,
 }
 
-impl Entry {
-    /// Of a run whose report is in the file `page`, alongside the index; `source` is where the run comes from, such as `store` or
-    /// `bundle, verified`.
-    #[must_use]
-    pub fn of(document: &Document, page: &str, source: &str, live: bool) -> Entry {
-        let mut html = String::new();
-        // A `String` takes whatever is written to it.
-        let _ = rows(&mut html, document, page, source);
-        Entry { rows: html, live }
-    }
+/// What is said of a site besides its runs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct About {
+    /// A UUID that is this site's and no other's.
+    pub uuid: String,
+    /// The points from which on a study's values are different, the latest first.
+    pub changes: Vec<ChangePoint>,
+    /// Runs that are still to be read, after which there is another index.
+    pub unread: usize,
 }
 
-/// One row of the table, each text as it is shown with the value by which it is sorted.
-struct Row {
-    study: String,
-    comparison: String,
-    ratio: Option<(f64, String)>,
-    outcome: String,
-}
-
-/// The index. `changes` says from which run on a study's values are different, as text; empty where nothing is known of that.
+/// The site of these runs.
 #[must_use]
-pub fn render(entries: &[impl Borrow<Entry>], changes: &str) -> String {
+pub fn render(entries: &[impl Borrow<Entry>], about: &About) -> Site {
     let entries: Vec<&Entry> = entries.iter().map(Borrow::borrow).collect();
-    let mut page = String::new();
+    let rows = StudyRows::of(&entries);
+    let mut index = String::new();
     // A `String` takes whatever is written to it.
-    let _ = write(&mut page, &entries, changes);
-    page
+    let _ = write(&mut index, &entries, &rows, about);
+    let latest = entries.iter().map(|entry| entry.started.as_str()).max().unwrap_or("1970-01-01T00:00:00Z");
+    Site { index, feed: feed::feed(&about.uuid, &about.changes, latest), shards: rows.shards }
 }
 
-fn write(page: &mut String, entries: &[&Entry], changes: &str) -> std::fmt::Result {
+/// Whether a file of this name is one that an index loads: `studies-0.js`.
+#[must_use]
+pub fn is_shard(name: &str) -> bool {
+    let number = ["studies-", "runs-"].iter().find_map(|kind| name.strip_prefix(kind)?.strip_suffix(".js"));
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()))
+}
+
+fn write(page: &mut String, entries: &[&Entry], rows: &StudyRows, about: &About) -> std::fmt::Result {
+    let About { changes, unread, .. } = about;
     let count = counted(entries);
-    page.push_str(&head(&format!("baremark: {count}"), true));
+    page.push_str(&head_of_site(&format!("baremark: {count}"), STYLE, FEED));
+    writeln!(page, "<header><h1>{}</h1>", escape(&count))?;
+    let studies = if rows.studies == 1 { "1 study".to_owned() } else { format!("{} studies", rows.studies) };
     writeln!(
         page,
-        "<header><h1>{}</h1>\n\
-         <p class=\"context\">Select a column's head to sort. Ratios are with their intervals; reports say what may be compared.</p></header>\n\
-         <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"runs\"><table class=\"grid\" id=\"runs\">\n<thead><tr>",
-        escape(&count),
+        "<p class=\"context\">{studies}, each with what matters most in its latest run. Select runs to compare them.</p>"
     )?;
-    for head in ["study", "comparison", "ratio", "outcome", "machine", "began", "version", "source", "report"] {
-        write!(page, "<th scope=\"col\" data-sort>{head}</th>")?;
+    if *unread > 0 {
+        writeln!(page, "<p class=\"caution\">{} still to be read.</p>", escape(&number::count(*unread as u64, "run")))?;
     }
-    writeln!(page, "</tr></thead>\n<tbody>")?;
-    entries.iter().for_each(|entry| page.push_str(&entry.rows));
-    writeln!(page, "</tbody>\n</table></div>")?;
+    page.push_str(FORM);
     if !changes.is_empty() {
-        writeln!(page, "<section><h2>Changes over time</h2>\n<pre>{}</pre>\n</section>", escape(changes))?;
+        writeln!(page, "<section aria-labelledby=\"changes\"><h2 id=\"changes\">Changes over time</h2>\n<ul>")?;
+        for change in changes.iter().take(LISTED) {
+            let what = format!("{}, {}: {}", change.day(), change.study, change.says);
+            match &change.page {
+                Some(to) => writeln!(page, "<li><a href=\"{}\">{}</a></li>", escape(to), escape(&what))?,
+                None => writeln!(page, "<li>{}</li>", escape(&what))?,
+            }
+        }
+        let more = match changes.len().saturating_sub(LISTED) {
+            0 => String::new(),
+            more => format!("{more} earlier ones are not listed. "),
+        };
+        writeln!(
+            page,
+            "</ul>\n<p class=\"note\">{more}Change points by E-divisive at a level of 1 %; runs that resemble their neighbours raise the share of false ones. \
+             <a href=\"{FEED}\">As an Atom feed</a>.</p></section>"
+        )?;
     }
-    writeln!(page, "<script>\n{SORT}</script>\n</main>\n</body>\n</html>")
+    writeln!(page, "<script type=\"application/json\" id=\"first\">{}</script>", rows.first)?;
+    writeln!(page, "<script>\n{SCRIPT}</script>\n</main>\n</body>\n</html>")
 }
+
+/// What the script fills.
+const FORM: &str = "</header>\n\
+<noscript><p class=\"caution\">Rows are filled in by a script of this page, which is not permitted to run. Each run's report is a page of its own.</p></noscript>\n\
+<form class=\"filters\" role=\"search\" onsubmit=\"return false\">\n\
+<label>Text <input type=\"search\" id=\"text\" placeholder=\"study, machine, verdict\" autocomplete=\"off\"></label>\n\
+<label>Kind <select id=\"kind\"><option value=\"\">all</option></select></label>\n\
+<label>Machine <select id=\"machine\"><option value=\"\">all</option></select></label>\n\
+<output id=\"count\" aria-live=\"polite\"></output>\n\
+</form>\n\
+<section id=\"comparison\" aria-labelledby=\"compared\" hidden></section>\n\
+<section class=\"list\" aria-label=\"studies\"><table class=\"studies\" id=\"studies\">\n<thead><tr></tr></thead>\n<tbody></tbody>\n</table>\n\
+<p><button type=\"button\" id=\"more\" hidden>Show more</button></p></section>\n\
+<div class=\"picked\" id=\"picked\" role=\"region\" aria-label=\"selected runs\" hidden></div>\n";
 
 /// `3 runs, 1 live`.
 fn counted(entries: &[&Entry]) -> String {
@@ -85,56 +129,7 @@ fn counted(entries: &[&Entry]) -> String {
     }
 }
 
-fn rows(html: &mut String, document: &Document, page: &str, source: &str) -> std::fmt::Result {
-    let run = &document.run;
-    for row in rows_of(document) {
-        let (value, ratio) =
-            row.ratio.map_or((String::new(), "–".to_owned()), |(value, text)| (value.to_string(), text));
-        writeln!(
-            html,
-            "<tr><td>{}</td><td>{}</td><td data-value=\"{value}\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
-             <td><a href=\"{}\">{}</a></td></tr>",
-            escape(&row.study),
-            escape(&row.comparison),
-            escape(&ratio),
-            escape(&row.outcome),
-            escape(&summary::machine(document)),
-            escape(&run.started),
-            escape(&run.version),
-            escape(source),
-            escape(page),
-            escape(&run.id),
-        )?;
-    }
-    Ok(())
-}
-
-fn rows_of(document: &Document) -> Vec<Row> {
-    let factors = Factors::of(&document.run);
-    let asked = |row: &&RatioRow| row.metric == document.run.metric_of(&row.treatment) && !row.contrast.explains();
-    let row = |row: &RatioRow| Row {
-        study: document.run.study.clone(),
-        comparison: format!("{} against {}", factors.name(&row.treatment), factors.name(&row.relative_to)),
-        ratio: ratio_of(row).map(|ratio| {
-            let limits = limits_of(row);
-            let places = number::ratio_decimals(ratio, limits, 1.0, number::Digits::Two);
-            let fixed = |value| number::fixed(value, places);
-            let interval = limits.map(|(lo, hi)| format!(" ({} to {})", fixed(lo), fixed(hi)));
-            (ratio, format!("{}{}", fixed(ratio), interval.unwrap_or_default()))
-        }),
-        outcome: outcome(document, row),
-    };
-    let found: Vec<Row> = document.ratios.iter().filter(asked).map(row).collect();
-    if !found.is_empty() {
-        return found;
-    }
-    let values: Vec<_> = document.estimates.iter().filter(|row| row.metric == document.run.metric).collect();
-    let outcome = match values.as_slice() {
-        [] if document.estimates.is_empty() => nothing(document).trim_end_matches('.').to_owned(),
-        [] => "no value of the headline's metric".to_owned(),
-        [only] => format!("{} {}", estimated(only, 1.0), only.unit),
-        several => format!("{} values without a ratio", several.len()),
-    };
-    let study = document.run.study.clone();
-    vec![Row { study, comparison: String::new(), ratio: None, outcome }]
+/// The link from a report to the index.
+pub(crate) fn back() -> String {
+    format!("<nav><a href=\"{INDEX}\">\u{2190} All runs</a></nav>\n")
 }

@@ -103,12 +103,22 @@ fn page(document: &Document, parts: &[Part<'_>], style: &Style, most: usize, wit
 
 /// "AMD EPYC 9R14, 2 CPUs, 23.5 GiB, Linux 6.18 (a virtual machine)"
 pub(crate) fn machine(document: &Document) -> String {
+    let kernel = document.run.machine.kernel.release.as_ref().map(|release| format!("Linux {}", clean(release)));
+    described(document, kernel)
+}
+
+/// The same without what an update changes.
+pub(crate) fn hardware(document: &Document) -> String {
+    described(document, None)
+}
+
+fn described(document: &Document, kernel: Option<String>) -> String {
     let facts = &document.run.machine;
     let parts = [
         facts.cpu.model_name.as_deref().map(clean),
         facts.cpu.logical_cpus.map(|cpus| count(cpus, "CPU")),
         facts.memory.total_bytes.map(|bytes| format!("{:.1}", Bytes(bytes))),
-        facts.kernel.release.as_ref().map(|release| format!("Linux {}", clean(release))),
+        kernel,
     ];
     let known: Vec<String> = parts.into_iter().flatten().collect();
     let known = if known.is_empty() { "machine not recorded".to_owned() } else { known.join(", ") };

@@ -1,9 +1,10 @@
-//! `baremark site`: static pages of the store's runs or of bundles, in a folder or served on loopback.
+//! `baremark site`: static pages of the store's runs or of bundles, in a folder or served on loopback; their latest results as metrics.
 //!
 //! A bundle of a stranger is verified first, and its page is made from what was computed here, not from what it prints. Files are named by us:
 //! nothing that a bundle says becomes a path.
 
 mod changes;
+mod metrics;
 mod pages;
 mod serve;
 
@@ -16,32 +17,38 @@ use crate::{record, sides};
 use baremark_lab::history::Recorded;
 use baremark_model::document::Document;
 use baremark_report::html;
-use baremark_report::site::{Entry, render};
+use baremark_report::site::{About, Entry, FEED, INDEX, is_shard, render};
 use baremark_store::RunState;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// Shown by `--help`.
 pub const EXAMPLES: &str = "\
 Examples:
   baremark site --serve                 # in a browser, on 127.0.0.1
-  baremark site public";
+  baremark site public
+  baremark site --metrics > /var/lib/node_exporter/baremark.prom";
 
 /// Where to and what of.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The folder to write, created if it does not exist
-    #[arg(required_unless_present = "serve")]
+    #[arg(required_unless_present_any = ["serve", "metrics"])]
     folder: Option<PathBuf>,
     /// Bundles to show instead of the store's runs
     bundles: Vec<PathBuf>,
     /// Instead of a folder, serve the store's runs on this port of 127.0.0.1; pages follow runs that measure
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "8765", conflicts_with = "folder")]
     serve: Option<u16>,
+    /// Instead of pages, print the latest finished result of each study as OpenMetrics text
+    #[arg(long, conflicts_with_all = ["folder", "serve"])]
+    metrics: bool,
 }
 
 /// Writes an index and a page for each run. A run that cannot be shown and a bundle that cannot be verified are named on standard error and left out; the exit code says so.
 pub fn run(context: Context, arguments: &Arguments) -> Result<(String, Exit), Refusal> {
     match (&arguments.folder, arguments.serve) {
+        _ if arguments.metrics => metrics::run(&context),
         (_, Some(port)) => serve::run(context, port),
         (Some(folder), None) => write(&context, folder, &arguments.bundles),
         (None, None) => Err(Refusal::bad_input("no folder is named; name one, or serve pages with --serve")),
@@ -58,8 +65,14 @@ struct Folder<'a> {
 }
 
 impl Folder<'_> {
-    /// Writes the page of a run, or counts it as one that cannot be shown.
-    fn add(&mut self, found: Result<Document, Refusal>, source: &str, live: bool) -> Result<(), Refusal> {
+    /// Writes the report of a run into the file `page`, or counts it as one that cannot be shown.
+    fn add(
+        &mut self,
+        found: Result<Document, Refusal>,
+        page: &str,
+        source: &str,
+        state: RunState,
+    ) -> Result<(), Refusal> {
         let document = match found {
             Ok(document) => document,
             Err(why) => {
@@ -72,11 +85,38 @@ impl Folder<'_> {
             let failed = |why| Refusal::failure(format!("making {}: {why}", self.path.display()));
             std::fs::create_dir_all(self.path).map_err(failed)?;
         }
-        let page = format!("run-{}.html", self.entries.len() + 1);
-        write_page(&self.path.join(&page), &html::render(&document))?;
-        self.entries.push(Entry::of(&document, &page, source, live));
-        self.recorded.push(Recorded::of(&document));
+        write_page(&self.path.join(page), &html::render_in_site(&document))?;
+        self.entries.push(Entry::of(&document, page, source, state == RunState::Live));
+        if state == RunState::Finished {
+            self.recorded.push(Recorded::of(&document));
+        }
         Ok(())
+    }
+
+    /// Writes the index and what it loads, and removes what an index before it loaded and this one does not.
+    fn finish(&self) -> Result<PathBuf, Refusal> {
+        let pages: HashMap<&str, &str> = self.entries.iter().map(|entry| (entry.id(), entry.page())).collect();
+        let about = About {
+            uuid: changes::uuid(&self.path.to_string_lossy()),
+            changes: changes::points(&self.recorded, |run| pages.get(run).map(|page| (*page).to_owned())),
+            unread: 0,
+        };
+        let site = render(&self.entries, &about);
+        for (name, text) in &site.shards {
+            write_page(&self.path.join(name), text)?;
+        }
+        let old = std::fs::read_dir(self.path).into_iter().flatten().flatten().filter(|file| {
+            let name = file.file_name();
+            is_shard(&name.to_string_lossy()) && !site.shards.iter().any(|(of, _)| name == of.as_str())
+        });
+        for file in old {
+            let failed = |why| Refusal::failure(format!("removing {}: {why}", file.path().display()));
+            std::fs::remove_file(file.path()).map_err(failed)?;
+        }
+        write_page(&self.path.join(FEED), &site.feed)?;
+        let index = self.path.join(INDEX);
+        write_page(&index, &site.index)?;
+        Ok(index)
     }
 }
 
@@ -85,17 +125,17 @@ fn write(context: &Context, path: &Path, bundles: &[PathBuf]) -> Result<(String,
     if bundles.is_empty() {
         let store = record::open_existing(context)?;
         for run in store.runs().map_err(Refusal::failure)? {
-            folder.add(sides::stored(&store, run.id.as_str()), run.state.word(), run.state == RunState::Live)?;
+            let page = format!("{}.html", run.id);
+            folder.add(sides::stored(&store, run.id.as_str()), &page, run.state.word(), run.state)?;
         }
     }
-    for file in bundles {
-        folder.add(verified(file), "bundle, verified", false)?;
+    for (number, file) in (1..).zip(bundles) {
+        folder.add(verified(file), &format!("bundle-{number}.html"), "bundle, verified", RunState::Finished)?;
     }
     if folder.entries.is_empty() {
         return Err(Refusal::bad_input("the store has no run to show; measure one with `baremark run STUDY`"));
     }
-    let index = path.join("index.html");
-    write_page(&index, &render(&folder.entries, &changes::text(&folder.recorded)))?;
+    let index = folder.finish()?;
     let exit = if folder.refused == 0 { Exit::Success } else { Exit::Regression };
     Ok((format!("{}\n", index.display()), exit))
 }

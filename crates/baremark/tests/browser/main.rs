@@ -20,4 +20,4 @@ mod common;
 use common::*;
 
 mod serving;
-mod site_order;
+mod site_index;

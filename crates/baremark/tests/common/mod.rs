@@ -17,6 +17,7 @@ pub mod http;
 pub mod hyperfine;
 pub mod installed;
 pub mod load_sites;
+pub mod many_runs;
 pub mod news;
 pub mod one_block;
 pub mod outcome;

@@ -262,20 +262,33 @@ fn a_site_shows_runs_of_the_store_and_bundles_that_verify() {
     let made = bench.run(&["site", "pages"]);
     assert!(made.status.success(), "{}", text(&made.stderr));
     let index = fs::read_to_string(bench.path("pages/index.html")).unwrap();
-    assert!(index.contains("loops of 200 and 300") && index.contains("<a href=\"run-1.html\">"), "{index}");
-    assert!(fs::read_to_string(bench.path("pages/run-1.html")).unwrap().contains("loops of 200 and 300"));
+    let run = serde_json::from_slice::<Value>(&bundle.result).unwrap()["run"]["id"].as_str().unwrap().to_owned();
+    assert!(index.contains("loops of 200 and 300") && index.contains(&format!("\"p\":\"{run}.html\"")), "{index}");
+    let page = fs::read_to_string(bench.path(&format!("pages/{run}.html"))).unwrap();
+    assert!(page.contains("loops of 200 and 300") && page.contains("<a href=\"index.html\">"));
+    let names = |folder: &str| {
+        let mut names: Vec<String> = fs::read_dir(bench.path(folder))
+            .unwrap()
+            .map(|page| page.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names("pages"), [&format!("{run}.html"), "changes.atom", "index.html", "runs-0.js"]);
 
-    // A stranger's names are text, and become no path.
+    // A stranger's names are text, and become no path. What an earlier index loaded is gone; what is somebody else's stays.
     let title = "<script>alert(1)</script>";
     let run = text(&bundle.run).replace("loops of 200 and 300", title).into_bytes();
     let renamed = Bundle { run, ..bundle };
     fs::write(bench.path("bad.tar.gz"), pack(&renamed).unwrap()).unwrap();
+    fs::create_dir(bench.path("others")).unwrap();
+    for name in ["runs-7.js", "studies-0.js", "runs-mine.js"] {
+        fs::write(bench.path("others").join(name), "").unwrap();
+    }
     let mixed = bench.run(&["site", "others", "run.tar.gz", "bad.tar.gz"]);
     assert_eq!(mixed.status.code(), Some(4), "{}", text(&mixed.stderr));
     assert!(text(&mixed.stderr).contains("bad.tar.gz: a number does not follow"), "{}", text(&mixed.stderr));
-    let index = fs::read_to_string(bench.path("others/index.html")).unwrap();
-    assert!(index.contains("bundle, verified") && !index.contains(title), "{index}");
-    let mut pages: Vec<_> = fs::read_dir(bench.path("others")).unwrap().map(|page| page.unwrap().file_name()).collect();
-    pages.sort();
-    assert_eq!(pages, ["index.html", "run-1.html"]);
+    let runs = fs::read_to_string(bench.path("others/runs-0.js")).unwrap();
+    assert!(runs.contains("bundle, verified") && !runs.contains(title), "{runs}");
+    assert_eq!(names("others"), ["bundle-1.html", "changes.atom", "index.html", "runs-0.js", "runs-mine.js"]);
 }

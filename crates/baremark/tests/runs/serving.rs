@@ -15,9 +15,19 @@ fn a_run_is_followed_while_it_measures() {
     let mut serving = Serving::start(&bench);
     let index = serving.get("/");
     assert!(index.starts_with("HTTP/1.1 200") && refreshes(&index) && index.contains("1 run, 1 live"), "{index}");
-    let page = index.split("<a href=\"").nth(1).and_then(|rest| rest.split('"').next()).expect(&index);
+    let page = index.split("\"p\":\"").nth(1).and_then(|rest| rest.split('"').next()).expect(&index);
     let report = serving.get(&format!("/{page}"));
     assert!(refreshes(&report) && report.contains("This run has not ended"), "{report:.600}");
+
+    for (file, media) in
+        [("index.html", "text/html"), ("runs-0.js", "text/javascript"), ("changes.atom", "application/atom+xml")]
+    {
+        let answer = serving.get(&format!("/{file}"));
+        assert!(
+            answer.starts_with("HTTP/1.1 200") && answer.contains(&format!("content-type: {media}; charset=utf-8")),
+            "{answer:.300}"
+        );
+    }
 
     run.interrupt();
     let index = serving.get("/");

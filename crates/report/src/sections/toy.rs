@@ -27,7 +27,7 @@ fn every_format_shows_a_section_by_its_line_of_the_list() {
     let document = documents::empty();
     let text = terminal::with(&document, &Style::default(), SECTIONS);
     assert!(text.contains("\nToys: all are wooden\n  stream:\n  0 <trials>\n  A remark.\n\nRun\n"), "{text}");
-    let page = html::with(&document, SECTIONS);
+    let page = html::with(&document, SECTIONS, "");
     let section = "<section aria-labelledby=\"toys\">\n<details class=\"fold\">\n<summary><h2 id=\"toys\">Toys</h2></summary>\n\
                    <p class=\"note\">All are wooden.</p>\n<h3>stream</h3>\n<ul>\n<li>0 &lt;trials&gt;</li>\n</ul>\n\
                    <p class=\"note\">A remark.</p>\n</details>\n</section>\n";

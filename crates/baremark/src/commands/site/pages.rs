@@ -10,15 +10,24 @@ use crate::watch::say;
 use crate::{record, sides};
 use baremark_lab::history::Recorded;
 use baremark_report::html;
-use baremark_report::site::{Entry, render};
+use baremark_report::site::feed::ChangePoint;
+use baremark_report::site::{About, Entry, FEED, INDEX, is_shard, render};
 use baremark_store::{RunId, RunState, RunSummary};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 /// Bytes of reports that are kept for the next request, and of all pages that are kept or being sent.
 const KEPT: usize = 32 << 20;
 const IN_MEMORY: usize = 256 << 20;
+/// How long a request waits for runs that have not been read; what is left is read between requests ([`Pages::read_on`]).
+pub const READING: Duration = Duration::from_millis(300);
+
+/// Media types.
+const HTML: &str = "text/html; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const ATOM: &str = "application/atom+xml; charset=utf-8";
 
 /// The runs of a store.
 pub trait Runs: Send {
@@ -33,7 +42,8 @@ pub trait Runs: Send {
 /// What the index has of a run.
 pub struct Part {
     entry: Entry,
-    recorded: Recorded,
+    /// `None` of a run that has not finished: it has no place in a history yet.
+    recorded: Option<Recorded>,
 }
 
 impl Runs for Context {
@@ -45,30 +55,45 @@ impl Runs for Context {
         let document = sides::stored(&record::open_existing(self)?, run.id.as_str())?;
         let page = format!("{}.html", run.id);
         let entry = Entry::of(&document, &page, run.state.word(), run.state == RunState::Live);
-        Ok(Part { entry, recorded: Recorded::of(&document) })
+        let recorded = (run.state == RunState::Finished).then(|| Recorded::of(&document));
+        Ok(Part { entry, recorded })
     }
 
     fn report(&self, run: &RunSummary) -> Result<String, Refusal> {
-        Ok(html::render(&sides::stored(&record::open_existing(self)?, run.id.as_str())?))
+        Ok(html::render_in_site(&sides::stored(&record::open_existing(self)?, run.id.as_str())?))
     }
 }
 
 /// A page as it is sent.
 #[derive(Debug)]
 pub struct Page {
-    /// HTML.
+    /// HTML, a script or a feed.
     pub text: String,
-    /// Whether what it shows is still being measured.
+    /// Its media type.
+    pub media: &'static str,
+    /// Whether what it shows is still being measured, or read.
     pub live: bool,
 }
 
 /// Which page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// The index.
-    Index,
+    /// The index, what it loads, or the feed, by the name of the file.
+    Site(String),
     /// The report of the run of this name.
     Report(String),
+}
+
+impl Address {
+    /// Of a file's name; none of any other.
+    pub fn of(name: &str) -> Option<Address> {
+        match name {
+            "" => Some(Address::Site(INDEX.to_owned())),
+            INDEX | FEED => Some(Address::Site(name.to_owned())),
+            shard if is_shard(shard) => Some(Address::Site(shard.to_owned())),
+            report => Some(Address::Report(report.strip_suffix(".html")?.to_owned())),
+        }
+    }
 }
 
 /// What a request comes to.
@@ -82,6 +107,15 @@ pub enum Answer {
     Busy,
 }
 
+/// The index and all that belongs to it.
+struct Made {
+    /// What it is of, and how many of these runs were unread.
+    list: Vec<RunSummary>,
+    unread: usize,
+    /// By the names of files.
+    files: BTreeMap<String, Arc<Page>>,
+}
+
 /// The pages, to be asked by one at a time.
 pub struct Pages {
     runs: Box<dyn Runs>,
@@ -91,7 +125,9 @@ pub struct Pages {
     listed_for: u64,
     /// Of each run as it was then; `None` where it cannot be shown.
     parts: BTreeMap<RunId, (RunSummary, Option<Part>)>,
-    index: Option<(Vec<RunSummary>, Arc<Page>)>,
+    site: Option<Made>,
+    /// The changes over the runs of these names.
+    changes: (Vec<RunId>, Vec<ChangePoint>),
     /// Reports of runs as they were then, the latest request last.
     reports: VecDeque<(RunSummary, Arc<Page>)>,
     made: Vec<Weak<Page>>,
@@ -106,7 +142,8 @@ impl Pages {
             list: Vec::new(),
             listed_for: 0,
             parts: BTreeMap::new(),
-            index: None,
+            site: None,
+            changes: Default::default(),
             reports: VecDeque::new(),
             made: Vec::new(),
         }
@@ -121,40 +158,88 @@ impl Pages {
             self.listed_for = come;
         }
         match address {
-            Address::Index => Ok(self.index()),
+            Address::Site(name) => Ok(self.file(name)),
             Address::Report(name) => self.report(name),
         }
     }
 
-    fn index(&mut self) -> Answer {
-        if let Some((_, page)) = self.index.as_ref().filter(|(of, _)| *of == self.list) {
-            return Answer::Page(Arc::clone(page));
+    /// A file of the site. While its index is out of date, whoever asks for the index gets another, and whoever asks for what belongs to it
+    /// gets what belongs to the one that they have.
+    fn file(&mut self, name: &str) -> Answer {
+        let unread = if name == INDEX || self.site.is_none() { self.read_some(READING) } else { 0 };
+        let is_current = |made: &Made| made.list == self.list && made.unread == unread;
+        if self.site.is_none() || name == INDEX && !self.site.as_ref().is_some_and(is_current) {
+            // One that is out of date is kept by those alone to whom it is still being sent.
+            self.site = None;
+            if self.is_full() {
+                return Answer::Busy;
+            }
+            let files = self.made_site(unread);
+            self.made.extend(files.values().map(Arc::downgrade));
+            self.site = Some(Made { list: self.list.clone(), unread, files });
         }
-        // One that is out of date is kept by those alone to whom it is still being sent.
-        self.index = None;
-        if self.is_full() {
-            return Answer::Busy;
-        }
-        self.bring_up_to_date();
-        let parts = || self.list.iter().filter_map(|run| self.parts.get(&run.id)?.1.as_ref());
-        let entries: Vec<&Entry> = parts().map(|part| &part.entry).collect();
-        let recorded: Vec<&Recorded> = parts().map(|part| &part.recorded).collect();
-        let live = self.list.iter().any(|run| run.state == RunState::Live);
-        let page = Arc::new(Page { text: render(&entries, &changes::text(&recorded)), live });
-        self.made.push(Arc::downgrade(&page));
-        self.index = Some((self.list.clone(), Arc::clone(&page)));
-        Answer::Page(page)
+        let found = self.site.as_ref().and_then(|made| made.files.get(name));
+        found.map_or(Answer::Missing, |page| Answer::Page(Arc::clone(page)))
     }
 
-    /// Reads the runs that have changed, one after the other. A run that cannot be shown is named once, and left out.
-    fn bring_up_to_date(&mut self) {
+    fn made_site(&mut self, unread: usize) -> BTreeMap<String, Arc<Page>> {
+        let parts: Vec<&Part> = self.list.iter().filter_map(|run| self.parts.get(&run.id)?.1.as_ref()).collect();
+        let entries: Vec<&Entry> = parts.iter().map(|part| &part.entry).collect();
+        // Changes take the longest of all, and are the same until another run has finished.
+        let finished = |run: &&RunSummary| run.state == RunState::Finished;
+        let of: Vec<RunId> = self.list.iter().filter(finished).map(|run| run.id.clone()).collect();
+        if unread == 0 && of != self.changes.0 {
+            let recorded: Vec<&Recorded> = parts.iter().filter_map(|part| part.recorded.as_ref()).collect();
+            self.changes = (of, changes::points(&recorded, |run| Some(format!("{run}.html"))));
+        }
+        let about = About { uuid: changes::uuid("served"), changes: self.changes.1.clone(), unread };
+        let live = unread > 0 || self.list.iter().any(|run| run.state == RunState::Live);
+        let site = render(&entries, &about);
+        let page = |text, media, live| Arc::new(Page { text, media, live });
+        let mut files: BTreeMap<String, Arc<Page>> =
+            site.shards.into_iter().map(|(name, text)| (name, page(text, SCRIPT, false))).collect();
+        files.insert(INDEX.to_owned(), page(site.index, HTML, live));
+        files.insert(FEED.to_owned(), page(site.feed, ATOM, false));
+        files
+    }
+
+    /// Reads runs ahead of requests, for this long; whether some are left.
+    pub fn read_on(&mut self, most: Duration) -> Result<bool, Refusal> {
+        if self.listed_for == 0 {
+            self.list = self.runs.list()?;
+        }
+        Ok(self.read_some(most) > 0)
+    }
+
+    /// Reads the runs that have changed, one after the other and at least one, the latest first; how many are left after this long. A run that
+    /// cannot be shown is named once, and left out.
+    fn read_some(&mut self, most: Duration) -> usize {
+        let begun = Instant::now();
         let mut before = std::mem::take(&mut self.parts);
+        let (mut left, mut any) = (0, false);
         for run in &self.list {
-            let known = before.remove(&run.id).filter(|(of, _)| of == run);
-            let read = || self.runs.part(run).inspect_err(|why| say(format_args!("error: {}", why.message))).ok();
-            let part = known.unwrap_or_else(|| (run.clone(), read()));
+            let known = before.remove(&run.id);
+            let is_current = known.as_ref().is_some_and(|(of, _)| of == run);
+            let is_over = any && begun.elapsed() >= most;
+            let part = match known {
+                // What is known of a run that goes on is shown until there is time for more.
+                Some(known) if is_current || is_over => {
+                    left += usize::from(!is_current);
+                    known
+                }
+                None if is_over => {
+                    left += 1;
+                    continue;
+                }
+                _ => {
+                    any = true;
+                    let read = self.runs.part(run).inspect_err(|why| say(format_args!("error: {}", why.message)));
+                    (run.clone(), read.ok())
+                }
+            };
             self.parts.insert(run.id.clone(), part);
         }
+        left
     }
 
     fn report(&mut self, name: &str) -> Result<Answer, Refusal> {
@@ -166,7 +251,8 @@ impl Pages {
             Some((_, page)) => page,
             None if self.is_full() => return Ok(Answer::Busy),
             None => {
-                let page = Arc::new(Page { text: self.runs.report(&run)?, live: run.state == RunState::Live });
+                let live = run.state == RunState::Live;
+                let page = Arc::new(Page { text: self.runs.report(&run)?, media: HTML, live });
                 self.made.push(Arc::downgrade(&page));
                 page
             }
@@ -226,7 +312,7 @@ pub mod tests {
             self.read.fetch_add(1, SeqCst);
             match run.title.as_str() {
                 "damaged" => Err(Refusal::failure("run is damaged")),
-                _ => Ok(Part { entry: Entry::default(), recorded: Recorded::default() }),
+                _ => Ok(Part { entry: Entry::default(), recorded: Some(Recorded::default()) }),
             }
         }
 
@@ -255,6 +341,10 @@ pub mod tests {
         Address::Report(run(number, RunState::Finished).id.to_string())
     }
 
+    fn index() -> Address {
+        Address::of("").unwrap()
+    }
+
     /// A request that comes when all before it have been answered.
     fn next(pages: &mut Pages, address: &Address) -> Answer {
         let request = pages.listed_for + 1;
@@ -272,10 +362,10 @@ pub mod tests {
     fn a_page_is_made_once_and_the_same_one_is_given_to_all() {
         let played = Played::with(20);
         let mut pages = Pages::of(Box::new(played.clone()));
-        let first = page(next(&mut pages, &Address::Index));
+        let first = page(next(&mut pages, &index()));
         let report = page(next(&mut pages, &address(3)));
         for _ in 0..50 {
-            assert!(Arc::ptr_eq(&page(next(&mut pages, &Address::Index)), &first));
+            assert!(Arc::ptr_eq(&page(next(&mut pages, &index())), &first));
             assert!(Arc::ptr_eq(&page(next(&mut pages, &address(3))), &report));
         }
         assert_eq!((played.read.load(SeqCst), played.rendered.load(SeqCst)), (20, 1));
@@ -287,17 +377,17 @@ pub mod tests {
         let played = Played::with(20);
         played.runs.lock().unwrap().push(run(20, RunState::Live));
         let mut pages = Pages::of(Box::new(played.clone()));
-        let first = page(next(&mut pages, &Address::Index));
+        let first = page(next(&mut pages, &index()));
         let report = page(next(&mut pages, &address(20)));
         assert!(first.live && report.live);
         played.runs.lock().unwrap()[20].contents = 7;
-        assert!(!Arc::ptr_eq(&page(next(&mut pages, &Address::Index)), &first));
+        assert!(!Arc::ptr_eq(&page(next(&mut pages, &index())), &first));
         assert!(!Arc::ptr_eq(&page(next(&mut pages, &address(20))), &report));
         assert_eq!((played.read.load(SeqCst), played.rendered.load(SeqCst)), (22, 2));
         played.runs.lock().unwrap()[20].state = RunState::Finished;
-        assert!(!page(next(&mut pages, &Address::Index)).live);
+        assert!(!page(next(&mut pages, &index())).live);
         played.runs.lock().unwrap().clear();
-        page(next(&mut pages, &Address::Index));
+        page(next(&mut pages, &index()));
         assert!(pages.parts.is_empty(), "of a run that is gone nothing is kept");
     }
 
@@ -306,10 +396,41 @@ pub mod tests {
         let played = Played::with(2);
         played.runs.lock().unwrap()[0].title = "damaged".to_owned();
         let mut pages = Pages::of(Box::new(played.clone()));
-        assert!(page(next(&mut pages, &Address::Index)).text.contains("<h1>1 run</h1>"));
+        assert!(page(next(&mut pages, &index())).text.contains("<h1>1 run</h1>"));
         played.runs.lock().unwrap()[1].contents = 7;
-        page(next(&mut pages, &Address::Index));
+        page(next(&mut pages, &index()));
         assert_eq!(played.read.load(SeqCst), 3);
+    }
+
+    /// The index does not wait for ten thousand runs: it has those that were read, says how many are left, and is another when they are there.
+    #[test]
+    fn what_was_not_read_in_time_is_counted_and_follows() {
+        let played = Played::with(3);
+        let mut pages = Pages::of(Box::new(played.clone()));
+        assert!(pages.read_on(Duration::ZERO).unwrap());
+        assert_eq!(played.read.load(SeqCst), 1, "one at least");
+        pages.site = None;
+        let early = pages.made_site(2);
+        assert!(early[INDEX].live && early[INDEX].text.contains("2 runs still to be read"), "{}", early[INDEX].text);
+        assert!(pages.read_on(Duration::ZERO).unwrap());
+        assert!(!pages.read_on(Duration::ZERO).unwrap());
+        let whole = page(next(&mut pages, &index()));
+        assert!(!whole.live && whole.text.contains("<h1>3 runs</h1>") && !whole.text.contains("still to be read"));
+        assert_eq!(played.read.load(SeqCst), 3);
+    }
+
+    #[test]
+    fn files_of_the_site_are_found_by_their_names() {
+        let mut pages = Pages::of(Box::new(Played::with(2)));
+        for (name, begins) in [(INDEX, "<!doctype html>"), (FEED, "<?xml"), ("runs-0.js", "baremark.runs(")] {
+            let found = page(next(&mut pages, &Address::of(name).unwrap()));
+            assert!(found.text.starts_with(begins), "{name}: {:.80}", found.text);
+        }
+        assert!(matches!(next(&mut pages, &Address::of("runs-9.js").unwrap()), Answer::Missing));
+        assert_eq!(
+            ["runs-.js", "x.js", "", "changes.xml"].map(|name| Address::of(name).is_some()),
+            [false, false, true, false]
+        );
     }
 
     /// Requests that came while another was answered are covered by the next reading, one that comes later is not.
@@ -319,11 +440,11 @@ pub mod tests {
         let mut pages = Pages::of(Box::new(played.clone()));
         let requests = AtomicU64::new(50);
         for request in 1..=50 {
-            page(pages.answer(&Address::Index, request, &requests).unwrap());
+            page(pages.answer(&index(), request, &requests).unwrap());
         }
         assert_eq!(played.listed.load(SeqCst), 1);
         requests.store(51, SeqCst);
-        page(pages.answer(&Address::Index, 51, &requests).unwrap());
+        page(pages.answer(&index(), 51, &requests).unwrap());
         assert_eq!(played.listed.load(SeqCst), 2);
     }
 
@@ -333,7 +454,7 @@ pub mod tests {
         let mut pages = Pages { in_memory: 10_000, ..Pages::of(Box::new(played.clone())) };
         let sending: Vec<Arc<Page>> = (0..10).map(|number| page(next(&mut pages, &address(number)))).collect();
         assert!(matches!(next(&mut pages, &address(10)), Answer::Busy));
-        assert!(matches!(next(&mut pages, &Address::Index), Answer::Busy));
+        assert!(matches!(next(&mut pages, &index()), Answer::Busy));
         drop(sending);
         page(next(&mut pages, &address(11)));
         assert_eq!(played.rendered.load(SeqCst), 11, "nothing is made for who is refused");

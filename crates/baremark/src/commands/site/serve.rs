@@ -3,7 +3,7 @@
 //! It listens on loopback and answers only requests that name it so: a page of the web that has its name lead here gets nothing. What a
 //! client can hold is bounded: connections in number and time, heads in size, pages in bytes ([`super::pages`]).
 
-use super::pages::{Address, Answer, Page, Pages};
+use super::pages::{Address, Answer, Page, Pages, READING};
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::record;
@@ -71,6 +71,17 @@ impl Site {
         let answer = tokio::task::spawn_blocking(move || pages.answer(&address, request, &requests)).await;
         answer.unwrap_or_else(|why| Err(Refusal::failure(why)))
     }
+
+    /// Reads all runs once, a little at a time, so that requests come in between.
+    async fn read_on(self) {
+        loop {
+            let mut pages = Arc::clone(&self.pages).lock_owned().await;
+            let left = tokio::task::spawn_blocking(move || pages.read_on(READING)).await;
+            if !matches!(left, Ok(Ok(true))) {
+                return;
+            }
+        }
+    }
 }
 
 /// Serves until a signal ends it. Port 0 is one that is free.
@@ -92,7 +103,9 @@ async fn serve(context: Context, port: u16) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
     let address = listener.local_addr()?;
     let interrupt = Arc::clone(&context.interrupt);
-    let router = router(Site::of(Pages::of(Box::new(context))), address);
+    let site = Site::of(Pages::of(Box::new(context)));
+    tokio::spawn(site.clone().read_on());
+    let router = router(site, address);
     say(format_args!("Serving the store's runs at http://{address}/; Ctrl-C ends it"));
     let end = async move {
         while !interrupt.load(Ordering::Relaxed) {
@@ -144,7 +157,7 @@ async fn connection(stream: TcpStream, router: Router, limits: Limits) {
 fn router(site: Site, address: SocketAddr) -> Router {
     Router::new()
         .route("/", get(index))
-        .route("/{page}", get(report))
+        .route("/{page}", get(page))
         .with_state(site)
         .layer(from_fn_with_state(address, for_us))
 }
@@ -170,13 +183,13 @@ fn is_ours(host: &str, address: SocketAddr) -> bool {
     is_name && port == address.port().to_string()
 }
 
-async fn index(State(site): State<Site>) -> Response {
-    response(site.answer(Address::Index).await)
+async fn index(site: State<Site>) -> Response {
+    page(site, Path(String::new())).await
 }
 
-async fn report(State(site): State<Site>, Path(page): Path<String>) -> Response {
-    match page.strip_suffix(".html") {
-        Some(name) => response(site.answer(Address::Report(name.to_owned())).await),
+async fn page(State(site): State<Site>, Path(name): Path<String>) -> Response {
+    match Address::of(&name) {
+        Some(address) => response(site.answer(address).await),
         None => response(Ok(Answer::Missing)),
     }
 }
@@ -193,10 +206,9 @@ impl AsRef<[u8]> for Shared {
 fn response(answer: Result<Answer, Refusal>) -> Response {
     let mut response = match answer {
         Ok(Answer::Page(page)) => {
-            let live = page.live;
+            let (live, media) = (page.live, HeaderValue::from_static(page.media));
             let mut response = Response::new(Body::from(Bytes::from_owner(Shared(page))));
-            let html = HeaderValue::from_static("text/html; charset=utf-8");
-            response.headers_mut().insert(header::CONTENT_TYPE, html);
+            response.headers_mut().insert(header::CONTENT_TYPE, media);
             if live {
                 response.headers_mut().insert(header::REFRESH, REFRESH);
             }
