@@ -14,6 +14,9 @@ use baremark_model::codes::Origin;
 use baremark_model::document::{Document, FORMAT, FORMER_FORMAT};
 use baremark_model::plan::Treatment;
 use baremark_store::{RunState, Store};
+use serde::Deserialize;
+use std::fs::File;
+use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
 
 /// The side that `text` names.
@@ -23,18 +26,16 @@ pub fn find(context: &Context, text: &str) -> Result<Chosen, Refusal> {
         _ => (text, Treatment::new()),
     };
     let mut documents = Vec::new();
-    let mut store = None;
+    let (mut store, mut memory) = (None, SIDE_MEMORY);
     for name in runs.split(',').map(str::trim).filter(|name| !name.is_empty()) {
         let path = Path::new(name);
         let imported = imported(context, name)?;
         if !imported.is_empty() {
             documents.extend(imported);
         } else if path.is_dir() {
-            for file in files_in(path)? {
-                documents.push(read(context, &file)?);
-            }
+            documents.extend(folder(context, path, &mut memory)?);
         } else if path.is_file() {
-            documents.push(read(context, path)?);
+            documents.push(read(context, path, &mut memory).map_err(Unread::refusal)?);
         } else {
             let store = match &mut store {
                 Some(store) => store,
@@ -89,7 +90,8 @@ fn files_in(folder: &Path) -> Result<Vec<PathBuf>, Refusal> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(wrong)? {
         let path = entry.map_err(wrong)?.path();
-        if path.extension().is_some_and(|end| end == "json") {
+        // What is no file may go on for ever, or never begin.
+        if path.extension().is_some_and(|end| end == "json") && path.is_file() {
             files.push(path);
         }
     }
@@ -100,26 +102,102 @@ fn files_in(folder: &Path) -> Result<Vec<PathBuf>, Refusal> {
     }
 }
 
-/// A result document, or what another program has written of its own results.
-fn read(context: &Context, file: &Path) -> Result<Document, Refusal> {
-    let name = file.display();
-    let bytes = std::fs::read(file).map_err(|why| Refusal::bad_input(format!("reading {name}: {why}")))?;
-    let own = serde_json::from_slice::<Document>(&bytes).map_err(|why| why.to_string()).and_then(|document| {
-        // Of a document of the former format the trials are read; its outcomes are worked out anew wherever they are used.
-        match [FORMAT, FORMER_FORMAT].contains(&document.format.as_str()) {
-            true => Ok(document),
-            false => Err(format!("its format is '{}', not '{FORMAT}'", document.format)),
+/// The longest result document.
+const LONGEST_DOCUMENT: u64 = baremark_import::LONGEST_DOCUMENT;
+/// What the files of a side may take in memory: both sides with what is made of them stay below 256 MiB.
+const SIDE_MEMORY: u64 = 72 << 20;
+/// What an imported value is counted as: a trial of the document.
+const OF_VALUE: u64 = 800;
+
+/// What says of a result document that it is one.
+#[derive(Deserialize)]
+struct Head {
+    format: String,
+}
+
+/// Why a file is no part of a side.
+enum Unread {
+    /// It has no results that are recognised: in a folder it is another's.
+    Neither(Refusal),
+    /// It has, and they cannot be used.
+    Refused(Refusal),
+}
+
+impl Unread {
+    fn refusal(self) -> Refusal {
+        let (Unread::Neither(refusal) | Unread::Refused(refusal)) = self;
+        refusal
+    }
+}
+
+/// The documents of a folder. What has no results is left out and named; what has results that cannot be read is not.
+fn folder(context: &Context, path: &Path, memory: &mut u64) -> Result<Vec<Document>, Refusal> {
+    let mut documents = Vec::new();
+    let mut left_out = Vec::new();
+    for file in files_in(path)? {
+        match read(context, &file, memory) {
+            Ok(document) => documents.push(document),
+            Err(Unread::Neither(_)) => left_out.push(file),
+            Err(Unread::Refused(refusal)) => return Err(refusal),
         }
-    });
-    own.or_else(|why| {
-        let of_others = import::apart(context, file).and_then(|apart| stored(&apart.store, apart.id.as_str()));
-        of_others.map_err(|of_others| Refusal {
-            exit: of_others.exit,
-            message: format!(
-                "{name} is neither a result document ({why}) nor results of another program ({}); \
-                 name a run, a file of `baremark run --json`, or a file that `baremark import` reads",
-                of_others.message
-            ),
-        })
-    })
+    }
+    let names: Vec<String> = left_out.iter().map(|file| file.display().to_string()).collect();
+    if documents.is_empty() {
+        let what = "no file in it is a result document or has results of a program that is recognised";
+        return Err(Refusal::bad_input(format!("{}: {what}: {}; {REMEDY}", path.display(), shortened(&names))));
+    }
+    if !names.is_empty() {
+        let what = "neither a result document nor results of a program that is recognised";
+        say(format_args!("warning: left out, {what}: {}", shortened(&names)));
+    }
+    Ok(documents)
+}
+
+/// The first of some names, and how many more there are.
+fn shortened(names: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let shown = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    if names.len() > SHOWN { format!("{shown} and {} more", names.len() - SHOWN) } else { shown }
+}
+
+/// What to name instead.
+const REMEDY: &str = "name a run, a file of `baremark run --json`, or one that `baremark import` recognises; of others, name the runs that \
+                      `baremark import FILE --format FORMAT --as NAME` stores";
+
+/// A result document, or what another program has written of its own results. The file is read once. `memory` is what the files of its side may
+/// still take.
+fn read(context: &Context, file: &Path, memory: &mut u64) -> Result<Document, Unread> {
+    let name = file.display();
+    let refused = |why: String| Unread::Refused(Refusal::bad_input(why));
+    let io = |why: std::io::Error| refused(format!("reading {name}: {why}"));
+    let mut opened = File::open(file).map_err(io)?;
+    let mut bytes = Vec::new();
+    (&mut opened).take(LONGEST_DOCUMENT + 1).read_to_end(&mut bytes).map_err(io)?;
+    let head = serde_json::from_slice::<Head>(&bytes).ok().filter(|_| bytes.len() as u64 <= LONGEST_DOCUMENT);
+    if head.as_ref().is_some_and(|head| [FORMAT, FORMER_FORMAT].contains(&head.format.as_str())) {
+        // Of a document of the former format the trials are read; its outcomes are worked out anew wherever they are used.
+        let wrong = |why: serde_json::Error| refused(format!("{name}: {why}"));
+        *memory -= baremark_json::check(&bytes, *memory).map_err(wrong)?;
+        return serde_json::from_slice(&bytes).map_err(wrong);
+    }
+    let from = Cursor::new(bytes).chain(opened);
+    let most_values = usize::try_from(*memory / OF_VALUE).unwrap_or(usize::MAX);
+    match import::apart(context, file, from, most_values) {
+        Ok(apart) => {
+            let document = stored(&apart.store, apart.id.as_str()).map_err(Unread::Refused)?;
+            *memory = memory.saturating_sub(OF_VALUE * document.trials.len() as u64);
+            Ok(document)
+        }
+        Err(import::NotApart::Damaged(why)) => Err(refused(format!("{name}: {why}"))),
+        Err(import::NotApart::Failed(refusal)) => Err(Unread::Refused(refusal)),
+        Err(import::NotApart::Unknown) => {
+            let what = match head {
+                Some(Head { format }) => format!("its format is '{format}', not '{FORMAT}'"),
+                None => "its format is not recognised".to_owned(),
+            };
+            Err(Unread::Neither(Refusal::bad_input(format!(
+                "{name} is neither a result document nor results of another program: {what}; {REMEDY}"
+            ))))
+        }
+    }
 }

@@ -9,7 +9,7 @@ use crate::record;
 use crate::source::Source;
 use crate::watch::say;
 use baremark_bundle::Digest;
-use baremark_import::{Column, FORMATS, Imported, Measured, Options};
+use baremark_import::{Column, FORMATS, ImportError, Imported, Measured, Options};
 use baremark_lab::schedule;
 use baremark_model::codes::Origin;
 use baremark_model::event::TrialStatus;
@@ -223,15 +223,37 @@ pub struct Apart {
     _folder: PrivateFolder,
 }
 
-/// Imports a file of another program into a store of its own.
-pub fn apart(context: &Context, path: &Path) -> Result<Apart, Refusal> {
+/// Why a file was not imported into a store of its own.
+pub enum NotApart {
+    /// No program's format is recognised.
+    Unknown,
+    /// It does not hold what its format says, or too much.
+    Damaged(String),
+    /// It could not be stored.
+    Failed(Refusal),
+}
+
+/// Imports what another program wrote to `path`, which is read from `from` and may have so many values, into a store of its own.
+pub fn apart(context: &Context, path: &Path, mut from: impl Read, most_values: usize) -> Result<Apart, NotApart> {
     let options = Options { format: None, columns: &[], now_unix_s: wall::unix_time_ns() / 1_000_000_000 };
-    let imported = baremark_import::read(&mut open(path)?, &options).map_err(Refusal::bad_input)?;
-    let folder = PrivateFolder::create(&std::env::temp_dir(), "baremark-import-").map_err(Refusal::failure)?;
-    let store = Store::open(folder.path().join("baremark.db")).map_err(Refusal::failure)?;
+    let imported = baremark_import::read(&mut from, &options).map_err(|why| match why {
+        ImportError::Unknown => NotApart::Unknown,
+        why => NotApart::Damaged(why.to_string()),
+    })?;
+    drop(from);
+    let values = values_of(&imported);
+    if values > most_values {
+        let what = format!("{values} values, more than the {most_values} that the files of a side may still have");
+        let remedy = "import it with `baremark import` and --only or --metric, and name its run";
+        return Err(NotApart::Damaged(format!("{what}; {remedy}")));
+    }
+    let failed = |why: Refusal| NotApart::Failed(why);
+    let folder = PrivateFolder::create(&std::env::temp_dir(), "baremark-import-");
+    let folder = folder.map_err(Refusal::failure).map_err(failed)?;
+    let store = Store::open(folder.path().join("baremark.db")).map_err(Refusal::failure).map_err(failed)?;
     let file = path.display().to_string();
     let short = path.file_name().map_or(file.as_str(), |name| name.to_str().unwrap_or(&file));
-    let id = store_run(context, &store, short, &file, &imported)?;
+    let id = store_run(context, &store, short, &file, &imported).map_err(failed)?;
     Ok(Apart { store, id, _folder: folder })
 }
 
