@@ -6,7 +6,7 @@ use crate::source::Source;
 use crate::watch::say;
 use baremark_lab::analysis::Run;
 use baremark_lab::conduct::{Ending, Journal, Progress};
-use baremark_lab::tally::{Finished, complete_blocks};
+use baremark_lab::tally::{Finished, Percentiles, complete_blocks};
 use baremark_model::codes::Origin;
 use baremark_model::document::LookRow;
 use baremark_model::event::TrialStatus;
@@ -305,6 +305,7 @@ fn of_stored(stored: StoredRun) -> Run {
         status: trial.status,
         result: trial.result,
         elapsed_ns: trial.elapsed.0,
+        percentiles: Percentiles::default(),
     });
     Run {
         id: stored.id.to_string(),

@@ -60,6 +60,7 @@ const WORDS: &[&str] = &[
     "choice",
     "code",
     "contrast",
+    "distributions",
     "executor",
     "format",
     "frames",

@@ -2,7 +2,7 @@
 
 It shares no code with baremark and needs Python 3 alone; docs/statistics.md has the method. It ends with 1 where a digit differs. Of what is in
 the bundle it takes trials.json and, of the plan in run.json, which arms and pairs there are, the design and the number of extensions."""
-import json, math, re, statistics, sys, tarfile
+import base64, collections, json, math, re, statistics, sys, tarfile
 from functools import lru_cache
 with tarfile.open(sys.argv[1]) as tar:
     trials, result, run = (json.load(tar.extractfile(name)) for name in ("trials.json", "result.json", "run.json"))
@@ -27,7 +27,42 @@ def percentile(metric):  # the distribution and the share that the metric's name
             rest = parts[:i] + parts[i + (2 if more else 1):]
             if rest: return "_".join(rest), share
 def complete(values, metric, of): return values if len(values) == of or not percentile(metric) else []  # a percentile is one of every phase
-def value(t, place, metric):  # of one arm of one trial
+def counts(text):  # HdrHistogram's V2 format: latencies in ns, the longest of each slot, and how often each was seen
+    b, i, slot, found = base64.b64decode(text), 40, 0, collections.Counter()
+    half = {2: 7, 3: 10}[b[15]]
+    while i < len(b):
+        v = n = 0
+        while n == 0 or (b[i - 1] > 127 and n < 9):
+            v, i, n = v | (b[i] if n == 8 else b[i] & 127) << 7 * n, i + 1, n + 1
+        v = v >> 1 ^ -(v & 1)
+        if v < 0:
+            slot -= v
+            continue
+        top, sub = slot >> half, slot & (1 << half) - 1
+        found[sub if top == 0 else (sub + (1 << half) + 1 << top - 1) - 1] += v
+        slot += 1
+    return found
+def distribution(t, place, of):  # all samples of one arm of one trial; None where a phase has percentiles without them
+    found = collections.Counter()
+    for p in (p for p in t["result"]["series"] if p["arm"] == place):
+        own = [q["histogram"] for q in p.get("points", []) if of in q.get("distributions", []) and "histogram" in q]
+        if p.get("members") or not own and any((percentile(s["metric"]) or [""])[0] == of for s in p["samples"]): return None
+        for text in own: found.update(counts(text))
+    return found
+def value_at(found, share):  # in ns
+    left = max(1, math.ceil(share * sum(found.values()) - 1e-9))
+    for ns in sorted(found):
+        left -= found[ns]
+        if left <= 0: return ns
+def unit_ns(of): return {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}.get(of.split("_")[-1])
+def percentile_of(found, metric):  # None where the largest of so many samples does not bound it
+    (of, share), n = percentile(metric), sum(found.values())
+    share /= 100
+    if n == 0 or share < 1 and max(share, 1 - share) ** n > 0.025: return None
+    return value_at(found, share) / unit_ns(of)
+def value(t, place, metric):  # of one arm of one trial; a percentile of all samples of the trial where they are known
+    known = distribution(t, place, percentile(metric)[0]) if percentile(metric) else None
+    if known is not None: return percentile_of(known, metric)
     of = [p for p in t["result"]["series"] if p["arm"] == place]
     v = complete(present(sample(p["samples"], metric) for p in of), metric, len(of))
     if len(v) > 4 and min(v) > 0: return math.exp(summary([math.log(x) for x in v]))
@@ -98,12 +133,46 @@ def amount(values):
         own, limits = e.centre, e.interval(0.95)
         if limits and min(values) >= 0: limits = max(limits[0], 0.0), limits[1]
     return own, limits and (min(limits[0], own), max(limits[1], own)), len(values)
-def of_all(metrics):  # {metric: one value or None for each trial}
+def merged(m, samples):  # a percentile of all trials' samples together; its interval is, at each end, the wider of two
+    everything, (of, share) = sum(samples, collections.Counter()), percentile(m)
+    own = percentile_of(everything, m)
+    if own is None: return None
+    share, at, ends = share / 100, value_at(everything, share / 100), []
+    in_unit = lambda share: value_at(everything, share) / unit_ns(of)
+    # Of the share below it, which differs between trials (Woodruff 1952; Cochran 1977, section 9.7), on the logit scale.
+    clusters = [(sum(n for ns, n in d.items() if ns <= at), sum(d.values())) for d in samples if d]
+    if len(clusters) >= 4 and 0 < share < 1:
+        total, number = sum(n for _, n in clusters), len(clusters)
+        below = sum(b for b, _ in clusters) / total
+        between = number / (number - 1) * sum(((b - below * n) / total) ** 2 for b, n in clusters)
+        error = math.sqrt(max(between, share * (1 - share) / total))
+        reach = student(0.05, number - 1) * error / (share * (1 - share))
+        logit = math.log(share / (1 - share))
+        ends.append(tuple(in_unit(1 / (1 + math.exp(-x))) for x in (logit - reach, logit + reach)))
+    # Of the trials' own percentiles, longer where trials have unequal numbers of samples (Kish 1965, section 11.7).
+    known = [(x, sum(d.values())) for d in samples if (x := percentile_of(d, m)) is not None]
+    if known:
+        centre, limits, _ = amount([x for x, _ in known])
+        sizes = [n for _, n in known]
+        longer = math.sqrt(len(sizes) * sum(n * n for n in sizes)) / sum(sizes)
+        if limits and limits[0] > 0:
+            low, high = own / math.exp(longer * math.log(centre / limits[0])), own * math.exp(longer * math.log(limits[1] / centre))
+            ends.append((max(low, in_unit(0)), min(high, in_unit(1))))
+    if not ends or len(samples) < 4: return own, None, len(samples)
+    return own, (min(own, *(low for low, _ in ends)), max(own, *(high for _, high in ends))), len(samples)
+def of_all(metrics, here=()):  # {metric: one value or None for each trial}; here: those trials, with the arm's place in each
     found = {m: amount(present(v)) for m, v in metrics.items() if present(v)}
     families = {}
-    for m in found:
+    for m in metrics:
         if percentile(m): families.setdefault(percentile(m)[0], []).append((percentile(m)[1], m))
-    for family in map(sorted, families.values()):
+    for of, family in families.items():
+        samples = [distribution(t, place, of) for t, place in here]
+        if samples and None not in samples and unit_ns(of):
+            for _, m in family: found[m] = merged(m, samples)
+    found = {m: of for m, of in found.items() if of}
+    plain = {of: [pair for pair in family if pair[1] in found] for of, family in families.items()
+             if not here or unit_ns(of) is None or None in [distribution(t, place, of) for t, place in here]}
+    for family in map(sorted, filter(None, plain.values())):
         widest = max(found[m][2] for _, m in family)
         for (_, low), (_, high) in zip(family, family[1:]):
             if len(present(metrics[high])) == widest: continue
@@ -139,7 +208,7 @@ def name(treatment): return " ".join(treatment.values()) or "-"
 for index, arm in enumerate(arms):
     here = places(index)
     rows = [r for r in result["estimates"] if r["treatment"] == arm["treatment"]]
-    found = of_all({r["metric"]: [value(t, place, r["metric"]) for t, place in here] for r in rows})
+    found = of_all({r["metric"]: [value(t, place, r["metric"]) for t, place in here] for r in rows}, here)
     for r in rows: check(f"{r['metric']} {name(arm['treatment'])}", flat(whole(r["unit"], found.get(r["metric"]))), printed(r))
     rows = [r for r in result.get("members", []) if r["treatment"] == arm["treatment"]]
     for which in sorted({r["member"] for r in rows}):

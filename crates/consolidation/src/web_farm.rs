@@ -22,6 +22,7 @@ use baremark_lab::search::{Expected, Probe, Search, SearchError, Step, UnderLoad
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command::{RAMP_DOWN, TIMEOUT};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::hdr;
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings, Update};
 use baremark_model::knob::Misfit;
 use baremark_model::maximum::{Basis, Document, Ended, KneeRow, Maximum, Plan, Said, Window};
@@ -29,7 +30,7 @@ use baremark_model::parameters::Parameters;
 use baremark_model::qos::{Bound, Limit, Qos, Reading};
 use baremark_model::seam::Sample;
 use baremark_model::units::{Nanos, Share};
-use baremark_model::wire::Detail;
+use baremark_model::wire::{Detail, Point};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -499,9 +500,12 @@ impl Ready {
         values.extend(reading.utilization.get(CPU).map(|share| ("cpu", 100.0 * share)));
         values.extend(reading.generator_cpu_share.map(|share| ("generator_share", 100.0 * share)));
         values.extend(subject.dense_share().map(|share| ("dense_share", 100.0 * share)));
+        let latencies = hdr::encoded(&reading.latencies);
+        let window = (nanos(plan.settle_s).0, nanos(plan.settle_s + reading.elapsed_s).0);
         Ok(JobRun {
             samples: values.into_iter().map(|(metric, value)| Sample::new(metric, value)).collect(),
             checked: format!("every server sent its files whole before it was loaded; {} pages failed", reading.failed),
+            points: vec![Point::new("all", window, Vec::new(), latencies).of(&["latency_ms"])],
             flags: reading.generator_limit.into_iter().collect(),
             ..JobRun::default()
         })

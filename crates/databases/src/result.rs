@@ -52,14 +52,21 @@ pub(crate) fn points(outcome: &Outcome, names: &[&str], steps: &[&str], before_n
             Sample::new("rolled_back", operation.rolled_back as f64),
         ];
         samples.extend(latencies.percentiles_ms(&PERCENTILES));
-        Point::new(name, whole, samples, latencies.encoded())
+        Point::new(name, whole, samples, latencies.encoded()).of(&["latency_ms", &distribution(name)])
     });
     let steps = steps.iter().zip(&outcome.steps).map(|(name, latencies)| {
         let mut samples = vec![Sample::new("ended", latencies.count() as f64)];
         samples.extend(latencies.percentiles_ms(&PERCENTILES));
-        Point::new(name, whole, samples, latencies.encoded())
+        Point::new(name, whole, samples, latencies.encoded()).of(&[&distribution(name)])
     });
-    times.into_iter().chain(operations).chain(steps).collect()
+    let lag = outcome.lag.encoded();
+    let lag = lag.map(|histogram| Point::new("lag", whole, Vec::new(), Some(histogram)).of(&["lag_ms"]));
+    times.into_iter().chain(operations).chain(steps).chain(lag).collect()
+}
+
+/// The distribution of an operation's or a step's latencies, as the keys of its percentiles name it: `new_order_ms`.
+fn distribution(name: &str) -> String {
+    format!("{}_ms", name.replace(['-', ' '], "_"))
 }
 
 /// What a reader should know of a load that counts.

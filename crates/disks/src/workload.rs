@@ -435,7 +435,7 @@ pub(crate) fn points(outcome: &Outcome) -> Vec<Point> {
     let named = [("read", &outcome.reads), ("write", &outcome.writes), ("sync", &outcome.syncs)];
     let kinds = named.into_iter().filter(|(_, latencies)| latencies.count() > 0).map(|(name, latencies)| {
         let samples = vec![Sample::new("operations", latencies.count() as f64)];
-        Point::new(name, (begin, begin + elapsed), samples, latencies.encoded())
+        Point::new(name, (begin, begin + elapsed), samples, latencies.encoded()).of(&[&format!("{name}_us")])
     });
     seconds.into_iter().chain(kinds).collect()
 }

@@ -74,7 +74,7 @@ fn probe(level: f64, said: Said, reading: &Reading, end_ns: u64) -> Point {
         (said != Said::Insufficient).then(|| Sample::new("limits_met", f64::from(u8::from(said == Said::Pass)))),
     );
     samples.extend(reading.utilization.iter().map(|(key, value)| Sample::new(by_tier(key), *value)));
-    Point { name: "probe".to_owned(), begin_ns: end_ns.saturating_sub(length_ns), end_ns, samples, histogram: None }
+    Point::new("probe", (end_ns.saturating_sub(length_ns), end_ns), samples, None)
 }
 
 /// What a phase reports.
@@ -102,7 +102,9 @@ pub(crate) fn run(measured: &Measured, document: &Document, marks: &Marks, searc
     let mut points = marks.probes.clone();
     if let ([load], [part]) = (&loads[..], &parts[..]) {
         let begin_ns = marks.begin_ns(part);
-        points.extend(baremark_load::workload::points(part, begin_ns));
+        // What users do beside their operations is in no latency of theirs.
+        let of_users = |point: Point| if BESIDE.contains(&point.name.as_str()) { point.of(&[]) } else { point };
+        points.extend(baremark_load::workload::points(part, begin_ns).into_iter().map(of_users));
         points.extend(seconds(load, begin_ns));
     }
     JobRun {
@@ -225,13 +227,8 @@ fn seconds(load: &LoadRow, begin_ns: u64) -> Vec<Point> {
             Sample::new("web_servers", row.webs as f64),
         ];
         let tiers = row.cpus_used.iter().chain(&row.waits).map(|(key, value)| Sample::new(by_tier(key), *value));
-        let point = |name: &str, samples: Vec<Sample>| Point {
-            name: name.to_owned(),
-            begin_ns: begin_ns + from,
-            end_ns: begin_ns + now,
-            samples,
-            histogram: None,
-        };
+        let point =
+            |name: &str, samples: Vec<Sample>| Point::new(name, (begin_ns + from, begin_ns + now), samples, None);
         [point("all", all), point("tiers", tiers.collect())]
     };
     load.series.iter().flat_map(points).collect()

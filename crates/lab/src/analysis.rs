@@ -5,6 +5,7 @@
 
 use crate::explain;
 use crate::observed;
+use crate::references;
 use crate::reliability;
 use crate::slope;
 use crate::tally::{self, Finished, Observation};
@@ -16,7 +17,7 @@ use baremark_model::codes::Flag;
 use baremark_model::descriptor::{Better, Descriptor, Value};
 use baremark_model::document::{
     DetailRow, Document, EstimateRow, FORMAT, FairnessRow, FlagRow, LookRow, METHOD, MemberEstimate, Outcome, RatioRow,
-    RunHead, SensitivityRow, Size, TrialArm, TrialRow, UsedEnvironment,
+    ReferenceRow, RunHead, SensitivityRow, Size, TrialArm, TrialRow, UsedEnvironment,
 };
 use baremark_model::environments::{self, Capabilities};
 use baremark_model::imported::{self, Imported};
@@ -91,6 +92,7 @@ pub fn document(run: &Run, workloads: &[&Descriptor]) -> Document {
 fn measured(run: &Run, workloads: &[&Descriptor]) -> Document {
     let ratios = ratios(&run.plan, &run.trials, workloads);
     let explanations = explain::explain(&run.plan, &run.trials, workloads, &ratios);
+    let references = references::rows(&run.plan, &run.trials);
     Document {
         format: FORMAT.to_owned(),
         method: METHOD.to_owned(),
@@ -102,7 +104,8 @@ fn measured(run: &Run, workloads: &[&Descriptor]) -> Document {
         fairness: fairness(run),
         looks: run.looks.clone(),
         absent: run.plan.absent.clone(),
-        flags: flags(run, workloads, &ratios),
+        flags: flags(run, workloads, &ratios, &references),
+        references,
         ratios,
         explanations,
         predictions: Vec::new(),
@@ -342,7 +345,9 @@ fn estimates(run: &Run, workloads: &[&Descriptor]) -> Vec<EstimateRow> {
         keys.extend([EMPTY_REGION, FRAME_ROUND_TRIP].map(|key| (key, "ns", Better::Lower)));
         let by_trial = |key: &str| places.iter().map(|(trial, index)| trial.value(*index, key)).collect();
         let values: Vec<(&str, Vec<Option<f64>>)> = keys.iter().map(|(key, ..)| (*key, by_trial(key))).collect();
-        for ((key, unit, better), value) in keys.into_iter().zip(values::of_all(&values)) {
+        let distribution =
+            |of: &str, at: usize| places.get(at).and_then(|(trial, index)| trial.distribution(*index, of));
+        for ((key, unit, better), value) in keys.into_iter().zip(values::of_all(&values, distribution)) {
             let Some(value) = value else { continue };
             let interval = value.interval.map(|interval| values::of_unit(interval, unit));
             rows.push(EstimateRow {
@@ -355,6 +360,8 @@ fn estimates(run: &Run, workloads: &[&Descriptor]) -> Vec<EstimateRow> {
                 lo: interval.map(|interval| interval.lo),
                 hi: interval.map(|interval| interval.hi),
                 over: value.over,
+                samples: value.merged.as_ref().map(|merged| merged.samples),
+                median: value.merged.and_then(|merged| merged.median),
             });
         }
     }
@@ -377,7 +384,9 @@ fn member_estimates(run: &Run, workloads: &[&Descriptor]) -> Vec<MemberEstimate>
                 trial.get(member)?.iter().find(|sample| sample.metric == key).map(|sample| sample.value)
             };
             let by_trial = |key: &'static str| (key, trials.iter().map(|trial| value(trial, key)).collect());
-            values::of_all(&metrics.iter().map(|metric| by_trial(metric.key)).collect::<Vec<_>>())
+            let values: Vec<_> = metrics.iter().map(|metric| by_trial(metric.key)).collect();
+            // A member's distribution is not stored.
+            values::of_all(&values, |_, _| None)
         };
         let all: Vec<_> = (0..count).map(of_member).collect();
         for (at, metric) in metrics.iter().enumerate() {
@@ -630,37 +639,6 @@ fn contradicts(row: &RatioRow, interval: &Interval, delta: f64) -> bool {
     if above { interval.hi < least } else { interval.lo > -least }
 }
 
-/// Arms that take turns with several partners and are another next to one than next to the first, by more than matters, block by block: their value
-/// is then not of the treatment alone.
-fn beside_another(run: &Run) -> Vec<FlagRow> {
-    let mut rows = Vec::new();
-    for (arm, planned) in run.plan.arms.iter().enumerate() {
-        let metric = run.plan.metric_of(arm);
-        let by_cell = tally::by_cell(&run.plan, &run.trials, arm, metric);
-        let Some((_, first)) = by_cell.first() else { continue };
-        for (cell, other) in by_cell.iter().skip(1) {
-            let logs: Vec<f64> =
-                other.iter().filter_map(|(block, value)| Some((value / first.get(block)?).ln())).collect();
-            let Some(found) = interval(&logs).filter(|found| !found.contains(0.0)) else { continue };
-            if found.centre.abs() <= run.plan.design.delta.0.ln_1p() {
-                continue;
-            }
-            let partner = run.plan.arms_of(run.plan.cells[*cell]).into_iter().find(|other| *other != arm);
-            let partner = partner.map(|partner| levels_of(&run.plan.arms[partner].treatment)).unwrap_or_default();
-            let ratio = found.centre.exp();
-            let text =
-                format!("its value depends on the arm that it is paired with: {ratio:.3} times as much with {partner}");
-            rows.push(FlagRow { treatment: planned.treatment.clone(), text, trials: logs.len(), code: None });
-        }
-    }
-    rows
-}
-
-/// "environment microvm, page 4k"
-fn levels_of(treatment: &Treatment) -> String {
-    treatment.iter().map(|(key, level)| format!("{key} {level}")).collect::<Vec<_>>().join(", ")
-}
-
 /// Pairs whose arms ran with different instruction sets: then part of the ratio is the processor that the place shows.
 fn unequal_instruction_sets(run: &Run) -> Vec<FlagRow> {
     let mut rows = Vec::new();
@@ -706,9 +684,9 @@ fn faster_than_native(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow])
     rows
 }
 
-fn flags(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow]) -> Vec<FlagRow> {
+fn flags(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow], references: &[ReferenceRow]) -> Vec<FlagRow> {
     let mut rows = faster_than_native(run, workloads, ratios);
-    rows.extend(beside_another(run));
+    rows.extend(references::flags(references, run.plan.design.delta));
     rows.extend(unequal_instruction_sets(run));
     let mut raise = |treatment: &Treatment, text: String, trials: usize| {
         rows.push(FlagRow { treatment: treatment.clone(), text, trials, code: None });

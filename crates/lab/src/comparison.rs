@@ -11,7 +11,7 @@ use crate::analysis::{RATE, in_document, in_statistics, subject};
 use crate::gates;
 use baremark_model::comparison::{Comparison, ComparisonRow, FORMAT, Gate, Method, Side};
 use baremark_model::descriptor::Better;
-use baremark_model::document::{Document, Outcome, TrialRow};
+use baremark_model::document::{Document, EstimateRow, Outcome, TrialRow};
 use baremark_model::event::TrialStatus;
 use baremark_model::imported::PLACE;
 use baremark_model::plan::{Contrast, Treatment};
@@ -323,7 +323,7 @@ fn estimate_of(side: &Chosen, treatment: &Treatment) -> Option<(String, String, 
 /// ln of the headline's metric under `treatment`, one for each trial that counts.
 fn values(document: &Document, treatment: &Treatment) -> Vec<f64> {
     let trials = document.trials.iter().filter(|trial| trial.status == TrialStatus::Ok);
-    trials
+    let values: Vec<f64> = trials
         .filter_map(|trial| {
             let of_arms: Vec<f64> = trial
                 .arms
@@ -335,7 +335,20 @@ fn values(document: &Document, treatment: &Treatment) -> Vec<f64> {
                 .collect();
             mean(&of_arms)
         })
-        .collect()
+        .collect();
+    around_all_samples(document, treatment, values)
+}
+
+/// A run's percentile is that of all its samples, as its own report has it; how its trials differ around it stays as it is.
+fn around_all_samples(document: &Document, treatment: &Treatment, values: Vec<f64>) -> Vec<f64> {
+    let is_headline = |row: &&EstimateRow| {
+        row.metric == document.run.metric_of(treatment) && row.treatment == *treatment && row.samples.is_some()
+    };
+    let shift = document.estimates.iter().find(is_headline).zip(centre(&values));
+    match shift.map(|(row, centre)| row.estimate.ln() - centre).filter(|shift| shift.is_finite()) {
+        Some(shift) => values.into_iter().map(|value| value + shift).collect(),
+        None => values,
+    }
 }
 
 /// ln(above / below), one for each block: from the quads of the trials in which both took turns, else from the values of the trials that hold

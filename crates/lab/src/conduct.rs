@@ -239,7 +239,16 @@ impl<'c> Conductor<'c> {
         let outcome = agents.and_then(|agents| self.run(agents, wanted, (&spec, (block, cell)), state));
         let elapsed_ns = Nanos::from(began.elapsed()).0;
         let (status, result) = self.judge(outcome)?;
-        Some(Finished { block, cell, place: state.next_place(), spec, status, result, elapsed_ns })
+        Some(Finished {
+            block,
+            cell,
+            place: state.next_place(),
+            spec,
+            status,
+            result,
+            elapsed_ns,
+            percentiles: Default::default(),
+        })
     }
 
     /// Brings the host of an arm into the state that its treatment names: this machine, and no other.

@@ -28,6 +28,7 @@ pub mod overhead;
 mod parallel_start;
 pub mod price;
 mod provisioning;
+mod references;
 mod reliability;
 pub mod scale;
 pub mod schedule;

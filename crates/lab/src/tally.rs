@@ -2,11 +2,15 @@
 //! trial of a pair.
 
 use baremark_model::event::TrialStatus;
+use baremark_model::hdr;
+use baremark_model::histogram::Histogram;
 use baremark_model::percentile::Percentile;
 use baremark_model::plan::{Cell, Pair, Plan};
 use baremark_model::wire::{Series, TrialResult, TrialSpec};
+use baremark_stats::percentile::sample_floor;
 use baremark_stats::quads;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 
 /// Trials of one cell that may fail or be void in a row before it is given up.
 pub(crate) const PATIENCE: usize = 3;
@@ -38,6 +42,17 @@ pub fn blocks_of(plan: &Plan, trials: &[Finished]) -> u64 {
     complete_blocks(plan.cells.len(), trials.iter().map(done))
 }
 
+/// Percentiles of a trial that were worked out from its distributions, by arm and metric, so that each distribution is read once; `None` where
+/// there is none.
+#[derive(Debug, Default)]
+pub struct Percentiles(Mutex<BTreeMap<(usize, String), Option<Option<f64>>>>);
+
+impl Clone for Percentiles {
+    fn clone(&self) -> Percentiles {
+        Percentiles::default()
+    }
+}
+
 /// A trial as the store gives it back.
 #[derive(Clone, Debug)]
 pub struct Finished {
@@ -55,6 +70,8 @@ pub struct Finished {
     pub result: Option<TrialResult>,
     /// How long it took, start of the agent included.
     pub elapsed_ns: u64,
+    /// What was worked out of it before.
+    pub percentiles: Percentiles,
 }
 
 impl Finished {
@@ -75,8 +92,14 @@ impl Finished {
 
     /// The trial's value of `metric` for `arm`: the exponential of the trimmed mean over the logarithms of its phases, as the
     /// ratio's; of fewer than five phases, or where a value is not positive, the same of the values. `None` unless the trial
-    /// counts. A percentile is one of the trial where every phase has it.
+    /// counts. A percentile is that of all phases' samples together; in trials that were stored without distributions it is as any other
+    /// metric, where every phase has it.
     pub fn value(&self, arm: usize, metric: &str) -> Option<f64> {
+        if let Some(percentile) = Percentile::of_key(metric)
+            && let Some(value) = self.percentile(arm, metric, &percentile)
+        {
+            return value;
+        }
         let all = self.counted()?.series.iter().filter(|phase| phase.arm == arm).count();
         let phases = of_all_phases(metric, self.phases(arm, metric), all)?;
         if phases.len() >= quads::FEWEST && phases.iter().all(|value| *value > 0.0) {
@@ -84,6 +107,46 @@ impl Finished {
             return quads::summary(&logs).map(f64::exp);
         }
         quads::summary(&phases)
+    }
+
+    /// A percentile of all samples of `arm`; `None` where their distribution is not known, and in it where they are too few.
+    fn percentile(&self, arm: usize, metric: &str, percentile: &Percentile) -> Option<Option<f64>> {
+        let mut known = self.percentiles.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(value) = known.get(&(arm, metric.to_owned())) {
+            return *value;
+        }
+        let distribution = self.distribution(arm, &percentile.of);
+        let value_of = |percentile: &Percentile| distribution.as_ref().map(|all| percentile_of(all, percentile));
+        // Those of the same distribution are asked for next.
+        let phases = self.counted().into_iter().flat_map(|result| &result.series).filter(|phase| phase.arm == arm);
+        let metrics: BTreeSet<&str> = phases.flat_map(|phase| &phase.samples).map(|sample| &*sample.metric).collect();
+        let others = metrics.into_iter().filter_map(|metric| {
+            let other = Percentile::of_key(metric).filter(|other| other.of == percentile.of)?;
+            Some(((arm, metric.to_owned()), value_of(&other)))
+        });
+        known.extend(others);
+        let value = value_of(percentile);
+        known.insert((arm, metric.to_owned()), value);
+        value
+    }
+
+    /// All samples of `arm` in the phases of the trial, of a distribution as percentiles' keys name it. `None` unless the trial counts,
+    /// of ensembles, whose percentile is that of a member by the metric's rule, and where a phase has percentiles of the distribution
+    /// and was stored without it, as versions before 0.3 did.
+    pub fn distribution(&self, arm: usize, of: &str) -> Option<Histogram> {
+        let is_percentile = |metric: &str| Percentile::of_key(metric).is_some_and(|found| found.of == of);
+        let mut parts = Vec::new();
+        for phase in self.counted()?.series.iter().filter(|phase| phase.arm == arm) {
+            let own = phase.points.iter().filter(|point| point.distributions.iter().any(|named| named == of));
+            // A part without a histogram is one in which nothing was measured.
+            let own = own.filter_map(|point| point.histogram.as_deref()).map(|text| hdr::decoded(text).ok());
+            let own: Vec<Histogram> = own.collect::<Option<_>>().filter(|_| phase.members.is_empty())?;
+            if own.is_empty() && phase.samples.iter().any(|sample| is_percentile(&sample.metric)) {
+                return None;
+            }
+            parts.extend(own);
+        }
+        Some(Histogram::merged(&parts))
     }
 
     /// The values of the first and of the second half of the phases of `arm`; `None` below ten phases.
@@ -130,6 +193,16 @@ impl Finished {
     fn started_before(&self, other: &Finished) -> bool {
         (self.block, self.place) < (other.block, other.place)
     }
+}
+
+/// A percentile of a distribution of nanoseconds, in the unit of its key; `None` where there are too few samples for it.
+pub(crate) fn percentile_of(samples: &Histogram, percentile: &Percentile) -> Option<f64> {
+    /// At which a percentile is known to be below the largest sample.
+    const CONFIDENCE: f64 = 0.95;
+    let enough = sample_floor(percentile.share, CONFIDENCE).is_none_or(|floor| samples.count() >= floor);
+    #[expect(clippy::cast_precision_loss, reason = "nanoseconds of at most an hour")]
+    let value = samples.value_at(percentile.share).filter(|_| enough)? as f64;
+    Some(value / percentile.unit_ns()?)
 }
 
 /// The values of a metric in the phases of an arm, of which there are so many; `None` of a percentile for which some phase has too few

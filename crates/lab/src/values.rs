@@ -3,13 +3,21 @@
 //! What is positive (a time, a rate, a size) is estimated on the log scale, as ratios are: its interval is as skewed as the values, and
 //! reaches no negative latency. What may be zero is estimated as it is, and its interval ends at zero.
 //!
-//! A percentile needs samples, so that high ones are absent from some trials. Means over different trials are out of order. Where some
-//! trials have a lower percentile and not a higher one, the higher one is estimated by its quotient to the lower one in the trials that
-//! have both, times the lower one's estimate over all: a ratio estimator (Cochran 1977, chapter 6). In a trial the higher one is the larger,
-//! so that it is in the estimate.
+//! A percentile is that of all trials' samples together: neither a mean nor a median of percentiles is a percentile of anything. Its interval
+//! is the wider one, at each end, of two: of [`clusters`], which knows how the share below it differs between trials, and of the spread of the
+//! trials' own percentiles, longer where trials have unequal numbers of samples.
+//!
+//! Trials of versions before 0.3 and of ensembles have percentiles without their distribution. Theirs are estimated as other metrics, and
+//! since high ones are absent from trials with few samples, and means over different trials are out of order, the higher one is then
+//! estimated by its quotient to the lower one in the trials that have both, times the lower one's estimate over all: a ratio estimator
+//! (Cochran 1977, chapter 6). In a trial the higher one is the larger, so that it is in the estimate.
 
+use crate::tally::percentile_of;
+use baremark_model::histogram::Histogram;
 use baremark_model::percentile::Percentile;
-use baremark_stats::location::centre;
+use baremark_stats::clusters::{self, Cluster};
+use baremark_stats::estimate::median;
+use baremark_stats::location::{SMALLEST, centre};
 use baremark_stats::{Estimate, Interval};
 use std::collections::BTreeMap;
 
@@ -26,6 +34,17 @@ pub(crate) struct Value {
     pub n: usize,
     /// The percentile to whose estimate its quotient was applied.
     pub over: Option<String>,
+    /// What a percentile of all trials' samples together rests on.
+    pub merged: Option<Merged>,
+}
+
+/// What a percentile of several trials rests on.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Merged {
+    /// Samples of all trials.
+    pub samples: u64,
+    /// The median of the trials' own percentiles; `None` where none has enough samples.
+    pub median: Option<f64>,
 }
 
 /// Of values, one a trial, in the order measured; `None` without any, or for one that is not finite.
@@ -47,7 +66,7 @@ pub(crate) fn of(values: &[f64]) -> Option<Value> {
         hi: interval.hi.max(estimate),
         ..interval
     });
-    Some(Value { estimate, interval, n: values.len(), over: None })
+    Some(Value { estimate, interval, n: values.len(), over: None, merged: None })
 }
 
 /// The interval of an amount.
@@ -75,18 +94,30 @@ pub(crate) fn of_unit(interval: Interval, unit: &str) -> Interval {
     }
 }
 
-/// Of several metrics, each with one value for each trial that has it, all in one order of trials.
-pub(crate) fn of_all(metrics: &[(&str, Vec<Option<f64>>)]) -> Vec<Option<Value>> {
-    let mut found: Vec<Option<Value>> =
-        metrics.iter().map(|(_, values)| of(&values.iter().copied().flatten().collect::<Vec<_>>())).collect();
-    let mut families: BTreeMap<String, Vec<(f64, usize)>> = BTreeMap::new();
+/// Of several metrics, each with one value for each trial that has it, all in one order of trials. `distribution` has the samples of a trial,
+/// by its place in that order, of a distribution that percentiles' keys name; `None` where they are not known. It is asked twice, so that the
+/// samples of one trial are in memory at once.
+pub(crate) fn of_all(
+    metrics: &[(&str, Vec<Option<f64>>)],
+    distribution: impl Fn(&str, usize) -> Option<Histogram>,
+) -> Vec<Option<Value>> {
+    let mut families: BTreeMap<String, Vec<(Percentile, usize)>> = BTreeMap::new();
     for (at, (key, values)) in metrics.iter().enumerate() {
-        if let Some(percentile) = Percentile::of_key(key).filter(|_| values.iter().any(Option::is_some)) {
-            families.entry(percentile.of).or_default().push((percentile.share, at));
+        if let Some(percentile) = Percentile::of_key(key).filter(|_| !values.is_empty()) {
+            families.entry(percentile.of.clone()).or_default().push((percentile, at));
         }
     }
-    for mut family in families.into_values() {
-        family.sort_by(|one, two| one.0.total_cmp(&two.0));
+    let mut found: Vec<Option<Value>> =
+        metrics.iter().map(|(_, values)| of(&values.iter().copied().flatten().collect::<Vec<_>>())).collect();
+    for (of, mut family) in families {
+        family.sort_by(|one, two| one.0.share.total_cmp(&two.0.share));
+        let trials = metrics[family[0].1].1.len();
+        let percentiles: Vec<&Percentile> = family.iter().map(|(percentile, _)| percentile).collect();
+        if let Some(values) = merged(&percentiles, trials, |trial| distribution(&of, trial)) {
+            family.iter().zip(values).for_each(|((_, at), value)| found[*at] = value);
+            continue;
+        }
+        family.retain(|(_, at)| metrics[*at].1.iter().any(Option::is_some));
         let widest = family.iter().map(|(_, at)| count(&metrics[*at].1)).max().unwrap_or(0);
         for pair in family.windows(2) {
             let (below, above) = (pair[0].1, pair[1].1);
@@ -100,6 +131,69 @@ pub(crate) fn of_all(metrics: &[(&str, Vec<Option<f64>>)]) -> Vec<Option<Value>>
 
 fn count(values: &[Option<f64>]) -> usize {
     values.iter().flatten().count()
+}
+
+/// Percentiles of one distribution, each of all samples of so many trials together; `None` where those of some trial are not known, and in
+/// it where they are too few.
+fn merged(
+    percentiles: &[&Percentile],
+    trials: usize,
+    samples: impl Fn(usize) -> Option<Histogram>,
+) -> Option<Vec<Option<Value>>> {
+    if percentiles.iter().any(|of| of.unit_ns().is_none()) {
+        return None;
+    }
+    let mut all = Histogram::default();
+    // Of each trial, how many, and its own percentiles.
+    let mut own: Vec<(u64, Vec<Option<f64>>)> = Vec::with_capacity(trials);
+    for trial in 0..trials {
+        let samples = samples(trial)?;
+        own.push((samples.count(), percentiles.iter().map(|of| percentile_of(&samples, of)).collect()));
+        all = Histogram::merged([&all, &samples]);
+    }
+    let at: Vec<Option<u64>> = percentiles.iter().map(|of| all.value_at(of.share)).collect();
+    let mut clusters: Vec<Vec<Cluster>> = vec![Vec::with_capacity(trials); percentiles.len()];
+    for trial in 0..trials {
+        let samples = samples(trial)?;
+        for (clusters, at) in clusters.iter_mut().zip(&at) {
+            clusters.push(Cluster { below: at.map_or(0, |ns| samples.count_up_to(ns)), all: samples.count() });
+        }
+    }
+    let value = |(index, percentile): (usize, &&Percentile)| {
+        let own = own.iter().filter_map(|(samples, values)| Some((values[index]?, *samples)));
+        merged_value(percentile, &all, &clusters[index], &own.collect::<Vec<_>>())
+    };
+    Some(percentiles.iter().enumerate().map(value).collect())
+}
+
+/// A percentile of all samples, of which `own` has the percentiles and sizes of the trials that have enough.
+fn merged_value(percentile: &Percentile, all: &Histogram, clusters: &[Cluster], own: &[(f64, u64)]) -> Option<Value> {
+    let (estimate, unit_ns) = (percentile_of(all, percentile)?, percentile.unit_ns()?);
+    #[expect(clippy::cast_precision_loss, reason = "nanoseconds of at most an hour")]
+    let value_at = |share: f64| all.value_at(share).map(|ns| ns as f64 / unit_ns);
+    let of_shares = clusters::limits(percentile.share, clusters, 1.0 - RATE);
+    let of_shares = of_shares.and_then(|(lo, hi)| value_at(lo).zip(value_at(hi)));
+    let (values, sizes): (Vec<f64>, Vec<u64>) = own.iter().copied().unzip();
+    let longer = clusters::unequal(&sizes);
+    let of_spread = of(&values).and_then(|value| Some((value.estimate, value.interval?))).filter(|(_, of)| of.lo > 0.0);
+    let of_spread = of_spread.map(|(centre, spread)| {
+        let reach = |quotient: f64| (longer * quotient.ln()).exp();
+        (estimate / reach(centre / spread.lo), estimate * reach(spread.hi / centre))
+    });
+    // Few trials of which one is far off spread beyond everything that was measured.
+    let of_spread = of_spread.zip(value_at(0.0).zip(value_at(1.0)));
+    let of_spread = of_spread.map(|((lo, hi), (least, most))| (lo.max(least), hi.min(most)));
+    let ends = of_shares.into_iter().chain(of_spread).reduce(|one, two| (one.0.min(two.0), one.1.max(two.1)));
+    let trials = clusters.len();
+    let interval = ends.filter(|_| trials >= SMALLEST).map(|(lo, hi)| Interval {
+        centre: estimate,
+        lo: lo.min(estimate),
+        hi: hi.max(estimate),
+        confidence: 1.0 - RATE,
+        units: trials,
+    });
+    let merged = Some(Merged { samples: all.count(), median: median(&values) });
+    Some(Value { estimate, interval, n: trials, over: None, merged })
 }
 
 /// A percentile by its quotient to the one below it, in the trials that have both; `None` where there is none, or one is not positive.
@@ -118,7 +212,7 @@ fn beyond(metrics: &[(&str, Vec<Option<f64>>)], found: &[Option<Value>], below: 
         (of_base.lo > 0.0).then_some(Interval { centre: estimate, lo, hi, ..interval })
     };
     let interval = plain(&quotients).and_then(together);
-    Some(Value { estimate, interval, n: quotients.len(), over: Some(metrics[below].0.to_owned()) })
+    Some(Value { estimate, interval, n: quotients.len(), over: Some(metrics[below].0.to_owned()), merged: None })
 }
 
 #[cfg(test)]
@@ -142,7 +236,7 @@ mod tests {
 
     /// As measured: p99.9 in the three quickest of six trials alone was below p99 of all.
     #[test]
-    fn percentiles_are_in_order_whichever_trials_have_them() {
+    fn percentiles_without_distributions_are_in_order_whichever_trials_have_them() {
         let p50 = [10.0, 11.0, 10.0, 30.0, 32.0, 31.0];
         let p99 = [15.0, 16.0, 15.5, 60.0, 70.0, 66.0];
         let all = |values: &[f64]| -> Vec<Option<f64>> { values.iter().copied().map(Some).collect() };
@@ -154,7 +248,7 @@ mod tests {
             ("latency_p99_us", all(&p99)),
             ("ops", all(&p50)),
         ];
-        let found: Vec<Value> = of_all(&metrics).into_iter().flatten().collect();
+        let found: Vec<Value> = of_all(&metrics, |_, _| None).into_iter().flatten().collect();
         let [high, low, middle, ops] = found.as_slice() else { panic!("{found:?}") };
         assert!(plain < middle.estimate, "the defect: {plain} below {}", middle.estimate);
         assert!(low.estimate < middle.estimate && middle.estimate < high.estimate, "{found:?}");
@@ -175,10 +269,97 @@ mod tests {
             ("a_p95_ms", some([0.0, 9.0, 2.0, 2.5, 2.0], 1)),
             ("a_p99_ms", some([0.0, 9.5, 2.5, 3.0, 2.5], 1)),
         ];
-        let found: Vec<Value> = of_all(&metrics).into_iter().flatten().collect();
+        let found: Vec<Value> = of_all(&metrics, |_, _| None).into_iter().flatten().collect();
         let values: Vec<f64> = found.iter().map(|value| value.estimate).collect();
         assert!(values.is_sorted() && values.len() == 3, "{values:?}");
         let widths = found[1].interval.zip(found[0].interval).expect("intervals");
         assert!(widths.0.lo < values[1] && values[1] < widths.0.hi, "{widths:?}");
+    }
+
+    /// `count` latencies spread evenly over 0 to `longest_ns`, in steps of `1/count`.
+    fn trial(count: u64, longest_ns: u64) -> Histogram {
+        (1..=count).map(|at| (at * longest_ns / count, 1)).collect()
+    }
+
+    fn merged_of(metrics: &[&str], trials: &[Histogram]) -> Vec<Option<Value>> {
+        let percentiles = |key: &str| -> Vec<Option<f64>> {
+            let percentile = Percentile::of_key(key).expect("a percentile");
+            trials.iter().map(|trial| percentile_of(trial, &percentile)).collect()
+        };
+        let metrics: Vec<(&str, Vec<Option<f64>>)> = metrics.iter().map(|key| (*key, percentiles(key))).collect();
+        of_all(&metrics, |of, at| (of == "latency_us").then(|| trials[at].clone()))
+    }
+
+    #[test]
+    fn a_percentile_of_trials_is_that_of_all_their_samples() {
+        // Three small quick trials, and a slow one with nine tenths of all samples.
+        let trials = [trial(400, 1_000_000), trial(400, 1_000_000), trial(400, 1_000_000), trial(10_800, 9_000_000)];
+        let found = merged_of(&["latency_p99_9_us", "latency_p50_us", "latency_max_us"], &trials);
+        let [Some(high), Some(low), Some(most)] = found.as_slice() else { panic!("{found:?}") };
+        let all = Histogram::merged(&trials);
+        let direct = |share: f64| all.value_at(share).expect("samples") as f64 / 1e3;
+        assert_eq!([high.estimate, low.estimate, most.estimate], [direct(0.999), direct(0.5), 9000.0]);
+        // Only the slow trial has enough samples for p99.9 of its own.
+        let merged = |value: &Value| value.merged.clone().expect("merged");
+        assert_eq!((merged(high).samples, high.n, merged(high).median), (12_000, 4, Some(8991.666)));
+        // The median of the trials' medians says of the quick ones what the estimate says of the samples.
+        assert!((merged(low).median.expect("medians") - 500.0).abs() < 1.0 && low.estimate > 3900.0, "{low:?}");
+        for value in [high, low] {
+            let interval = value.interval.expect("four trials");
+            assert!(0.0 < interval.lo && interval.lo <= value.estimate && value.estimate <= interval.hi, "{value:?}");
+            assert!(interval.hi <= most.estimate, "beyond the largest of all: {value:?}");
+        }
+    }
+
+    #[test]
+    fn percentiles_of_all_samples_are_in_order_and_need_as_many_as_they_rest_on() {
+        let keys = ["latency_p50_us", "latency_p95_us", "latency_p99_us", "latency_p99_9_us"];
+        let trials: Vec<Histogram> = (1..=6).map(|at| trial(at * 100, at * 1_000_000)).collect();
+        let found: Vec<Option<Value>> = merged_of(&keys, &trials);
+        let values: Vec<f64> = found.iter().flatten().map(|value| value.estimate).collect();
+        assert!(values.len() == 3 && values.is_sorted(), "2100 samples are too few for p99.9: {found:?}");
+        assert!(trials.iter().all(|trial| trial.count() < 3688));
+        let more: Vec<Histogram> = (1..=12).map(|at| trial(400, at * 1_000_000)).collect();
+        let high = merged_of(&["latency_p99_9_us"], &more).remove(0).expect("4800 samples are enough together");
+        assert_eq!((high.merged.as_ref().and_then(|of| of.median), high.n), (None, 12), "of no trial alone");
+        assert!(high.interval.is_some_and(|interval| interval.lo < high.estimate));
+        assert_eq!(merged_of(&["latency_p50_us"], &trials[..3]).remove(0).expect("a value").interval, None);
+    }
+
+    /// Of trials that differ by a tenth and by a third, as trials of one server do: how often the interval of p50, p99 and p99.9 holds the
+    /// percentile of what trials are drawn from.
+    #[test]
+    fn intervals_of_merged_percentiles_hold_the_truth() {
+        use baremark_stats::rng::Rng;
+        use baremark_stats::special::normal_quantile;
+        const KEYS: [&str; 3] = ["latency_p50_us", "latency_p99_us", "latency_p99_9_us"];
+        /// Exponential latencies by their quantiles, of which each has one sample.
+        fn drawn(scale_ns: f64, count: u32) -> Histogram {
+            let at = |rank: u32| (f64::from(rank) + 0.5) / f64::from(count);
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "nanoseconds")]
+            (0..count).map(|rank| ((-(1.0 - at(rank)).ln() * scale_ns) as u64, 1)).collect()
+        }
+        let mut rng = Rng::new(7);
+        for (spread, trials, least) in [(0.1, 4, 0.9), (0.1, 12, 0.9), (0.3, 6, 0.85)] {
+            let scale = |normal: f64| 1e6 * (spread * normal).exp();
+            let population: Vec<Histogram> =
+                (0..200).map(|at| drawn(scale(normal_quantile((f64::from(at) + 0.5) / 200.0)), 4000)).collect();
+            let whole = Histogram::merged(&population);
+            let truth: Vec<f64> = KEYS
+                .map(|key| percentile_of(&whole, &Percentile::of_key(key).expect("a percentile")).expect("samples"))
+                .to_vec();
+            let mut held = [0_u32; KEYS.len()];
+            const ROUNDS: u32 = 200;
+            for _ in 0..ROUNDS {
+                let drawn: Vec<Histogram> =
+                    (0..trials).map(|_| drawn(scale(rng.normal()), 3000 + rng.below(4000) as u32)).collect();
+                for ((value, truth), held) in merged_of(&KEYS, &drawn).into_iter().zip(&truth).zip(&mut held) {
+                    let interval = value.and_then(|value| value.interval).expect("an interval");
+                    *held += u32::from(interval.lo <= *truth && *truth <= interval.hi);
+                }
+            }
+            let shares = held.map(|held| f64::from(held) / f64::from(ROUNDS));
+            assert!(shares.iter().all(|share| *share >= least), "spread {spread}, {trials} trials: {shares:?}");
+        }
     }
 }

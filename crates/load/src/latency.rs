@@ -1,18 +1,18 @@
 //! Latency histograms: how they are recorded, merged exactly, written down, and summarised with refusals.
 //!
 //! HDR histograms of three significant digits over 1 ns to 1 h. Merging adds counts and loses nothing, so that threads and
-//! sites merge to what one recorder would have held. Written as `HdrHistogram`'s V2 format in base64, which its tools read;
-//! written here because the crate's own feature brings three more crates.
+//! sites merge to what one recorder would have held. Written as [`baremark_model::hdr`] writes them, in base64.
 
-use hdrhistogram::{Counter, Histogram};
+use baremark_model::hdr::{self, Digits};
+pub use baremark_model::hdr::{HistogramError, LONGEST_NS};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A histogram of nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Latencies(Histogram<u64>);
-
-/// The longest latency that is distinguished, one hour; what took longer counts as this.
-pub const LONGEST_NS: u64 = 3_600_000_000_000;
 
 impl Default for Latencies {
     fn default() -> Latencies {
@@ -104,32 +104,7 @@ impl Latencies {
     /// `HdrHistogram`'s V2 format, uncompressed.
     #[must_use]
     pub fn to_v2(&self) -> Vec<u8> {
-        let counts = &self.0;
-        let mut payload = Vec::new();
-        let used = if counts.is_empty() { 0 } else { counts.index(counts.max()) + 1 };
-        let mut zeros = 0_i64;
-        for index in 0..used {
-            let count = counts.at(index);
-            if count == 0 {
-                zeros += 1;
-                continue;
-            }
-            if zeros > 0 {
-                zigzag(-zeros, &mut payload);
-                zeros = 0;
-            }
-            zigzag(i64::try_from(count.as_u64()).unwrap_or(i64::MAX), &mut payload);
-        }
-        let mut bytes = Vec::with_capacity(payload.len() + 40);
-        bytes.extend(COOKIE.to_be_bytes());
-        bytes.extend(u32::try_from(payload.len()).unwrap_or(u32::MAX).to_be_bytes());
-        bytes.extend(0_u32.to_be_bytes());
-        bytes.extend(u32::from(counts.sigfig()).to_be_bytes());
-        bytes.extend(counts.low().to_be_bytes());
-        bytes.extend(counts.high().to_be_bytes());
-        bytes.extend(1.0_f64.to_be_bytes());
-        bytes.extend(payload);
-        bytes
+        hdr::write(if self.0.sigfig() == Digits::Two.number() { Digits::Two } else { Digits::Three }, &self.counts())
     }
 
     /// Reads what [`Latencies::to_v2`] wrote.
@@ -137,163 +112,27 @@ impl Latencies {
     /// # Errors
     /// What is wrong with it, as a phrase.
     pub fn from_v2(bytes: &[u8]) -> Result<Latencies, HistogramError> {
-        let (head, mut payload) = bytes.split_at_checked(40).ok_or(HistogramError("is shorter than its head"))?;
-        let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        if word(0) != COOKIE {
-            return Err(HistogramError("is not a histogram of HdrHistogram's V2 format"));
-        }
-        if word(4) as usize != payload.len() {
-            return Err(HistogramError("has another length than its head says"));
-        }
-        let mut latencies = match word(12) {
-            2 => Latencies::coarse(),
-            3 => Latencies::default(),
-            _ => return Err(HistogramError("has neither 2 nor 3 significant digits")),
-        };
-        if u64::from_be_bytes(head[24..32].try_into().unwrap_or_default()) != LONGEST_NS {
-            return Err(HistogramError("has other bounds than 1 ns to 1 h"));
-        }
-        let mut index = 0_u64;
-        while !payload.is_empty() {
-            let (value, rest) = unzigzag(payload).ok_or(HistogramError("has a torn count"))?;
-            payload = rest;
-            if value < 0 {
-                index = index.saturating_add(value.unsigned_abs());
-            } else {
-                latencies.put(index, value.unsigned_abs())?;
-                index += 1;
-            }
+        let (digits, counts) = hdr::read(bytes)?;
+        let mut latencies = Latencies::digits(digits.number());
+        for (value, count) in counts.counts() {
+            latencies.0.saturating_record_n(*value, *count);
         }
         Ok(latencies)
     }
-
-    fn put(&mut self, index: u64, count: u64) -> Result<(), HistogramError> {
-        let slots = self.0.distinct_values() as u64;
-        if index >= slots {
-            return Err(HistogramError("has a count beyond its bounds"));
-        }
-        let value = self.0.value_of(usize::try_from(index).unwrap_or(0));
-        self.0.saturating_record_n(value, count);
-        Ok(())
-    }
 }
-
-/// What `HdrHistogram` calls the counts' slots, by its index arithmetic.
-trait Slots<T: Counter> {
-    fn index(&self, value: u64) -> usize;
-    fn value_of(&self, index: usize) -> u64;
-    fn at(&self, index: usize) -> T;
-}
-
-impl Slots<u64> for Histogram<u64> {
-    fn index(&self, value: u64) -> usize {
-        let half_bits = half_bits(self);
-        let bucket = (64 - half_bits - 1).saturating_sub((value | ((2 << half_bits) - 1)).leading_zeros());
-        let sub = value >> bucket;
-        usize::try_from((u64::from(bucket + 1) << half_bits) + sub - (1 << half_bits)).unwrap_or(usize::MAX)
-    }
-
-    fn value_of(&self, index: usize) -> u64 {
-        let half_bits = half_bits(self);
-        let (bucket, sub) = ((index >> half_bits) as u64, (index & ((1 << half_bits) - 1)) as u64);
-        if bucket == 0 { sub } else { (sub + (1 << half_bits)) << (bucket - 1) }
-    }
-
-    fn at(&self, index: usize) -> u64 {
-        self.count_at(self.value_of(index))
-    }
-}
-
-/// The logarithm of half the number of sub-buckets: 10 at three digits (2,048 sub-buckets), 7 at two (256).
-fn half_bits(histogram: &Histogram<u64>) -> u32 {
-    let single = 2 * 10_u64.pow(u32::from(histogram.sigfig()));
-    single.next_power_of_two().trailing_zeros() - 1
-}
-
-const COOKIE: u32 = 0x1c84_9313;
-
-fn zigzag(value: i64, bytes: &mut Vec<u8>) {
-    let mut rest = ((value << 1) ^ (value >> 63)).cast_unsigned();
-    for _ in 0..8 {
-        let low = (rest & 0x7f) as u8;
-        rest >>= 7;
-        if rest == 0 {
-            bytes.push(low);
-            return;
-        }
-        bytes.push(low | 0x80);
-    }
-    #[expect(clippy::cast_possible_truncation, reason = "8 x 7 bits went before, eight are left")]
-    bytes.push(rest as u8);
-}
-
-fn unzigzag(bytes: &[u8]) -> Option<(i64, &[u8])> {
-    let mut value = 0_u64;
-    for (index, &byte) in bytes.iter().enumerate().take(9) {
-        if index == 8 {
-            value |= u64::from(byte) << 56;
-        } else {
-            value |= u64::from(byte & 0x7f) << (7 * index);
-        }
-        if byte & 0x80 == 0 || index == 8 {
-            return Some(((value >> 1).cast_signed() ^ -(value & 1).cast_signed(), &bytes[index + 1..]));
-        }
-    }
-    None
-}
-
-/// Why a written histogram was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the histogram {0}; was it cut short or made by another program?")]
-pub struct HistogramError(&'static str);
 
 impl Serialize for Latencies {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&base64(&self.to_v2()))
+        serializer.serialize_str(&STANDARD.encode(self.to_v2()))
     }
 }
 
 impl<'de> Deserialize<'de> for Latencies {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Latencies, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let bytes = unbase64(&text).ok_or_else(|| serde::de::Error::custom("a histogram is not base64"))?;
+        let bytes = STANDARD.decode(&text).map_err(|_why| serde::de::Error::custom("a histogram is not base64"))?;
         Latencies::from_v2(&bytes).map_err(serde::de::Error::custom)
     }
-}
-
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/// RFC 4648, section 4, with padding.
-pub(crate) fn base64(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for three in bytes.chunks(3) {
-        let word = three.iter().enumerate().fold(0_u32, |word, (at, byte)| word | u32::from(*byte) << (16 - 8 * at));
-        for place in 0..4 {
-            let digit = ALPHABET[(word >> (18 - 6 * place) & 63) as usize];
-            text.push(if place <= three.len() { digit as char } else { '=' });
-        }
-    }
-    text
-}
-
-pub(crate) fn unbase64(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
-    if !text.len().is_multiple_of(4) {
-        return None;
-    }
-    for four in text.as_bytes().chunks(4) {
-        let digits = four.iter().take_while(|byte| **byte != b'=').count();
-        if digits < 2 {
-            return None;
-        }
-        let mut word = 0_u32;
-        for (at, byte) in four[..digits].iter().enumerate() {
-            let value = ALPHABET.iter().position(|digit| digit == byte)?;
-            word |= u32::try_from(value).ok()? << (18 - 6 * at);
-        }
-        bytes.extend_from_slice(&word.to_be_bytes()[1..digits]);
-    }
-    Some(bytes)
 }
 
 /// The fewest samples from which the percentile `p` (0..1) is given: below it not even the largest bounds the percentile
@@ -353,16 +192,6 @@ mod tests {
         latencies.record(0);
         assert_eq!(latencies.count(), 2);
         assert!(latencies.largest().is_some_and(|ns| ns >= LONGEST_NS));
-    }
-
-    #[test]
-    fn base64_is_that_of_the_rfc() {
-        for (plain, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
-            assert_eq!(base64(plain.as_bytes()), text);
-            assert_eq!(unbase64(text), Some(plain.as_bytes().to_vec()));
-        }
-        assert_eq!(unbase64("a"), None);
-        assert_eq!(unbase64("????"), None);
     }
 
     proptest! {

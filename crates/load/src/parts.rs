@@ -1,8 +1,10 @@
 //! Parts of a phase, as every load shows them: stretches of time with what was counted in them, and distributions of latencies.
 
-use crate::latency::{Latencies, base64};
+use crate::latency::Latencies;
 use baremark_model::seam::Sample;
 use baremark_model::wire::Point;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 
 const SECOND: u64 = 1_000_000_000;
 /// The most stretches that a phase has; those of a longer phase are longer than a second.
@@ -29,7 +31,7 @@ impl Latencies {
     /// As a point carries them: in HdrHistogram's V2 format and base64; `None` of none.
     #[must_use]
     pub fn encoded(&self) -> Option<String> {
-        (self.count() > 0).then(|| base64(&self.to_v2()))
+        (self.count() > 0).then(|| STANDARD.encode(self.to_v2()))
     }
 
     /// Percentiles in ms, each by its metric, as far as there are enough latencies for them.

@@ -242,16 +242,17 @@ impl SecondPart {
 
 /// A histogram's bytes as base64.
 mod text {
-    use crate::latency::{base64, unbase64};
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
     use serde::{Deserialize, Deserializer, Serializer};
 
     pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&base64(bytes))
+        serializer.serialize_str(&STANDARD.encode(bytes))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
         let text = String::deserialize(deserializer)?;
-        unbase64(&text).ok_or_else(|| serde::de::Error::custom("a histogram is not base64"))
+        STANDARD.decode(&text).map_err(|_why| serde::de::Error::custom("a histogram is not base64"))
     }
 }
 

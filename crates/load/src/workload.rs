@@ -610,11 +610,14 @@ pub fn points(part: &Part, begin_ns: u64) -> Vec<Point> {
             Sample::new(FAILED_OPERATIONS, operation.failed() as f64),
         ];
         let samples = counts.into_iter().chain(latencies.percentiles_ms(&PERCENTILES)).collect();
-        Point::new(&operation.name, (begin_ns, begin_ns + part.elapsed_ns), samples, latencies.encoded())
+        let whole = (begin_ns, begin_ns + part.elapsed_ns);
+        Point::new(&operation.name, whole, samples, latencies.encoded()).of(&[LATENCIES])
     });
     times.into_iter().chain(operations).collect()
 }
 
+/// The distribution of latencies of all operations, as the keys of its percentiles name it.
+pub const LATENCIES: &str = "latency_ms";
 /// The number of operations that failed, in a part of a phase.
 pub const FAILED_OPERATIONS: &str = "failed_operations";
 const PERCENTILES: [(&str, f64); 3] = [("latency_p50_ms", 0.5), ("latency_p95_ms", 0.95), ("latency_p99_ms", 0.99)];

@@ -50,6 +50,9 @@ pub struct Document {
     pub fairness: Vec<FairnessRow>,
     /// One row for each pair and metric.
     pub ratios: Vec<RatioRow>,
+    /// What takes turns with several others: its value next to each one against that next to the first; nothing where nothing does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub references: Vec<ReferenceRow>,
     /// The interim analyses, in order.
     pub looks: Vec<LookRow>,
     /// Treatments of the study that this machine cannot run.
@@ -318,7 +321,7 @@ pub struct EstimateRow {
     pub treatment: Treatment,
     /// Trials that count.
     pub n: usize,
-    /// The estimate over trials of each trial's value.
+    /// The estimate over trials of each trial's value; of a percentile with `samples`, that of all trials' samples together.
     pub estimate: f64,
     /// Lower limit of its 95 % interval; `null` below four trials.
     pub lo: Option<f64>,
@@ -328,6 +331,13 @@ pub struct EstimateRow {
     /// the estimate of the quotient of both over the trials that have both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over: Option<String>,
+    /// Of a percentile: samples of all trials in the distribution that it is of. `null` where trials were stored without distributions,
+    /// as those of versions before 0.3: the estimate is over the trials' own percentiles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<u64>,
+    /// Of such a percentile: the median of those of single trials, as far as these have enough samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub median: Option<f64>,
 }
 
 /// By how much the headline's metric changes with another metric that was measured in the same trials, along the columns.
@@ -395,6 +405,28 @@ pub struct FairnessRow {
     /// The estimate over trials.
     pub estimate: f64,
     /// Lower limit of its 95 % interval; `null` below four trials.
+    pub lo: Option<f64>,
+    /// Upper limit.
+    pub hi: Option<f64>,
+}
+
+/// A treatment that takes turns with several others in trials of their own: whether it is the same next to each. Both sides are one
+/// treatment, so that what is found is no effect of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ReferenceRow {
+    /// The headline's metric.
+    pub metric: String,
+    /// The treatment.
+    pub treatment: Treatment,
+    /// The other arm of the trials.
+    pub partner: Treatment,
+    /// The other arm of the trials that they are compared with.
+    pub first_partner: Treatment,
+    /// Blocks that have both.
+    pub blocks: usize,
+    /// The value next to `partner` over that next to `first_partner`, estimated over blocks.
+    pub ratio: f64,
+    /// Lower limit of its 95 % interval; `null` below four blocks.
     pub lo: Option<f64>,
     /// Upper limit.
     pub hi: Option<f64>,

@@ -14,7 +14,7 @@ impl FromIterator<(u64, u64)> for Histogram {
         counts.sort_unstable();
         counts.dedup_by(|next, before| {
             let same = next.0 == before.0;
-            before.1 += if same { next.1 } else { 0 };
+            before.1 = before.1.saturating_add(if same { next.1 } else { 0 });
             same
         });
         Histogram(counts)
@@ -37,7 +37,13 @@ impl Histogram {
     /// How many latencies.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.0.iter().map(|(_, count)| count).sum()
+        self.count_up_to(u64::MAX)
+    }
+
+    /// How many latencies of at most `ns`.
+    #[must_use]
+    pub fn count_up_to(&self, ns: u64) -> u64 {
+        self.0.iter().take_while(|(value, _)| *value <= ns).fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 
     /// The smallest latency in ns with at least the share `p` (0 to 1) of all at or below it (nearest rank); `None` when empty.
@@ -65,6 +71,7 @@ mod tests {
         let fast: Histogram = [(5, 45), (6, 0), (5, 45)].into_iter().collect();
         let all = Histogram::merged([&slow, &fast]);
         assert_eq!((slow.count(), fast.count(), all.count()), (10, 90, 100));
+        assert_eq!([4, 5, 800, 899, 900].map(|ns| all.count_up_to(ns)), [0, 90, 94, 94, 100]);
         let of = |share: f64| all.value_at(share);
         assert_eq!(
             [of(0.0), of(0.5), of(0.9), of(0.91), of(0.94), of(0.95), of(1.0)],

@@ -21,6 +21,7 @@ pub mod ensemble;
 pub mod environments;
 pub mod event;
 pub mod fingerprint;
+pub mod hdr;
 pub mod histogram;
 pub mod identity;
 pub mod image;

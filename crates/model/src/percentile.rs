@@ -13,6 +13,18 @@ pub struct Percentile {
 }
 
 impl Percentile {
+    /// The nanoseconds of the distribution's unit, by which its name ends; `None` of what is no time.
+    #[must_use]
+    pub fn unit_ns(&self) -> Option<f64> {
+        match self.of.rsplit('_').next()? {
+            "ns" => Some(1.0),
+            "us" => Some(1e3),
+            "ms" => Some(1e6),
+            "s" => Some(1e9),
+            _ => None,
+        }
+    }
+
     /// The percentile that a metric's key names; `None` for any other metric.
     #[must_use]
     pub fn of_key(key: &str) -> Option<Percentile> {
@@ -57,6 +69,8 @@ mod tests {
         assert_eq!(of("p999_ns"), is("ns", "0.999"));
         assert_eq!(of("qemu_read_p95_us"), is("qemu_read_us", "0.950"));
         assert_eq!(of("latency_max_us"), is("latency_us", "1.000"));
+        let unit = |key: &str| Percentile::of_key(key).and_then(|found| found.unit_ns());
+        assert_eq!(["p999_ns", "latency_p99_ms", "users_p99"].map(unit), [Some(1.0), Some(1e6), None]);
         assert_eq!(
             [of("latency_mean_us"), of("p99"), of("pages"), of("peak_memory_bytes"), of("requests_per_s")],
             [const { None }; 5]

@@ -351,13 +351,23 @@ pub struct Point {
     /// A distribution of nanoseconds in HdrHistogram's V2 format, in base64. Histograms of one name merge by addition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub histogram: Option<String>,
+    /// The distributions of the phase that the histogram is a part of, as percentiles' keys name them
+    /// ([`crate::percentile::Percentile::of`]): `latency_ms`. None in results of versions before 0.3.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub distributions: Vec<String>,
 }
 
 impl Point {
     /// A part from `begin_ns` to `end_ns` of the phase.
     #[must_use]
     pub fn new(name: &str, (begin_ns, end_ns): (u64, u64), samples: Vec<Sample>, histogram: Option<String>) -> Point {
-        Point { name: name.to_owned(), begin_ns, end_ns, samples, histogram }
+        Point { name: name.to_owned(), begin_ns, end_ns, samples, histogram, distributions: Vec::new() }
+    }
+
+    /// The same as a part of these distributions of the phase.
+    #[must_use]
+    pub fn of(self, distributions: &[&str]) -> Point {
+        Point { distributions: distributions.iter().map(|of| (*of).to_owned()).collect(), ..self }
     }
 }
 

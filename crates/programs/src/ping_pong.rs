@@ -7,11 +7,13 @@
 use crate::echo::{DATAGRAM_HEAD, Echo, LONGEST, Mode, PATIENCE, Payload, datagram_head, head, u64_at};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::hdr;
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
 use baremark_model::peer;
 use baremark_model::seam::Sample;
 use baremark_model::units::{Bytes, Nanos};
+use baremark_model::wire::Point;
 use baremark_stats::percentile::sample_floor;
 use hdrhistogram::Histogram;
 use std::io::{self, Read, Write};
@@ -190,7 +192,12 @@ impl ReadyJob for Ready {
             one_way.came,
             one_way.sent
         );
-        Ok(JobRun { samples: self.samples(&trips, &one_way), checked, ..JobRun::default() })
+        // Half of a round trip is a latency.
+        let halves = trips.iter_recorded().map(|trip| (trip.value_iterated_to() / 2, trip.count_at_value())).collect();
+        let whole = (0, nanos(half));
+        let point = |histogram| Point::new("all", whole, Vec::new(), Some(histogram)).of(&["latency_us"]);
+        let points = hdr::encoded(&halves).map(point).into_iter().collect();
+        Ok(JobRun { samples: self.samples(&trips, &one_way), checked, points, ..JobRun::default() })
     }
 }
 

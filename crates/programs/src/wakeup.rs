@@ -16,6 +16,7 @@
 use baremark_microvm::Interrupts;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
+use baremark_model::hdr;
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::seam::{Sample, TickRate};
 use baremark_model::wire::{Detail, Point};
@@ -295,7 +296,7 @@ impl ReadyJob for Ready<'_> {
         Ok(JobRun {
             samples: samples(&woken),
             checked: format!("{} wake-ups, {} periods missed", woken.latencies.len(), woken.missed),
-            points: vec![point(took)],
+            points: vec![point(&woken, took)],
             detail: Some(detail(&woken)),
             ..JobRun::default()
         })
@@ -425,8 +426,10 @@ fn samples(woken: &Woken) -> Vec<Sample> {
     samples
 }
 
-fn point(took_ns: u64) -> Point {
-    Point { name: "all".to_owned(), begin_ns: 0, end_ns: took_ns, ..Point::default() }
+fn point(woken: &Woken, took_ns: u64) -> Point {
+    let latencies = woken.latencies.iter_recorded();
+    let latencies = latencies.map(|of| (of.value_iterated_to(), of.count_at_value())).collect();
+    Point::new("all", (0, took_ns), Vec::new(), hdr::encoded(&latencies)).of(&["latency_us"])
 }
 
 /// The histogram by powers of two: upper ends in ns, and how many wake-ups were at or below each and above the one before.

@@ -134,20 +134,54 @@ pub(crate) fn table(part: &Part<'_>) -> Option<Grid> {
         found.map_or(Cell::Blank, |point| Cell::Measured { estimate: estimated(point.row, 1.0), ratio: None })
     };
     let rows = all.iter().flat_map(|of| of.lines.iter().map(move |line| (of, line)));
-    let rows: Vec<GridRow> = rows
-        .map(|(of, line)| GridRow {
-            label: format!("{} ({}), {}", title(of), clean(of.unit), line.label),
-            cells: shares.iter().map(|share| cell(line, *share)).collect(),
-        })
-        .collect();
+    let mut grid_rows: Vec<GridRow> = Vec::new();
+    for (of, line) in rows {
+        let label = format!("{} ({}), {}", title(of), clean(of.unit), line.label);
+        let own = line.points.iter().any(|point| trials_differ(point.row));
+        let medians = own.then(|| GridRow {
+            label: format!("{label}: median of the trials"),
+            cells: shares.iter().map(|share| median_cell(line, *share)).collect(),
+        });
+        grid_rows.push(GridRow { label, cells: shares.iter().map(|share| cell(line, *share)).collect() });
+        grid_rows.extend(medians);
+    }
+    let rows = grid_rows;
     let of = part.name.map(|name| format!("{}: ", clean(name))).unwrap_or_default();
     let columns = shares.iter().map(|share| name(*share)).collect();
     (!rows.is_empty()).then(|| Grid {
-        caption: format!("{of}latency by percentile (value ± 95 % interval)"),
+        caption: format!("{of}latency by percentile{} (value ± 95 % interval)", rests_on(&all)),
         columns,
         rows,
         reasons: Vec::new(),
     })
+}
+
+/// Whether the trials' own percentiles are about another value than that of all samples: the interval leaves their median out.
+fn trials_differ(row: &EstimateRow) -> bool {
+    let limits = row.samples.and(row.lo.zip(row.hi));
+    limits.zip(row.median).is_some_and(|((lo, hi), median)| !(lo..=hi).contains(&median))
+}
+
+fn median_cell(line: &LatencyLine<'_>, share: f64) -> Cell {
+    let found = line.points.iter().find(|point| (point.share - share).abs() < 1e-9);
+    let median = found.and_then(|point| point.row.median);
+    median.map_or(Cell::Blank, |median| Cell::Measured { estimate: number_of(median), ratio: None })
+}
+
+/// What percentiles of several trials are of, for a caption.
+fn rests_on(all: &[Distribution<'_>]) -> String {
+    let several = |of: &Distribution<'_>, merged: bool| {
+        let mut points = of.lines.iter().flat_map(|line| &line.points);
+        points.any(|point| point.row.n > 1 && point.row.samples.is_some() == merged)
+    };
+    let merged = all.iter().any(|of| several(of, true));
+    let means: Vec<String> = all.iter().filter(|of| several(of, false)).map(title).collect();
+    match (merged, means.is_empty()) {
+        (true, true) => " of all trials' samples".to_owned(),
+        (true, false) => format!(" of all trials' samples, of {} means of the trials' own", means.join(" and ")),
+        (false, false) => ", means of the trials' own: no distributions are stored".to_owned(),
+        (false, true) => String::new(),
+    }
 }
 
 /// The figures of a part.

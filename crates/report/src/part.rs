@@ -1,7 +1,8 @@
 //! A document of several workloads as one document of each: their metrics, tables and published values differ.
 
 use baremark_model::document::{
-    DetailRow, Document, EstimateRow, ExplanationRow, FairnessRow, MemberEstimate, PredictionRow, RatioRow, TrialRow,
+    DetailRow, Document, EstimateRow, ExplanationRow, FairnessRow, MemberEstimate, PredictionRow, RatioRow,
+    ReferenceRow, TrialRow,
 };
 use baremark_model::plan::{Absent, PlannedWorkload, Treatment};
 use baremark_model::tables::WORKLOAD;
@@ -48,6 +49,7 @@ of_treatments! {
     MemberEstimate: treatment;
     FairnessRow: treatment;
     RatioRow: treatment, relative_to;
+    ReferenceRow: treatment, partner, first_partner;
     Absent: treatment;
     DetailRow: treatment;
     ExplanationRow: treatment;
@@ -86,6 +88,7 @@ fn of(document: &Document, workload: &PlannedWorkload) -> Document {
         members,
         fairness,
         ratios,
+        references,
         absent,
         details,
         explanations,
@@ -97,6 +100,7 @@ fn of(document: &Document, workload: &PlannedWorkload) -> Document {
     keep(members, kind);
     keep(fairness, kind);
     keep(ratios, kind);
+    keep(references, kind);
     keep(absent, kind);
     keep(details, kind);
     keep(explanations, kind);

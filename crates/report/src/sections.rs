@@ -20,6 +20,7 @@ use crate::text::clean;
 use crate::tile;
 use crate::wake_up;
 use crate::web_farm;
+use crate::words;
 
 /// The sections in the order of every report.
 pub(crate) const SECTIONS: &[Making] = &[
@@ -30,6 +31,7 @@ pub(crate) const SECTIONS: &[Making] = &[
     guests,
     slopes,
     contrasts,
+    references,
     drawn,
     predicted,
     why,
@@ -100,6 +102,21 @@ fn contrasts(of: Subject<'_>) -> Section {
         head: "Page-size contrasts",
         note: "The application's pages differ, so this is not the cost of a VM.",
         blocks: of_parts(of, |part| &part.contrasts, Block::Sentences),
+    }
+}
+
+/// An A/A of the reference: what takes turns with several others next to each.
+fn references(of: Subject<'_>) -> Section {
+    let blocks = parts(of.document).into_iter().filter_map(|part| {
+        let lines: Vec<String> =
+            part.document.references.iter().map(|row| words::reference(&part.document, row)).collect();
+        (!lines.is_empty()).then(|| Block::Lines(part.name.map(clean), lines))
+    });
+    Section {
+        id: "references",
+        head: "References next to each partner",
+        note: "Both sides are one treatment in different trials, so that a difference is none of the treatment.",
+        blocks: blocks.collect(),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::number::{Digits, count, fixed, percent, ratio_decimals};
 use crate::text::clean;
 use crate::treatment::{ENVIRONMENT, Factors, join, list};
 use baremark_model::descriptor::Better;
-use baremark_model::document::{Document, Outcome, RatioRow, SensitivityRow};
+use baremark_model::document::{Document, Outcome, RatioRow, ReferenceRow, SensitivityRow};
 use baremark_model::environments;
 use baremark_model::plan::{Contrast, Treatment};
 
@@ -256,6 +256,28 @@ fn self_check(document: &Document, row: &RatioRow, scale: &Scale, ratio: f64) ->
         "{name} against itself: a difference of {off} was found ({}{interval}), although both arms are the same; differences below {floor} are not reliable here.",
         scale.show(ratio)
     )
+}
+
+/// "native with 4k pages next to microvm with 4k pages: 1.003 (0.991 to 1.015) of what it is next to microvm with 2m pages: no difference found."
+pub(crate) fn reference(document: &Document, row: &ReferenceRow) -> String {
+    let factors = Factors::of(&document.run);
+    let [name, partner, first] = [&row.treatment, &row.partner, &row.first_partner].map(|of| factors.name(of));
+    let limits = row.lo.zip(row.hi);
+    let places = ratio_decimals(row.ratio, limits, 1.0, Digits::Plain);
+    let shown = |ratio: f64| fixed(ratio, places);
+    let beside = format!("{name} next to {partner}: {}", shown(row.ratio));
+    let Some((lo, hi)) = limits else {
+        return format!("{beside} of what it is next to {first}: too few blocks for an interval.");
+    };
+    let delta = document.run.design.delta;
+    let found = if (lo..=hi).contains(&1.0) {
+        "no difference found".to_owned()
+    } else if row.ratio.ln().abs() <= delta.0.ln_1p() {
+        format!("a difference below the {delta:.1} that matters")
+    } else {
+        format!("a difference above the {delta:.1} that matters")
+    };
+    format!("{beside} ({} to {}) of what it is next to {first}: {found}.", shown(lo), shown(hi))
 }
 
 /// Of what: native is called what it is.

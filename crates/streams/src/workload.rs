@@ -5,11 +5,14 @@ use crate::engine::{self, Direction, Order, Outcome, Pattern};
 use baremark_journal::{Journal, JournalError};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::hdr;
+use baremark_model::histogram::Histogram;
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
 use baremark_model::parameters::Parameters;
 use baremark_model::seam::Sample;
 use baremark_model::units::Bytes;
+use baremark_model::wire::Point;
 use baremark_networks::NetworkError;
 use baremark_stats::percentile::sample_floor;
 use baremark_sys::ethtool::Offload;
@@ -300,8 +303,18 @@ impl ReadyJob for Ready<'_> {
         if self.order.cpus.is_some_and(|cpus| cpus[0] == cpus[1]) {
             flags.push("both ends share one CPU; ranks = 2 gives each its own".to_owned());
         }
-        Ok(JobRun { samples: samples(&self.order, &outcome), checked, flags, ..JobRun::default() })
+        let points = points(&outcome);
+        Ok(JobRun { samples: samples(&self.order, &outcome), checked, flags, points, ..JobRun::default() })
     }
+}
+
+/// The round trips; none of what has none.
+fn points(outcome: &Outcome) -> Vec<Point> {
+    let trips: Histogram =
+        outcome.trips.iter_recorded().map(|trip| (trip.value_iterated_to(), trip.count_at_value())).collect();
+    let all = (0, u64::try_from(Duration::from_secs_f64(outcome.seconds).as_nanos()).unwrap_or(u64::MAX));
+    let point = |histogram| Point::new("all", all, Vec::new(), Some(histogram)).of(&["latency_us"]);
+    hdr::encoded(&trips).map(point).into_iter().collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts and nanoseconds far below 2^53")]

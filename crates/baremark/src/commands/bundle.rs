@@ -8,7 +8,7 @@ use crate::exit::{Exit, Refusal};
 use crate::record;
 use baremark_bundle::{Bundle, REDERIVE, Redactor, check, pack, secrets_in, sign};
 use baremark_lab::analysis::{self, Run};
-use baremark_lab::tally::Finished;
+use baremark_lab::tally::{Finished, Percentiles};
 use baremark_model::document::{Document, LookRow};
 use baremark_model::event::TrialStatus;
 use baremark_model::imported::Imported;
@@ -194,6 +194,7 @@ pub(super) fn run_of(head: Head, trials: Vec<Trial>) -> Run {
         status: trial.status,
         result: trial.result,
         elapsed_ns: trial.elapsed.0,
+        percentiles: Percentiles::default(),
     };
     Run {
         id: head.id,

@@ -13,12 +13,14 @@ use crate::exit::{Exit, Refusal};
 use baremark_bundle::{Bundle, MOST_COMPRESSED, REDERIVE, differences, unpack};
 use baremark_model::document::Document;
 use baremark_model::plan::{Cell, Plan};
+use baremark_model::wire::Series;
 use baremark_report::{Color, terminal};
 use derived::{Derived, requests, study};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use signer::Signer;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::panic::{self, AssertUnwindSafe};
@@ -265,10 +267,29 @@ fn fits(plan: &Plan, trials: &[Trial]) -> Result<(), String> {
             && result
                 .is_none_or(|result| result.arms.len() <= most && result.series.iter().all(|phase| phase.arm < most))
     };
-    match trials.iter().position(|trial| !of(trial)) {
-        Some(index) => Err(format!("trials.json: trial {index} names a cell or arm that does not exist")),
+    if let Some(index) = trials.iter().position(|trial| !of(trial)) {
+        return Err(format!("trials.json: trial {index} names a cell or arm that does not exist"));
+    }
+    match trials.iter().position(|trial| !is_limited(trial)) {
+        Some(index) => Err(format!("trials.json: trial {index} has more metrics or distributions than any run has")),
         None => Ok(()),
     }
+}
+
+/// Whether a phase has so few metrics, and a part of it belongs to so few distributions, that looking each up takes no time.
+fn is_limited(trial: &Trial) -> bool {
+    const MOST_METRICS: usize = 1000;
+    const MOST_DISTRIBUTIONS: usize = 8;
+    let phases = || trial.result.iter().flat_map(|result| &result.series);
+    let members = |phase: &Series| phase.members.iter().map(|member| member.samples.len()).sum::<usize>();
+    let metrics: BTreeSet<&str> =
+        phases().flat_map(|phase| &phase.samples).map(|sample| sample.metric.as_str()).collect();
+    metrics.len() <= MOST_METRICS
+        && phases().all(|phase| {
+            phase.samples.len() <= MOST_METRICS
+                && members(phase) <= MOST_METRICS * phase.members.len().max(1)
+                && phase.points.iter().all(|point| point.distributions.len() <= MOST_DISTRIBUTIONS)
+        })
 }
 
 /// What `work` gives; `None` where a stranger's numbers made it panic, of which nothing is printed.

@@ -65,6 +65,8 @@ fn run(id: &str, native: f64, ratio: f64, seed: u64) -> Document {
         lo: None,
         hi: None,
         over: None,
+        samples: None,
+        median: None,
     };
     let mut arm = |place: &str, value: f64| TrialArm {
         treatment: treatment(place),
@@ -112,6 +114,7 @@ fn run(id: &str, native: f64, ratio: f64, seed: u64) -> Document {
             correlated: false,
             sensitivity: Vec::new(),
         }],
+        references: Vec::new(),
         looks: Vec::new(),
         absent: Vec::new(),
         flags: Vec::new(),

@@ -61,6 +61,8 @@ fn estimate(place: &str) -> EstimateRow {
         lo: None,
         hi: None,
         over: None,
+        samples: None,
+        median: None,
     }
 }
 
@@ -97,6 +99,7 @@ fn run(id: &str, ratios: Vec<RatioRow>) -> Document {
         trials: Vec::new(),
         estimates: vec![estimate("native"), estimate("container")],
         ratios,
+        references: Vec::new(),
         looks: Vec::new(),
         absent: Vec::new(),
         flags: Vec::new(),

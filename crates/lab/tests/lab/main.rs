@@ -13,6 +13,7 @@ mod conduct;
 mod generators;
 mod members;
 mod observed;
+mod percentiles;
 mod played;
 mod price;
 mod reference;

@@ -81,3 +81,30 @@ fn a_reference_that_depends_on_its_partner_is_flagged() {
     );
     assert_eq!(flags([10.0, 10.05]), Vec::<String>::new(), "less than what matters");
 }
+
+/// An A/A of the reference: native next to the second machine against native next to the first, of the blocks that have both.
+#[test]
+fn a_reference_is_compared_with_itself_next_to_each_partner() {
+    let beside = |values: [f64; 2]| {
+        let found = measured(values);
+        let [row] = found.references.as_slice() else { panic!("one reference, two partners: {:?}", found.references) };
+        assert_eq!(row.treatment["environment"], "native");
+        let memory = |partner: &baremark_model::plan::Treatment| partner.get("memory").cloned();
+        assert_eq!((memory(&row.first_partner), memory(&row.partner)), (None, Some("interleave".to_owned())));
+        assert!(row.blocks >= 4);
+        row.clone()
+    };
+    let same = beside([10.0, 10.0]);
+    assert!(same.lo.unwrap() <= 1.0 && 1.0 <= same.hi.unwrap(), "{same:?}");
+    let other = beside([10.0, 12.0]);
+    assert!((other.ratio - 1.2).abs() < 0.01 && other.lo.unwrap() > 1.1, "{other:?}");
+    let alone = plan("microvm");
+    let mut memory = Memory::default();
+    let script = Played::new(|_| Answer::Values(vec![1.0, 1.0]));
+    conduct(&alone, vec![("native", script)], &mut memory, &NEVER).0.unwrap();
+    assert_eq!(
+        document(&run(&alone, &memory), &[&WORKLOAD]).references,
+        [],
+        "of one partner there is nothing to compare"
+    );
+}

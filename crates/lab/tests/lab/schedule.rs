@@ -83,6 +83,7 @@ fn a_stall_in_some_phases_moves_neither_the_trials_values_nor_its_ratio() {
         status: TrialStatus::Ok,
         result: Some(result),
         elapsed_ns: 1,
+        percentiles: Default::default(),
     };
     let near = |found: Option<f64>, wanted: f64| assert!((found.unwrap() - wanted).abs() < 1e-12, "{found:?}");
     near(trial.value(0, "gups"), 2.0);

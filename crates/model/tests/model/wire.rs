@@ -138,6 +138,7 @@ fn result() -> TrialResult {
                 end_ns: 1000,
                 samples: vec![Sample::new("requests_per_s", 0.1)],
                 histogram: Some("AAAA".to_owned()),
+                distributions: vec!["latency_ms".to_owned()],
             }],
             detail: Some(Detail {
                 format: "baremark-load/1".to_owned(),

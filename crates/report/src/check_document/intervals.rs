@@ -50,6 +50,9 @@ fn rows(document: &Document) -> Vec<Row> {
     for row in &document.ratios {
         add(at("ratio", &row.metric, &row.treatment), row.ratio, row.lo, row.hi);
     }
+    for row in &document.references {
+        add(at("reference", &row.metric, &row.treatment), Some(row.ratio), row.lo, row.hi);
+    }
     for row in &document.explanations {
         add(at("explanation", &row.what, &row.treatment), Some(row.value), Some(row.lo), Some(row.hi));
     }

@@ -1,7 +1,9 @@
-//! Percentiles of one distribution are in order, in every row, trial and member.
+//! Percentiles of one distribution are in order, in every row, trial and member. One of several trials' samples together is among those of
+//! the trials, and rests on as many samples as it needs.
 
 use super::violation::{Found, ROUNDING, place};
-use baremark_model::document::Document;
+use baremark_model::document::{Document, EstimateRow};
+use baremark_model::event::TrialStatus;
 use baremark_model::percentile::Percentile;
 use baremark_model::plan::Treatment;
 use std::collections::BTreeMap;
@@ -11,6 +13,7 @@ pub(super) fn check(document: &Document, found: &mut Found) {
     for row in &document.estimates {
         estimates.entry(&row.treatment).or_default().push((&row.metric, row.estimate));
     }
+    document.estimates.iter().for_each(|row| together(document, row, found));
     for (treatment, values) in estimates {
         ordered(&values, &|metric| place(document, "estimate", metric, treatment), found);
     }
@@ -24,6 +27,37 @@ pub(super) fn check(document: &Document, found: &mut Found) {
             }
         }
     }
+}
+
+/// A percentile of all samples lies within the percentiles of their parts, whatever their sizes.
+fn together(document: &Document, row: &EstimateRow, found: &mut Found) {
+    /// The chance that all samples are below a percentile, from which on it is refused.
+    const UNKNOWN: f64 = 0.025;
+    let Some(samples) = row.samples else { return };
+    let at = || place(document, "estimate", &row.metric, &row.treatment);
+    let Some(Percentile { share, .. }) = Percentile::of_key(&row.metric) else {
+        found.unless(false, at, || format!("{samples} samples"), "only percentiles are of samples together");
+        return;
+    };
+    #[expect(clippy::cast_precision_loss, reason = "a number of samples, of which thousands decide")]
+    let unknown = share.max(1.0 - share).powf(samples as f64);
+    let enough = share >= 1.0 || unknown <= UNKNOWN * (1.0 + ROUNDING);
+    found.unless(enough, at, || format!("of {samples} samples"), "a percentile has the samples that it needs");
+    let counting = document.trials.iter().filter(|trial| trial.status == TrialStatus::Ok);
+    let arms = counting.flat_map(|trial| &trial.arms).filter(|arm| arm.treatment == row.treatment);
+    let samples = arms.flat_map(|arm| &arm.medians).filter(|sample| sample.metric == row.metric);
+    let mut own: Vec<f64> = samples.map(|sample| sample.value).collect();
+    own.sort_by(f64::total_cmp);
+    let (Some(least), Some(most)) = (own.first(), own.last()) else { return };
+    let within = |value: f64| *least - ROUNDING * least.abs() <= value && value <= *most + ROUNDING * most.abs();
+    // Where some trials have too few samples for a percentile of their own, it is among those of the others no more.
+    let among = own.len() != row.n || within(row.estimate);
+    let what = || format!("{}, and the trials' own are {least} to {most}", row.estimate);
+    found.unless(among, at, what, "a percentile of all samples is among those of the trials");
+    let median = f64::midpoint(own[(own.len() - 1) / 2], own[own.len() / 2]);
+    let is_median = row.median.is_some_and(|said| (said - median).abs() <= ROUNDING * median.abs());
+    let what = || format!("{:?}, and that of the trials is {median}", row.median);
+    found.unless(is_median, at, what, "the median beside a percentile is that of the trials");
 }
 
 /// Checks values by metric.

@@ -4,7 +4,8 @@
 //! phases in the same blocks, where a cell is of every trial of its treatment, also next to other treatments and in blocks that have no
 //! pair. Both estimate one quantity, so that each may miss the other by what its own interval allows: the ratio's interval must meet the
 //! quotients. Two intervals of 95 % of one quantity that have nothing in common are as rare as one in 200 when they are independent, and
-//! here they share most trials.
+//! here they share most trials. A percentile's cell is of all trials' samples together, which a slow trial moves, and its ratio is of the
+//! trials' own percentiles: these are two quantities.
 
 use super::violation::{Found, place};
 use baremark_model::document::{Document, EstimateRow, RatioRow};
@@ -23,7 +24,7 @@ pub(super) fn check(document: &Document, found: &mut Found) {
 
 fn meets(document: &Document, row: &RatioRow, at: &dyn Fn() -> String, found: &mut Found) {
     let cell = |of: &Treatment| {
-        let is = |cell: &&EstimateRow| cell.metric == row.metric && cell.treatment == *of;
+        let is = |cell: &&EstimateRow| cell.metric == row.metric && cell.treatment == *of && cell.samples.is_none();
         document.estimates.iter().find(is)
     };
     let (Some(above), Some(below)) = (cell(&row.treatment), cell(&row.relative_to)) else { return };

@@ -114,7 +114,24 @@ fn percentiles_are_a_table_and_a_figure_with_every_trial() {
     assert!(page.contains("read latency (us), microvm with 4k pages"), "a row of the table");
     assert!(!page.contains("read_p99_us"), "and none of the other metrics");
     let text = baremark_report::terminal::render(&document, &Style::default());
-    assert!(text.contains("latency by percentile (value ± 95 % interval)"), "{text}");
+    assert!(text.contains("latency by percentile, means of the trials' own: no distributions are stored"), "{text}");
+    assert!(!text.contains("median of the trials"), "{text}");
+    let is_read = |row: &&mut EstimateRow| row.metric.starts_with("read_p") && row.treatment == arms[0];
+    for row in document.estimates.iter_mut().filter(|row| row.metric.starts_with("read_p")) {
+        (row.samples, row.median) = (Some(80_000), Some(row.estimate));
+    }
+    // One slow trial: its requests are in p99 and p99.9 of all, and leave the median of the trials where it was.
+    for row in document.estimates.iter_mut().filter(is_read).skip(1) {
+        row.median = Some(row.estimate / 5.0);
+    }
+    let text = baremark_report::terminal::render(&document, &Style { width: 120, ..Style::default() });
+    assert!(text.contains("latency by percentile of all trials' samples (value ± 95 % interval)"), "{text}");
+    let lines: Vec<&str> = text.lines().collect();
+    let rows: Vec<usize> = (0..lines.len()).filter(|at| lines[*at].contains("median of the trials")).collect();
+    let [row] = rows.as_slice() else { panic!("a row of one treatment: {text}") };
+    // Its label takes two lines.
+    let medians: Vec<&str> = lines[row - 1].split_whitespace().rev().take(3).collect();
+    assert_eq!(medians, ["1800", "80.0", "80.0"], "{text}");
 }
 
 /// Percentiles of few samples are shown where others have more, and keys of a stranger's metrics stay within their attributes.

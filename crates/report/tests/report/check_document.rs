@@ -74,6 +74,53 @@ fn percentiles_of_one_distribution_are_in_order() {
     assert_eq!(found.iter().map(|of| of.place.as_str()).collect::<Vec<_>>(), ["details: levels 1: p95_ns"]);
 }
 
+/// A percentile of all trials' samples is among those of the trials, has the samples that it needs, and the median of the trials next to it.
+#[test]
+fn a_percentile_of_all_samples_is_among_those_of_the_trials() {
+    let of = |change: fn(&mut EstimateRow)| {
+        only(|document| {
+            let native = arm("native", "4k");
+            let arms = document.trials.iter_mut().flat_map(|trial| &mut trial.arms);
+            let (mut count, least) = (0, 20.0);
+            for own in arms.filter(|own| own.treatment == native) {
+                own.medians.push(Sample::new("latency_p99_us", least + f64::from(count)));
+                count += 1;
+            }
+            let median = least + f64::from(count - 1) / 2.0;
+            let mut sound = row("latency_p99_us", "us", 23.5);
+            (sound.n, sound.samples, sound.median) = (count as usize, Some(9000), Some(median));
+            document.estimates.push(sound);
+            assert_eq!(check(document), [], "sound");
+            change(document.estimates.last_mut().expect("pushed"));
+            let row = document.estimates.last_mut().expect("pushed");
+            (row.lo, row.hi) = (Some(row.estimate), Some(row.estimate));
+        })
+    };
+    let at = "estimate of latency_p99_us, native with 4k pages: ";
+    let beyond = of(|row| row.estimate = 19.5);
+    assert!(beyond.starts_with(&format!("{at}19.5, and the trials' own are 20 to ")), "{beyond}");
+    assert_eq!(
+        of(|row| row.samples = Some(367)),
+        format!("{at}of 367 samples; a percentile has the samples that it needs")
+    );
+    assert!(of(|row| row.median = Some(20.5)).ends_with("; the median beside a percentile is that of the trials"));
+    assert!(of(|row| row.metric = "latency_mean_us".to_owned()).ends_with("only percentiles are of samples together"));
+    // A slow trial moves the percentile of all samples, not the ratio of the trials' own.
+    let mut document = typical();
+    document.ratios.truncate(1);
+    document.ratios[0].metric = "latency_p99_us".to_owned();
+    for row in &mut document.estimates {
+        (row.metric, row.unit, row.samples) = ("latency_p99_us".to_owned(), "us".to_owned(), Some(9000));
+    }
+    let slow = document.ratios[0].treatment.clone();
+    let slow = document.estimates.iter_mut().find(|row| row.treatment == slow).expect("its cell");
+    (slow.estimate, slow.lo, slow.hi) = (1000.0, Some(900.0), Some(1100.0));
+    assert_eq!(check(&document), []);
+    document.estimates.iter_mut().for_each(|row| row.samples = None);
+    let found = check(&document);
+    assert!(found.len() == 1 && found[0].to_string().contains("a ratio's interval meets the quotients"), "{found:#?}");
+}
+
 #[test]
 fn amounts_are_not_negative_and_shares_are_within_the_whole() {
     let of = |metric: &str, unit: &str, value: f64| only(|document| document.estimates.push(row(metric, unit, value)));

@@ -38,6 +38,8 @@ pub fn estimate(metric: &str, treatment: &Treatment, value: f64, half: f64) -> E
         lo: Some(value - half),
         hi: Some(value + half),
         over: None,
+        samples: None,
+        median: None,
     }
 }
 
@@ -194,6 +196,7 @@ pub fn empty() -> Document {
         trials: Vec::new(),
         estimates: Vec::new(),
         ratios: Vec::new(),
+        references: Vec::new(),
         looks: Vec::new(),
         absent: Vec::new(),
         flags: Vec::new(),
