@@ -94,10 +94,14 @@ soak: stream-source build
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- study 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- bundle 100000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- import 1000000
+	cd fuzz && $(CARGO) run --release --locked --bin soak -- job 10000000
+	cd fuzz && $(CARGO) run --release --locked --bin soak -- histogram 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- frame 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- trace 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- machine 1000000
-	for what in http1 http2 scenario; do (cd fuzz && $(CARGO) run --release --locked --bin soak -- $$what 10000000) || exit 1; done
+	cd fuzz && $(CARGO) run --release --locked --bin soak -- http1 10000000
+	cd fuzz && $(CARGO) run --release --locked --bin soak -- http2 10000000
+	cd fuzz && $(CARGO) run --release --locked --bin soak -- scenario 10000000
 	BAREMARK_INTERFACE_EXAMPLES=200 $(SOAK) --test programs -- --nocapture every_operation
 	BAREMARK_POWER_LOSSES=100 $(SOAK) --test kernel -- --nocapture when_power_is_lost
 	BAREMARK_SERVER_KILLS=100 $(SOAK) --test servers --test databases -- --nocapture a_kill_

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| baremark_load::strangers::http1(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| baremark_fuzz::targets::run("http1", data));

@@ -1,7 +1,9 @@
-//! Files of strangers: bundles, and results of other programs.
+//! Files of strangers: bundles with their histograms, results of other programs, and fio's job files.
 
 use baremark_bundle::{MOST_BYTES, check, pack, unpack};
+use baremark_disks::fio::FioJob;
 use baremark_import::{Column, FORMATS, MOST_VALUES, Options, read};
+use baremark_model::hdr;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::Write;
@@ -43,5 +45,35 @@ pub fn import(data: &[u8]) {
         assert!(!values.is_empty() && values.len() <= MOST_VALUES);
         assert!(values.iter().all(|value| value.is_finite() && *value > 0.0), "{values:?}");
         assert!(imported.unix_s.is_none_or(|unix_s| unix_s <= 1_800_086_400));
+    }
+}
+
+/// A job file of fio is read without a panic, with the lines that have no effect here, or refused with a sentence.
+///
+/// # Panics
+/// When that does not hold.
+pub fn job(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    match FioJob::read(&text) {
+        Ok(job) => {
+            let lines = text.lines().count();
+            assert!(job.ignored.iter().all(|ignored| (1..=lines).contains(&ignored.line)), "{:?}", job.ignored);
+            assert!(job.parameters.iter().all(|(key, value)| !key.is_empty() && !value.is_empty()), "{job:?}");
+        }
+        Err(why) => assert!(!why.to_string().is_empty()),
+    }
+}
+
+/// A histogram is read without a panic, with latencies in order, and written and read again as the same; or it is refused with a sentence.
+///
+/// # Panics
+/// When that does not hold.
+pub fn histogram(data: &[u8]) {
+    match hdr::read(data) {
+        Ok((digits, histogram)) => {
+            assert!(histogram.counts().is_sorted_by(|one, two| one.0 < two.0 && one.1 > 0));
+            assert_eq!(hdr::read(&hdr::write(digits, &histogram)), Ok((digits, histogram)));
+        }
+        Err(why) => assert!(!why.to_string().is_empty()),
     }
 }

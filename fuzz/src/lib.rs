@@ -4,6 +4,8 @@
 pub mod bodies;
 pub mod files;
 pub mod mutate;
+pub mod series;
 #[path = "../../crates/model/tests/model/specimen.rs"]
 pub mod specimen;
+pub mod targets;
 pub mod traces;

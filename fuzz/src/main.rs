@@ -1,8 +1,8 @@
 //! The soak: a bounded, repeatable run of one target on stable Rust. `soak TARGET [CASES [SEED]]`
 #![forbid(unsafe_code)]
 
-use baremark_fuzz::{bodies, files, mutate, traces};
-use baremark_load::strangers;
+use baremark_fuzz::series;
+use baremark_fuzz::targets::{ALL, Target};
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -12,36 +12,23 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize, absent: u64| arguments.get(at).map_or(Ok(absent), |text| text.parse::<u64>());
     let target = arguments.first().map_or("", String::as_str);
-    let body: fn(&[u8]) = match target {
-        "study" => bodies::study,
-        "bundle" => files::bundle,
-        "import" => files::import,
-        "frame" => bodies::frame,
-        "http1" => strangers::http1,
-        "http2" => strangers::http2,
-        "trace" => traces::trace,
-        "machine" => traces::machine,
-        "scenario" => strangers::scenario,
-        _ => return usage(),
-    };
+    let Some(target) = ALL.iter().find(|known| known.name == target) else { return usage() };
     let (Ok(cases), Ok(seed)) = (number(1, 1_000_000), number(2, 1)) else { return usage() };
-    soak(target, body, cases, seed)
+    soak(target, cases, seed)
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: soak study|bundle|import|frame|http1|http2|scenario|trace|machine [CASES [SEED]]");
+    let names: Vec<&str> = ALL.iter().map(|target| target.name).collect();
+    eprintln!("usage: soak {} [CASES [SEED]]", names.join("|"));
     ExitCode::from(2)
 }
 
-fn soak(target: &str, body: fn(&[u8]), cases: u64, seed: u64) -> ExitCode {
-    let corpus = corpus(target);
+fn soak(&Target { name: target, body, .. }: &Target, cases: u64, seed: u64) -> ExitCode {
+    let corpus = series::corpus(&format!("{}/corpus", env!("CARGO_MANIFEST_DIR")), target);
     println!("soak {target}: {cases} cases from {} seeds, seed {seed}", corpus.len());
     let begun = Instant::now();
     for case in 0..cases {
-        let mut data = mutate::case(&corpus, seed, case);
-        if target == "frame" && case % 2 == 0 {
-            mutate::mend_length(&mut data);
-        }
+        let data = series::case(target, &corpus, seed, case);
         if catch_unwind(AssertUnwindSafe(|| body(&data))).is_err() {
             return failed(target, seed, case, &data);
         }
@@ -51,14 +38,6 @@ fn soak(target: &str, body: fn(&[u8]), cases: u64, seed: u64) -> ExitCode {
     }
     println!("soak {target}: {cases} cases passed in {:.1} s", begun.elapsed().as_secs_f64());
     ExitCode::SUCCESS
-}
-
-/// The seeds of a target, in the order of their names so that a case is the same everywhere.
-fn corpus(target: &str) -> Vec<Vec<u8>> {
-    let folder = format!("{}/corpus/{target}", env!("CARGO_MANIFEST_DIR"));
-    let mut paths: Vec<_> = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
-    paths.sort();
-    paths.iter().filter_map(|path| fs::read(path).ok()).collect()
 }
 
 fn failed(target: &str, seed: u64, case: u64, data: &[u8]) -> ExitCode {

@@ -10,5 +10,4 @@ mod propagation;
 mod secure;
 mod server;
 mod shop;
-mod strangers;
 mod users;

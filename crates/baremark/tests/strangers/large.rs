@@ -1,0 +1,281 @@
+//! Files that are made to take time and memory: bundles, results of other programs, compared files, fio's job files and studies. Whoever reads
+//! one takes at most 256 MiB and 30 s of a CPU, whatever is in it.
+
+use crate::bench::{Bench, text};
+use crate::bundled;
+use baremark_bundle::{Bundle, MOST_BYTES, pack, unpack};
+use baremark_sys::offspring;
+use serde_json::{Value, json};
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// Most memory, and most time of a CPU, which does not depend on what else runs. Readers take a tenth of it: a file whose reading grows with the
+/// square of its size takes hours.
+const MEMORY: u64 = 256 << 20;
+const CPU: Duration = Duration::from_secs(30);
+
+/// Exit code and output of a command within these bounds.
+fn bounded(bench: &Bench, arguments: &[&str]) -> (Option<i32>, String) {
+    let said = bench.path("said");
+    let output = File::create(&said).unwrap();
+    let mut command = bench.command(arguments);
+    let child = command.stdout(output.try_clone().unwrap()).stderr(output).stdin(Stdio::null()).spawn().unwrap();
+    let ended = offspring::wait(child.id(), Instant::now() + 20 * CPU).unwrap().expect("it comes to its end");
+    let used = ended.used.user + ended.used.system;
+    let said = text(&fs::read(&said).unwrap());
+    let said: String = said.chars().take(4000).collect();
+    println!("{arguments:?}: {:.2} s, {} MiB", used.as_secs_f64(), ended.used.peak_rss_bytes >> 20);
+    assert!(ended.used.peak_rss_bytes <= MEMORY, "{arguments:?} took {} MiB: {said}", ended.used.peak_rss_bytes >> 20);
+    assert!(used <= CPU, "{arguments:?} took {} s of a CPU: {said}", used.as_secs());
+    assert!(!said.contains("panicked") && !said.contains("memory allocation"), "{arguments:?}: {said}");
+    (ended.status.code(), said)
+}
+
+/// A file of `before`, so many of `one`, and `after`.
+fn write(bench: &Bench, name: &str, [before, one, after]: [&str; 3], count: usize) {
+    let mut file = BufWriter::new(File::create(bench.path(name)).unwrap());
+    file.write_all(before.as_bytes()).unwrap();
+    for _ in 0..count {
+        file.write_all(one.as_bytes()).unwrap();
+    }
+    file.write_all(after.as_bytes()).unwrap();
+    file.flush().unwrap();
+}
+
+const HYPERFINE: [&str; 2] = ["{\"results\": [{\"command\": \"true\", \"times\": [", "0.5]}]}"];
+
+/// Files of other programs, with what is said of them; `None` where they are read.
+fn of_others(bench: &Bench) -> Vec<(&'static str, Option<&'static str>)> {
+    let mib = "x".repeat(1 << 20);
+    let [hyperfine, end] = HYPERFINE;
+    write(bench, "deep.json", ["{\"results\": ", "[", ""], 1_000_000);
+    write(bench, "values.json", [hyperfine, "0.5,", end], 100_000);
+    write(bench, "text.json", ["{\"results\": [{\"command\": \"", &mib, "\", \"times\": [1, 2, 3]}]}"], 30);
+    write(bench, "long.json", ["{\"results\": [{\"command\": \"", &mib, "\", \"times\": [1, 2, 3]}]}"], 40);
+    write(bench, "objects.json", ["{\"results\": [", "{},", "{}]}"], 3_000_000);
+    write(bench, "keys.json", ["{\"results\": [], ", "\"a\": 1, ", "\"b\": 1}"], 1_000_000);
+    write(bench, "escapes.json", ["{\"results\": [{\"command\": \"", "\\u0041", "\", \"times\": [1]}]}"], 1_000_000);
+    write(bench, "deep.xml", ["<PhoronixTestSuite>", "<a>", ""], 1_000_000);
+    write(bench, "wide.xml", ["<PhoronixTestSuite>", "<a>b</a>", "</PhoronixTestSuite>"], 1_000_000);
+    write(
+        bench,
+        "lines.txt",
+        ["Running 30s test @ http://127.0.0.1/\n", "  4 threads and 100 connections\n", ""],
+        1_000_000,
+    );
+    vec![
+        ("deep.json", Some("recursion limit")),
+        ("values.json", None),
+        ("text.json", Some("longer than")),
+        ("long.json", Some("longer than 32 MiB")),
+        ("objects.json", Some("its values take more than 128 MiB of memory")),
+        ("keys.json", Some("the key \"a\" is there twice")),
+        ("escapes.json", Some("longer than")),
+        ("deep.xml", Some("more than 64 elements are open at once")),
+        ("wide.xml", Some("more than 1000000 elements")),
+        ("lines.txt", Some("wrk")),
+    ]
+}
+
+#[test]
+fn imported_files() {
+    let bench = Bench::new();
+    for (name, refused) in of_others(&bench) {
+        let (code, said) = bounded(&bench, &["import", name, "--quiet"]);
+        assert_eq!(code, Some(if refused.is_some() { 2 } else { 0 }), "{name}: {said}");
+        assert!(said.contains(refused.unwrap_or("values: 100001")), "{name}: {said}");
+    }
+    write(&bench, "table.csv", ["test,seconds\n", "a name that is there many times,1.25\n", ""], 1_000_000);
+    let (code, said) = bounded(&bench, &["import", "table.csv", "--quiet", "--columns", "test,seconds:lower:s"]);
+    assert!(code == Some(0) && said.contains("values: 1000000"), "{said}");
+}
+
+#[test]
+fn compared_files() {
+    let bench = Bench::new();
+    let [hyperfine, end] = HYPERFINE;
+    write(&bench, "sound.json", [hyperfine, "0.5,", end], 10);
+    for (name, refused) in of_others(&bench) {
+        let (code, said) = bounded(&bench, &["compare", "sound.json", name]);
+        let expected = refused.unwrap_or("100001 values, more than the");
+        assert!(code == Some(2) && said.contains(expected), "{name}: {said}");
+    }
+    let document = "{\"format\": \"baremark-result/3\", \"trials\": [";
+    let format = baremark_model::document::FORMAT;
+    let document = document.replace("baremark-result/3", format);
+    write(&bench, "trials.json", [&document, "{},", "{}]}"], 2_000_000);
+    write(&bench, "deep-trials.json", [&document, "[", ""], 1_000_000);
+    let mib = "x".repeat(1 << 20);
+    write(&bench, "title.json", [&document.replace("trials\": [", "title\": \""), &mib, "\"}"], 30);
+    for (name, says) in [
+        ("trials.json", "its values take more than"),
+        ("deep-trials.json", "neither a result document"),
+        ("title.json", "missing field"),
+    ] {
+        let (code, said) = bounded(&bench, &["compare", name, "sound.json"]);
+        assert!(code == Some(2) && said.contains(says), "{name}: {said}");
+    }
+    // What goes on for ever or never begins, and a folder of many files.
+    fs::create_dir(bench.path("many")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", bench.path("many/a.json")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", bench.path("zero.json")).unwrap();
+    for number in 0..2000 {
+        write(&bench, &format!("many/{number}.json"), [hyperfine, "0.5,", end], 100);
+    }
+    let (code, said) = bounded(&bench, &["compare", "many", "sound.json"]);
+    assert!(code == Some(2) && said.contains("that the files of a side may still have"), "{said}");
+    let (code, said) = bounded(&bench, &["compare", "zero.json", "sound.json"]);
+    assert!(code == Some(2), "{said}");
+}
+
+/// A folder has what it has: what is no result is named and left out, and what is a damaged one is not.
+#[test]
+fn a_folder_of_results_and_other_files_is_compared_without_these() {
+    let bench = Bench::new();
+    let [hyperfine, end] = HYPERFINE;
+    for side in ["old", "new"] {
+        fs::create_dir(bench.path(side)).unwrap();
+        for number in 0..3 {
+            let value = format!("0.5{number},");
+            write(&bench, &format!("{side}/{number}.json"), [hyperfine, &value, end], 10);
+        }
+    }
+    bench.write("old/package.json", "{\"name\": \"a package\"}");
+    bench.write("old/list.json", "[1, 2]");
+    let (code, said) = bounded(&bench, &["compare", "old", "new"]);
+    assert_eq!(code, Some(0), "{said}");
+    let warned = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        warned.contains("left out, neither a result document nor results of a program that is recognised: old/list.json, old/package.json"),
+        "{said}"
+    );
+    let (_, said) = bounded(&bench, &["compare", "old", "old/package.json"]);
+    let remedy = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        remedy.contains("old/package.json is neither a result document nor results of another program: its format is not recognised; name a run"),
+        "{said}"
+    );
+    assert!(
+        remedy.contains("`baremark import FILE --format FORMAT --as NAME`") && !remedy.contains("--columns"),
+        "{said}"
+    );
+    bench.write("old/cut.json", "{\"results\": [{\"command\": \"true\", \"times\": [0.5, 0.");
+    let (code, said) = bounded(&bench, &["compare", "old", "new"]);
+    assert!(code == Some(2) && said.contains("cut.json") && said.contains("cut off"), "{said}");
+    fs::create_dir(bench.path("others")).unwrap();
+    bench.write("others/package.json", "{}");
+    let (code, said) = bounded(&bench, &["compare", "others", "new"]);
+    assert!(code == Some(2) && said.contains("no file in it is a result document"), "{said}");
+}
+
+#[test]
+fn bundles() {
+    let bench = Bench::new();
+    let bundle = unpack(bundled::bundled(&bench).as_slice()).unwrap();
+    let trials: Value = serde_json::from_slice(&bundle.trials).unwrap();
+    let verified = |name: &str, bundle: &Bundle| {
+        fs::write(bench.path("large.tar.gz"), pack(bundle).unwrap()).unwrap();
+        let (code, said) = bounded(&bench, &["verify", "large.tar.gz"]);
+        assert!(matches!(code, Some(2 | 4)), "{name}: {said}");
+        said
+    };
+    let trial = |change: &dyn Fn(&mut Value)| {
+        let mut trials = trials.clone();
+        change(&mut trials[0]["result"]["series"][0]);
+        Bundle { trials: serde_json::to_vec(&trials).unwrap(), ..bundle.clone() }
+    };
+    let sample = |metric: String| json!({ "metric": metric, "value": 1.0 });
+    let many = |count: usize| (0..count).map(|at| sample(format!("a{at}_p50_us"))).collect::<Vec<Value>>();
+    let said = verified("metrics", &trial(&|phase| phase["samples"] = many(100_000).into()));
+    assert!(said.contains("more metrics or distributions than any run has"), "{said}");
+    // Distributions that are as long as they can be, in which every latency is there once.
+    let whole: baremark_model::histogram::Histogram = (0..22_000_u64).map(|at| (at * at * 400, 1)).collect();
+    let whole = baremark_model::hdr::encoded(&whole).unwrap();
+    let point = json!({ "name": "all", "begin_ns": 0, "end_ns": 1, "histogram": whole, "distributions": ["wall_ms"] });
+    let points = usize::try_from(MOST_BYTES[3]).unwrap() / (2 * point.to_string().len());
+    verified(
+        "points",
+        &trial(&|phase| {
+            phase["samples"] = many(900).into();
+            phase["points"] = vec![point.clone(); points].into();
+        }),
+    );
+    let belongs = |count: usize| (0..count).map(|at| Value::from(format!("a{at}_us"))).collect::<Vec<Value>>();
+    let said = verified(
+        "distributions",
+        &trial(&|phase| {
+            phase["points"] =
+                vec![json!({ "name": "all", "begin_ns": 0, "end_ns": 1, "distributions": belongs(9) })].into();
+        }),
+    );
+    assert!(said.contains("more metrics or distributions than any run has"), "{said}");
+    // Each of many trials with a distribution of its own.
+    let mut one = trials[0].clone();
+    one["result"]["series"][0]["points"] = vec![point.clone()].into();
+    let count = usize::try_from(MOST_BYTES[3]).unwrap() / (one.to_string().len() + 1) - 1;
+    verified("trials", &Bundle { trials: serde_json::to_vec(&vec![one; count]).unwrap(), ..bundle.clone() });
+    // An archive of zeros, and a compressed file without an end.
+    for (name, zeros) in [("zeros.tar.gz", 64 << 20), ("bomb.tar.gz", 1 << 30)] {
+        let mut packed =
+            flate2::write::GzEncoder::new(File::create(bench.path(name)).unwrap(), flate2::Compression::fast());
+        let chunk = vec![0; 1 << 20];
+        (0..zeros >> 20).for_each(|_| packed.write_all(&chunk).unwrap());
+        packed.finish().unwrap();
+        let (code, said) = bounded(&bench, &["verify", name]);
+        assert_eq!(code, Some(2), "{said}");
+    }
+}
+
+#[test]
+fn studies() {
+    let bench = Bench::new();
+    let head = "[study]\ntitle = \"a study\"\n[workload]\nkind = \"fma\"\n";
+    write(&bench, "deep.toml", [&format!("{head}[factors]\nranks = "), "[", ""], 500_000);
+    write(&bench, "keys.toml", [head, "a = 1\n", ""], 150_000);
+    write(&bench, "tables.toml", [head, "[a.b.c]\n", ""], 100_000);
+    write(&bench, "levels.toml", [&format!("{head}[factors]\nranks = ["), "1, ", "1]\n"], 300_000);
+    write(&bench, "title.toml", ["[study]\ntitle = \"", "x", "\"\n[workload]\nkind = \"fma\"\n"], 1_000_000);
+    write(&bench, "dots.toml", [head, "a.", "a = 1\n"], 400_000);
+    write(&bench, "long.toml", [head, "# nothing at all\n", ""], 100_000);
+    for name in ["deep", "keys", "tables", "levels", "title", "dots", "long"] {
+        let (code, said) = bounded(&bench, &["plan", &format!("{name}.toml")]);
+        assert_eq!(code, Some(2), "{name}: {said}");
+    }
+    // Every combination of many levels.
+    let levels: Vec<String> = (1..=200).map(|at| at.to_string()).collect();
+    let factors = ["table", "lookahead", "ranks"].map(|factor| {
+        let levels: Vec<String> =
+            levels.iter().map(|at| if factor == "table" { format!("\"{at} MiB\"") } else { at.clone() }).collect();
+        format!("{factor} = [{}]\n", levels.join(", "))
+    });
+    let text =
+        format!("[study]\ntitle = \"a study\"\n[workload]\nkind = \"random-access\"\n[factors]\n{}", factors.concat());
+    bench.write("product.toml", text);
+    let (code, said) = bounded(&bench, &["plan", "product.toml"]);
+    assert_eq!(code, Some(2), "{said}");
+}
+
+#[test]
+fn job_files() {
+    let bench = Bench::new();
+    let study = "[study]\ntitle = \"a study\"\n[workload]\nkind = \"block\"\njob = \"JOB\"\n";
+    bench.write("study.toml", study.replace("JOB", bench.path("job.fio").to_str().unwrap()));
+    let planned = |parts: [&str; 3], count: usize| {
+        write(&bench, "job.fio", parts, count);
+        bounded(&bench, &["plan", "study.toml"])
+    };
+    for (parts, count) in [
+        (["", "[a]\n", ""], 250_000),
+        (["[a]\n", "no_such_key=1\n", ""], 70_000),
+        (["[a]\nfilename=", "x", "\n"], 1_000_000),
+        (["[a]\n", "size=1g\n", ""], 130_000),
+        (["[a]\nbssplit=", "4k/1:", "\n"], 200_000),
+        (["[a]\nrw=randread\n", "=", "\n"], 1_000_000),
+        (["[a]\n", "x=1\n", ""], 300_000),
+    ] {
+        let (code, said) = planned(parts, count);
+        assert!(matches!(code, Some(0 | 2)), "{parts:?}: {code:?} {said}");
+    }
+}
