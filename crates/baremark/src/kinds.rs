@@ -5,7 +5,8 @@ use baremark_consolidation::guest_operations::Infrastructure;
 use baremark_consolidation::tile::Tile;
 use baremark_consolidation::web_farm::WebFarm;
 use baremark_harness::workload::Auction;
-use baremark_model::job::Job;
+use baremark_model::arm::ResolvedArm;
+use baremark_model::job::{Job, ServerProgram};
 use baremark_protection::workload::Protection;
 use baremark_streams::workload::StreamTcp;
 
@@ -33,6 +34,11 @@ const JOBS: &[&[&dyn Job]] = &[
 /// The job of this kind.
 fn job(kind: &str) -> Option<&'static dyn Job> {
     JOBS.iter().flat_map(|jobs| jobs.iter().copied()).find(|job| job.descriptor().kind == kind)
+}
+
+/// The server that an arm of this kind has started where it runs.
+pub fn server_of(kind: &str, arm: &ResolvedArm) -> Option<ServerProgram> {
+    job(kind)?.server(arm)
 }
 
 #[cfg(test)]

@@ -7,11 +7,12 @@ use baremark_environments::adapter::{Adapter, Files, MakeArguments};
 use baremark_environments::lab::Connect;
 use baremark_environments::native::Native;
 pub use baremark_environments::values::Settings;
-use baremark_model::arm::ExecutorKind;
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command;
 use baremark_model::descriptor::{self, Value};
 use baremark_model::environments;
 use baremark_model::instead;
+use baremark_model::job::ServerProgram;
 use baremark_model::peer;
 use baremark_model::plan::{Limits, Plan, PlannedArm, parameter_at, program_at};
 use baremark_model::scale;
@@ -19,7 +20,7 @@ use baremark_model::site::Environment;
 use baremark_model::study::Study;
 use baremark_programs::command as programs;
 use baremark_programs::{executable, workshop};
-use baremark_services::service::{Service, program_below};
+use baremark_services::service::program_below;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -190,17 +191,20 @@ fn can_start(program: &command::Program, executor: ExecutorKind) -> Result<(), S
     unfit.map_or(Ok(()), Err)
 }
 
-/// What planning must know of database servers that are to be started: in which places their programs are not installed. Whether there is any
-/// such place.
-pub fn limit_servers(plan: &Plan, limits: &mut Limits) -> bool {
+/// What planning must know of servers that jobs are to start: in which places their programs are not installed. Whether there is any
+/// such place. `server_of` is asked by workload.
+pub fn limit_servers(
+    plan: &Plan,
+    limits: &mut Limits,
+    server_of: fn(&str, &ResolvedArm) -> Option<ServerProgram>,
+) -> bool {
     let (mut limited, none) = (false, Settings::new());
     for (index, arm) in plan.arms.iter().enumerate() {
         let workload = plan.workload_of(index);
-        let is_database = baremark_databases::ALL.iter().any(|job| job.descriptor().kind == workload);
-        let Some(server) = baremark_databases::server_of(&arm.arm).filter(|_| is_database) else { continue };
+        let Some(server) = server_of(workload, &arm.arm) else { continue };
         let settings = plan.environments.get(&arm.environment).unwrap_or(&none);
-        if let Some(why) = lacks(server, &arm.environment, settings) {
-            limits.absent.insert(parameter_at(&arm.environment, workload, "database", server.kind()), why);
+        if let Some(why) = lacks(&server, &arm.environment, settings) {
+            limits.absent.insert(parameter_at(&arm.environment, workload, server.parameter, server.name), why);
             limited = true;
         }
     }
@@ -208,16 +212,18 @@ pub fn limit_servers(plan: &Plan, limits: &mut Limits) -> bool {
 }
 
 /// Why a server cannot be started in a place; `None` where it is installed, or where only an agent there can see that.
-fn lacks(server: &dyn Service, name: &str, settings: &Settings) -> Option<String> {
+fn lacks(server: &ServerProgram, name: &str, settings: &Settings) -> Option<String> {
     let adapter = ADAPTERS.iter().find(|adapter| adapter.name == kind(name, settings));
     let root = match adapter.map_or(Files::OfThisMachine, |adapter| (adapter.files)(settings)) {
         Files::OfThisMachine => PathBuf::from("/"),
         Files::Below(root) => root,
         Files::Unknown => return None,
         Files::None(remedy) => {
-            let (server, remedy) = (server.kind(), remedy(server.install().package));
+            let instead = server.instead.map(|instead| format!(", or write {instead}")).unwrap_or_default();
             return Some(format!(
-                "{server} is not installed in {name}, which has no files but this program; {remedy}, or write database = \"sqlite\""
+                "{} is not installed in {name}, which has no files but this program; {}{instead}",
+                server.name,
+                remedy(server.package)
             ));
         }
     };
@@ -251,6 +257,7 @@ mod tests {
     use super::*;
     use baremark_model::knob::Misfit;
     use baremark_model::site::{Missing, Site, SiteError};
+    use baremark_services::service::sought;
 
     /// A place that is nowhere.
     struct Toy {
@@ -298,7 +305,8 @@ mod tests {
 
     #[test]
     fn a_server_that_a_place_lacks_is_known_before_anything_runs() {
-        let server = &baremark_services::mariadb::Mariadb;
+        let mariadb = &baremark_services::mariadb::Mariadb;
+        let server = &sought(mariadb, "database", Some("database = \"sqlite\""));
         let given = |settings: &[(&str, &str)]| -> Settings {
             settings.iter().map(|(key, text)| ((*key).to_owned(), Value::Choice((*text).to_owned()))).collect()
         };
@@ -309,6 +317,10 @@ mod tests {
             why.starts_with("mariadb is not installed in container, which has no files but this program; "),
             "{why}"
         );
+        assert!(why.ends_with("or write database = \"sqlite\""), "{why}");
+        let alone = sought(mariadb, "database", None);
+        let why = lacks(&alone, "container", &Settings::new()).unwrap_or_default();
+        assert!(why.contains("mariadb") && !why.contains("or write database"), "{why}");
         let why = lacks(server, "mine", &given(&[("like", "qemu")])).unwrap_or_default();
         assert!(
             why.contains("mariadb is not installed in mine") && why.contains("write rootfs = \"host\" with mariadb"),

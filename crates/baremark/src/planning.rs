@@ -3,6 +3,7 @@
 use crate::context::{descriptors, limits};
 use crate::data;
 use crate::exit::{Exit, Refusal};
+use crate::kinds;
 use crate::places;
 use crate::source::Source;
 use baremark_consolidation::{members, tile};
@@ -44,7 +45,7 @@ fn resolved(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan,
     let mut plan = resolve(&source.name, &study, &limits, mode);
     let mut limited = |plan: &Plan| {
         let tiers = limit_tiers(plan, &mut limits, interrupt);
-        let servers = places::limit_servers(plan, &mut limits);
+        let servers = places::limit_servers(plan, &mut limits, kinds::server_of);
         places::limit_programs(plan, &mut limits) || servers || tiers
     };
     if is_here && plan.as_ref().is_ok_and(&mut limited) {

@@ -8,14 +8,14 @@ use crate::engine::{Client, Done, Outcome};
 use crate::interface::METRICS as INTERFACE;
 use crate::kernel_work::METRICS as KERNEL;
 use crate::loading::{Batch, Loader, Schema, Table, int, text};
-use crate::parameters::{AT_UTILIZATION, CPU_UTILIZATION, Common, DATABASE, SHARED, UTILIZATION};
+use crate::parameters::{AT_UTILIZATION, CPU_UTILIZATION, Common, DATABASE, SHARED, UTILIZATION, server_of};
 use crate::run::{Ready, Workload};
 use crate::space::Data;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::fingerprint;
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings, Update};
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, ServerProgram, Surroundings, Update};
 use baremark_model::knob::Misfit;
 use baremark_model::loading::Loading;
 use baremark_model::parameters::joined;
@@ -187,6 +187,10 @@ fn bytes(rows: i64) -> u64 {
 impl Job for Hammer {
     fn descriptor(&self) -> &'static Descriptor {
         &DESCRIPTOR
+    }
+
+    fn server(&self, arm: &ResolvedArm) -> Option<ServerProgram> {
+        server_of(arm)
     }
 
     fn heeds_interrupt(&self) -> bool {

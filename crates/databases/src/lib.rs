@@ -39,7 +39,6 @@ mod statements;
 mod way;
 
 use baremark_model::job::Job;
-pub use parameters::server_of;
 
 /// Jobs of this crate.
 pub const ALL: &[&dyn Job] = &[

@@ -9,9 +9,10 @@ use crate::server::{Network, Setup};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{self, ARRIVAL, DURATION, TIMEOUT, WARM_UP};
 use baremark_model::descriptor::{Better, Default, Kind, Knob, Metric, Together};
+use baremark_model::job::ServerProgram;
 use baremark_model::knob::Misfit;
 use baremark_model::units::Bytes;
-use baremark_services::service::Service;
+use baremark_services::service::sought;
 use std::path::PathBuf;
 
 const SECOND: u64 = 1_000_000_000;
@@ -254,10 +255,10 @@ impl Common {
 }
 
 /// The server that an arm on a database starts where it runs; `None` where the database is embedded, or on a server that is there already.
-#[must_use]
-pub fn server_of(arm: &ResolvedArm) -> Option<&'static dyn Service> {
+pub(crate) fn server_of(arm: &ResolvedArm) -> Option<ServerProgram> {
     let external = URL.find::<String>(arm).ok().flatten().is_some();
-    DatabaseKind::of(&DATABASE.get::<String>(arm).ok()?).filter(|_| !external)?.service()
+    let service = DatabaseKind::of(&DATABASE.get::<String>(arm).ok()?).filter(|_| !external)?.service()?;
+    Some(sought(service, DATABASE.key, Some("database = \"sqlite\"")))
 }
 
 fn source(word: &str) -> Result<Source, Misfit> {

@@ -23,7 +23,6 @@ use baremark_model::job::{JobError, JobRun, Surroundings};
 use baremark_model::loading::Loading;
 use baremark_model::seam::Sample;
 use baremark_networks::Namespace;
-use baremark_services::service::ServiceError;
 use baremark_sys::clock;
 use baremark_sys::cpu_time::CpuTime;
 use baremark_sys::file_system::FileSystem;
@@ -429,10 +428,7 @@ fn unusable(why: KeptError) -> JobError {
 fn job_error(why: ServerError, interrupt: &AtomicBool) -> JobError {
     match why {
         _ if interrupt.load(Ordering::Acquire) => JobError::Interrupted,
-        ServerError::Service(ServiceError::Missing { kind, program, package }) => JobError::Missing {
-            what: format!("{kind} is not installed ({program})"),
-            remedy: format!("install it: apt-get install {package}"),
-        },
+        ServerError::Service(why) => why.into(),
         ServerError::Network(why) => JobError::Missing {
             what: format!("network = \"lab\": {why}"),
             remedy: "run as the superuser, or set network = \"loopback\"".to_owned(),

@@ -95,6 +95,21 @@ fn said(log: &[String]) -> String {
     if log.is_empty() { String::new() } else { format!("; its last words:\n    {}", log.join("\n    ")) }
 }
 
+/// A server's program that a job starts where it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerProgram {
+    /// The parameter that chooses it.
+    pub parameter: &'static str,
+    /// Its name: that parameter's level.
+    pub name: &'static str,
+    /// Files that it may be; a `*` represents one folder's name, the last in order is taken.
+    pub files: &'static [&'static str],
+    /// Debian's package that has it.
+    pub package: &'static str,
+    /// What a study writes to do without a server, such as `database = "sqlite"`; `None` where it cannot.
+    pub instead: Option<&'static str>,
+}
+
 /// Work that is run as a whole.
 pub trait Job: Sync {
     /// Its parameters, metrics and needs.
@@ -104,6 +119,12 @@ pub trait Job: Sync {
     /// [`JobError::Interrupted`]. Such a job is given time to remove what it has made; any other ends with its agent's process.
     fn heeds_interrupt(&self) -> bool {
         false
+    }
+
+    /// The server that an arm has started where it runs, so that planning looks for its program there; `None` where it starts none.
+    fn server(&self, arm: &ResolvedArm) -> Option<ServerProgram> {
+        let _ = arm;
+        None
     }
 
     /// Whether it measures disks, so that a hypervisor's own counts of them belong to its phases.

@@ -4,6 +4,7 @@ use crate::instance::Instance;
 use crate::recipe::Recipe;
 use crate::settings::Settings;
 use baremark_model::descriptor::Knob;
+use baremark_model::job::{JobError, ServerProgram};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -193,6 +194,18 @@ pub enum ServiceError {
     },
 }
 
+impl From<ServiceError> for JobError {
+    fn from(why: ServiceError) -> JobError {
+        match why {
+            ServiceError::Missing { kind, program, package } => JobError::Missing {
+                what: format!("{kind} is not installed ({program})"),
+                remedy: format!("install it: apt-get install {package}"),
+            },
+            other => JobError::failed(other),
+        }
+    }
+}
+
 /// How programs mark an error that ends them: MariaDB, PostgreSQL, nginx, HAProxy.
 const ERRORS: [&str; 6] = ["[ERROR]", "[FATAL]", "FATAL:", "PANIC:", "[emerg]", "[ALERT]"];
 
@@ -301,28 +314,30 @@ pub trait Service: Sync {
     }
 }
 
+/// The program of a service, as planning looks for it: the level of `parameter` that chooses the service, and what a study writes to do without.
+#[must_use]
+pub fn sought(service: &dyn Service, parameter: &'static str, instead: Option<&'static str>) -> ServerProgram {
+    let Install { programs: files, package, .. } = service.install();
+    ServerProgram { parameter, name: service.kind(), files, package, instead }
+}
+
 /// The program of a service on this machine.
 ///
 /// # Errors
 /// [`ServiceError::Missing`] with the command that installs it.
 pub fn program(service: &dyn Service) -> Result<PathBuf, ServiceError> {
-    program_below(service, Path::new("/"))
+    program_below(&sought(service, "", None), Path::new("/"))
 }
 
-/// The program of a service among the files of another system, which are in this folder.
+/// A server's program among the files of another system, which are in this folder.
 ///
 /// # Errors
 /// As [`program`].
-pub fn program_below(service: &dyn Service, root: &Path) -> Result<PathBuf, ServiceError> {
-    let install = service.install();
+pub fn program_below(sought: &ServerProgram, root: &Path) -> Result<PathBuf, ServiceError> {
     let below = |path: &&str| root.join(path.trim_start_matches('/')).display().to_string();
-    let programs: Vec<String> = install.programs.iter().map(below).collect();
-    let found = programs.iter().find_map(|pattern| expand(pattern));
-    found.ok_or_else(|| ServiceError::Missing {
-        kind: service.kind(),
-        program: programs.join(", "),
-        package: install.package,
-    })
+    let files: Vec<String> = sought.files.iter().map(below).collect();
+    let found = files.iter().find_map(|pattern| expand(pattern));
+    found.ok_or_else(|| ServiceError::Missing { kind: sought.name, program: files.join(", "), package: sought.package })
 }
 
 /// The file that a pattern with at most one `*` leads to; the last in numerical order of several.

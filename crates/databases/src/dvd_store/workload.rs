@@ -10,7 +10,7 @@ use crate::engine::{Client, Drive, Outcome};
 use crate::interface::METRICS as INTERFACE;
 use crate::loading::Loader;
 use crate::parameters::{
-    AT_UTILIZATION, CONNECTIONS, CPU_UTILIZATION, Common, DATABASE, PIPELINE, SHARED, UTILIZATION,
+    AT_UTILIZATION, CONNECTIONS, CPU_UTILIZATION, Common, DATABASE, PIPELINE, SHARED, UTILIZATION, server_of,
 };
 use crate::run::{self, Ready, Workload};
 use crate::sites::{METRICS as SITES, REPLICATION, SECOND_SITE, Sites};
@@ -19,7 +19,7 @@ use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::fingerprint;
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings, Update};
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, ServerProgram, Surroundings, Update};
 use baremark_model::knob::Misfit;
 use baremark_model::loading::Loading;
 use baremark_model::parameters::joined;
@@ -227,6 +227,10 @@ fn name(size: Size) -> String {
 impl Job for DvdStore {
     fn descriptor(&self) -> &'static Descriptor {
         &DESCRIPTOR
+    }
+
+    fn server(&self, arm: &ResolvedArm) -> Option<ServerProgram> {
+        server_of(arm)
     }
 
     fn heeds_interrupt(&self) -> bool {

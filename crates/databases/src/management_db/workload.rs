@@ -10,14 +10,14 @@ use crate::database::{Connection, Database, Failure};
 use crate::engine::{self, Client, Drive, Load, LoadError, Outcome};
 use crate::interface::METRICS as INTERFACE;
 use crate::loading::Loader;
-use crate::parameters::{Common, DATABASE, PIPELINE, SHARED};
+use crate::parameters::{Common, DATABASE, PIPELINE, SHARED, server_of};
 use crate::run::{self, Ready, Workload};
 use crate::space::Data;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::fingerprint;
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings, Update};
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, ServerProgram, Surroundings, Update};
 use baremark_model::knob::Misfit;
 use baremark_model::loading::Loading;
 use baremark_model::parameters::joined;
@@ -176,6 +176,10 @@ fn bytes(inventory: Inventory) -> u64 {
 impl Job for ManagementDb {
     fn descriptor(&self) -> &'static Descriptor {
         &DESCRIPTOR
+    }
+
+    fn server(&self, arm: &ResolvedArm) -> Option<ServerProgram> {
+        server_of(arm)
     }
 
     fn heeds_interrupt(&self) -> bool {
