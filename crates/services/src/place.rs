@@ -145,8 +145,21 @@ impl Place for Native {
             ),
             remedy: format!("apt-get install {}, or run baremark as an ordinary user", install.package),
         };
-        install.account(confine::user).ok_or_else(refused).map(Some)
+        let account = install.account(confine::user).ok_or_else(refused)?;
+        // In a namespace that has no such user the caller is its superuser alone, as in a sandbox, and can become nobody else.
+        let has = |map: &str, id: u32| std::fs::read_to_string(map).map_or(true, |map| is_mapped(&map, id));
+        let (user, group) = account;
+        Ok(Some(account).filter(|_| has("/proc/self/uid_map", user) && has("/proc/self/gid_map", group)))
     }
+}
+
+/// Whether a map of a user namespace has this user or group: lines of the first inside, the first outside, and how many.
+fn is_mapped(map: &str, id: u32) -> bool {
+    let line = |line: &str| {
+        let numbers: Vec<u64> = line.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+        matches!(numbers[..], [first, _, count] if (first..first.saturating_add(count)).contains(&u64::from(id)))
+    };
+    map.lines().any(line)
 }
 
 /// A process of this machine in a network namespace of the run's own, put there by `baremark tend`, which ends it when this process is gone.
@@ -206,5 +219,20 @@ impl<K: Send> Place for Inside<K> {
     /// The program itself is below who tends it, and knows more signals.
     fn target(&self, started: u32) -> u32 {
         process_tree::tended(started).unwrap_or(started)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_mapped;
+
+    #[test]
+    fn a_user_is_one_of_those_that_the_namespace_has() {
+        assert!(is_mapped("         0          0 4294967295\n", 104), "the machine's own");
+        let one = "         0       1000          1\n";
+        assert_eq!([0, 1, 1000].map(|user| is_mapped(one, user)), [true, false, false]);
+        let several = "0 1000 1\n1 100000 65536\n";
+        assert_eq!([104, 65_536, 65_537].map(|user| is_mapped(several, user)), [true, true, false]);
+        assert!(!is_mapped("", 0));
     }
 }
