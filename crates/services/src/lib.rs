@@ -23,18 +23,19 @@ pub mod settings;
 
 pub use folder::Folder;
 
-/// Every service that there is an adapter for.
+/// Every service that serves a tier of applications.
 #[must_use]
 pub fn all() -> &'static [&'static dyn service::Service] {
-    &[
+    static ALL: [&dyn service::Service; 7] = [
         &haproxy::Haproxy,
         &nginx::Nginx,
         &apache::Apache,
         &auction::Auction,
         &postgres::Postgres,
         &mariadb::Mariadb,
-        &redis::Redis,
-    ]
+        &redis::REDIS,
+    ];
+    &ALL
 }
 
 /// The service of that name.

@@ -1,4 +1,4 @@
-//! Redis as the bus between app servers.
+//! Redis, and Valkey in its place: as the bus between app servers, or with keys and values of a load.
 
 use crate::exchange;
 use crate::instance::Instance;
@@ -8,19 +8,28 @@ use crate::settings::knob;
 use baremark_model::descriptor::{Kind, Knob};
 use std::fmt::Write as _;
 
-/// The adapter.
-pub struct Redis;
+/// A server that speaks Redis's protocol and reads its configuration.
+pub struct Redis(&'static Card);
 
-const CARD: Card = Card {
+/// Redis itself.
+pub static REDIS: Redis = Redis(&Card {
     kind: "redis",
     tiers: &[Tier::Bus],
     knobs: KNOBS,
     install: Install { programs: &["/usr/bin/redis-server"], package: "redis-server", user: Some("redis") },
-};
+});
+
+/// Valkey, which continues Redis 7.2. It is no tier of applications, whose topologies have its settings nowhere.
+pub static VALKEY: Redis = Redis(&Card {
+    kind: "valkey",
+    tiers: &[],
+    knobs: KNOBS,
+    install: Install { programs: &["/usr/bin/valkey-server"], package: "valkey-server", user: Some("valkey") },
+});
 
 impl Service for Redis {
     fn card(&self) -> &'static Card {
-        &CARD
+        self.0
     }
 
     fn configure(&self, order: &Order) -> Result<Recipe, ServiceError> {
