@@ -13,19 +13,19 @@ use std::ptr;
 
 /// What became ready: the token given to [`Epoll::add`] and the kernel's event bits.
 #[derive(Clone, Copy)]
-pub(crate) struct Ready {
+pub struct Ready {
     /// As given on registration.
-    pub(crate) token: u64,
+    pub token: u64,
     /// Data or an end can be read, or an error fetched.
-    pub(crate) readable: bool,
+    pub readable: bool,
     /// The other side has ended: everything up to the end must be read now, no further event will come.
-    pub(crate) ended: bool,
+    pub ended: bool,
     /// There is room to write, or a connect has come to an end.
-    pub(crate) writable: bool,
+    pub writable: bool,
 }
 
 /// An epoll instance with room for a batch of events.
-pub(crate) struct Epoll {
+pub struct Epoll {
     fd: OwnedFd,
     batch: Vec<libc::epoll_event>,
     filled: usize,
@@ -34,7 +34,11 @@ pub(crate) struct Epoll {
 }
 
 impl Epoll {
-    pub(crate) fn new(batch: usize) -> io::Result<Epoll> {
+    /// A new one, which tells of at most `batch` sockets at once.
+    ///
+    /// # Errors
+    /// What `epoll_create1(2)` gives.
+    pub fn new(batch: usize) -> io::Result<Epoll> {
         // SAFETY: epoll_create1 takes a flag and makes a descriptor; no memory of ours is touched.
         let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         if fd < 0 {
@@ -46,7 +50,10 @@ impl Epoll {
     }
 
     /// Registers a socket once, for both directions, edge-triggered. Closing the socket ends the registration.
-    pub(crate) fn add(&self, socket: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// What `epoll_ctl(2)` gives.
+    pub fn add(&self, socket: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         let events = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET).cast_unsigned();
         let mut event = libc::epoll_event { events, u64: token };
         // SAFETY: `event` lives through the call, which copies it; both descriptors are open.
@@ -57,7 +64,10 @@ impl Epoll {
 
     /// Waits for at most `timeout_ns` and returns how many sockets are ready; [`Epoll::ready`] gives each. An interrupting
     /// signal counts as nothing ready.
-    pub(crate) fn wait(&mut self, timeout_ns: u64) -> io::Result<usize> {
+    ///
+    /// # Errors
+    /// What `epoll_wait(2)` gives.
+    pub fn wait(&mut self, timeout_ns: u64) -> io::Result<usize> {
         let room = libc::c_int::try_from(self.batch.len()).unwrap_or(libc::c_int::MAX);
         let mut rc = if self.exact { self.wait_exactly(timeout_ns, room) } else { -1 };
         if rc < 0 && (!self.exact || io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS)) {
@@ -97,7 +107,8 @@ impl Epoll {
 
     /// The event `index` of the last wait.
     #[inline]
-    pub(crate) fn ready(&self, index: usize) -> Ready {
+    #[must_use]
+    pub fn ready(&self, index: usize) -> Ready {
         let event = self.batch[index];
         let has = |bits: libc::c_int| event.events & bits.cast_unsigned() != 0;
         Ready {

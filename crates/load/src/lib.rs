@@ -10,7 +10,7 @@ pub mod arrival;
 pub mod bounded_file;
 pub mod dial;
 pub mod document;
-mod epoll;
+pub mod epoll;
 mod extract;
 pub mod failure;
 mod heard;

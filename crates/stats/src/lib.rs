@@ -46,6 +46,7 @@ pub mod runs;
 pub mod search;
 pub mod special;
 mod walsh;
+pub mod zipf;
 
 pub use interval::Interval;
 pub use location::Estimate;
