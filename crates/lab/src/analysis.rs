@@ -143,7 +143,12 @@ fn details(run: &Run, workloads: &[&Descriptor]) -> Vec<DetailRow> {
         };
         last(true).or_else(|| last(false))
     };
-    (0..run.plan.arms.len()).filter(|&arm| shown(arm)).filter_map(of_arm).collect()
+    (0..run.plan.arms.len()).filter_map(|arm| of_arm(arm).filter(|row| shown(arm) || is_brought(row))).collect()
+}
+
+/// Whether a detail brings how it is shown, as [`baremark_model::shown`] says; such a workload is in no list.
+fn is_brought(row: &DetailRow) -> bool {
+    row.document.get("shown").is_some()
 }
 
 fn detail_of(run: &Run, trial: &Finished, arm: usize) -> Option<DetailRow> {

@@ -50,6 +50,7 @@ pub mod quantity;
 pub mod reference;
 pub mod scale;
 pub mod seam;
+pub mod shown;
 pub mod site;
 pub mod spawned;
 pub mod study;

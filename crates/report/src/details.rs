@@ -1,21 +1,24 @@
-//! What workloads report alongside their metrics, of the last phase of each treatment: a file for each kind, with the struct that it is read
-//! into. What a version does not have is blank.
+//! What workloads report alongside their metrics, of the last phase of each treatment. A detail brings how it is shown
+//! ([`brought`]); of kinds that do not yet there is a file each, with the struct that it is read into. What a version does not have is blank.
 
 mod block;
+mod brought;
 mod databases;
 mod guest_operations;
 mod load;
 mod provision;
+mod reported;
 mod says;
 
 use crate::answer::labelled;
 use crate::grid::{Grid, GridRow};
 use crate::part::Part;
 use crate::section::Group;
-use crate::text::clean;
-use baremark_model::document::{DetailRow, Document};
+use baremark_model::document::Document;
+use reported::{Reported, alike};
 use says::{LATENCIES, Says};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 /// A kind of detail: the head of its section, how its format begins, and how those of a document are shown.
 struct Known {
@@ -39,12 +42,6 @@ const KINDS: &[Known] = &[
     },
 ];
 
-/// The detail of a treatment.
-struct Reported<'d> {
-    name: String,
-    row: &'d DetailRow,
-}
-
 /// The facts of all treatments, and their rows in one table. What is of another form is left out.
 fn show<D: Says>(reported: &[Reported<'_>]) -> Shown {
     let details = reported.iter().filter_map(|of| Some((of.name.as_str(), D::deserialize(&of.row.document).ok()?)));
@@ -61,33 +58,30 @@ fn show<D: Says>(reported: &[Reported<'_>]) -> Shown {
     ((0..most).flat_map(of_each).collect(), (!grid.rows.is_empty()).then_some(grid))
 }
 
-/// The details of a document, by kind.
+/// The details of a document, by kind: those that reports know, then those that bring how they are shown.
 pub(crate) fn groups(document: &Document) -> Vec<Group> {
     let part = Part { name: None, document: Cow::Borrowed(document) };
-    let group = |kind: &Known| {
-        let own = document.details.iter().filter(|detail| detail.format.starts_with(kind.format));
-        let rows: Vec<Reported<'_>> = own.map(|row| Reported { name: labelled(&part, &row.treatment), row }).collect();
-        let last = rows.iter().map(|of| of.row.block + 1).max()?;
-        let (lines, grid) = (kind.show)(&rows);
-        let head = format!("{}: the last phase of each treatment (block {last})", kind.head);
-        (!lines.is_empty() || grid.is_some()).then(|| Group { head, lines, grids: grid.into_iter().collect() })
+    let reported = |own: &dyn Fn(&str) -> bool| -> Vec<Reported<'_>> {
+        let rows = document.details.iter().filter(|detail| own(&detail.format));
+        rows.map(|row| Reported { name: labelled(&part, &row.treatment), row }).collect()
     };
-    KINDS.iter().filter_map(group).collect()
-}
-
-/// Lines of treatments, those that are alike with all their names.
-fn alike<'t>(lines: impl Iterator<Item = (&'t str, &'t str)>) -> Vec<String> {
-    let mut known: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (name, says) in lines.filter(|(_, says)| !says.is_empty()) {
-        match known.iter_mut().find(|(same, _)| *same == says) {
-            Some((_, names)) => names.push(name),
-            None => known.push((says, vec![name])),
-        }
-    }
-    known
-        .into_iter()
-        .map(|(says, names)| format!("{}: {}.", names.join("; "), clean(says.trim_end_matches('.'))))
-        .collect()
+    let headed = |rows: &[Reported<'_>], group: Group| {
+        let last = rows.iter().map(|of| of.row.block + 1).max()?;
+        Some(Group { head: format!("{}: the last phase of each treatment (block {last})", group.head), ..group })
+    };
+    let known = |kind: &Known| {
+        let rows = reported(&|format| format.starts_with(kind.format));
+        let (lines, grid) = (kind.show)(&rows);
+        let group = Group { head: kind.head.to_owned(), lines, grids: grid.into_iter().collect() };
+        (!group.lines.is_empty() || !group.grids.is_empty()).then(|| headed(&rows, group))?
+    };
+    let formats: BTreeSet<&str> = document.details.iter().map(|detail| detail.format.as_str()).collect();
+    let others = formats.into_iter().filter(|format| !KINDS.iter().any(|kind| format.starts_with(kind.format)));
+    let brought = others.filter_map(|format| {
+        let rows = reported(&|of| of == format);
+        headed(&rows, brought::group(&rows)?)
+    });
+    KINDS.iter().filter_map(known).chain(brought).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 use super::*;
 use crate::grid::Cell;
+use baremark_model::document::DetailRow;
 use baremark_model::plan::Treatment;
+use baremark_model::shown::{Shown, ShownCell, ShownRow};
 use serde_json::{Value, json};
 
 fn shown(kind: &str, document: Value) -> String {
@@ -58,6 +60,40 @@ fn a_load_has_rates_generator_failures_and_latency_by_operation() {
          native: failed: 2 timeout.\n\
          native, get: 398 | 2 | 50.00 ms | 90.00 us | 80.00 us | 120.00 us | 150.00 us | 400.00 us | - | 900.00 us"
     );
+}
+
+/// A workload that reports know nothing of; another of its rows has a cell too many and words with a control character.
+#[test]
+fn a_detail_that_brings_how_it_is_shown_needs_nothing_here() {
+    let shown = |rate: u64| Shown {
+        head: "Toy".to_owned(),
+        facts: vec!["wheels of wood".to_owned(), format!("{rate} turns/s")],
+        caption: "Turns".to_owned(),
+        columns: vec!["turns".to_owned(), "p50".to_owned()],
+        rows: vec![
+            ShownRow { what: "left".to_owned(), cells: vec![ShownCell::Count(3), ShownCell::from(Some(80_000))] },
+            ShownRow { what: "right\u{1b}".to_owned(), cells: vec![ShownCell::Blank; 3] },
+        ],
+    };
+    let rows = [1, 2].map(|rate| DetailRow {
+        treatment: Treatment::new(),
+        block: 4,
+        format: "toy/1".to_owned(),
+        document: json!({ "wheels": 2, "shown": shown(rate) }),
+    });
+    let reported: Vec<Reported<'_>> =
+        rows.iter().zip(["a", "b"]).map(|(row, name)| Reported { name: name.to_owned(), row }).collect();
+    let group = brought::group(&reported).expect("it is shown");
+    assert_eq!(group.head, "Toy");
+    assert_eq!(group.lines, ["a; b: wheels of wood.", "a: 1 turns/s.", "b: 2 turns/s."]);
+    let [grid] = &group.grids[..] else { panic!("{group:?}") };
+    assert_eq!((grid.caption.as_str(), grid.columns.len(), grid.rows.len()), ("Turns", 2, 4));
+    assert_eq!(grid.rows[0].label, "a, left");
+    assert!(grid.rows.iter().all(|row| row.cells.len() == 2 && !row.label.contains('\u{1b}')), "{grid:?}");
+    let cell = |cell: &Cell| matches!(cell, Cell::Measured { estimate, .. } if estimate == "80.00 us");
+    assert!(cell(&grid.rows[0].cells[1]), "{grid:?}");
+    let bare = DetailRow { document: json!({ "wheels": 2 }), ..rows[0].clone() };
+    assert_eq!(brought::group(&[Reported { name: "a".to_owned(), row: &bare }]), None);
 }
 
 #[test]
