@@ -18,6 +18,7 @@ const JOBS: &[&[&dyn Job]] = &[
     baremark_guest_program::workload::ALL,
     baremark_load::workload::ALL,
     baremark_databases::ALL,
+    baremark_key_value::ALL,
     baremark_disks::ALL,
     &[&Auction {
         places: crate::auction_places::make,

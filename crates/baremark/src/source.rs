@@ -52,6 +52,7 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "dvd-store", text: include_str!("../../../studies/dvd-store.toml") },
     Shipped { name: "management-db", text: include_str!("../../../studies/management-db.toml") },
     Shipped { name: "oltp-hammer", text: include_str!("../../../studies/oltp-hammer.toml") },
+    Shipped { name: "redis", text: include_str!("../../../studies/redis.toml") },
     Shipped { name: "ping-pong", text: include_str!("../../../studies/ping-pong.toml") },
     Shipped { name: "offloads", text: include_str!("../../../studies/offloads.toml") },
     Shipped { name: "mtu", text: include_str!("../../../studies/mtu.toml") },

@@ -17,6 +17,7 @@ fn the_study_reference_is_written_from_the_tables() {
         baremark_guest_program::workload::ALL,
         baremark_load::workload::ALL,
         baremark_databases::ALL,
+        baremark_key_value::ALL,
         baremark_disks::ALL,
     ]
     .concat();

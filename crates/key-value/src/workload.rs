@@ -1,0 +1,183 @@
+//! `redis`: GET and SET under load against a server that speaks Redis's protocol.
+
+use crate::blocking::{BlockingConnection, ConnectionError};
+use crate::driver;
+use crate::outcome::DriveError;
+use crate::parameters::{self, PARAMETERS, ServerSetup};
+use crate::result::{self, ServerReport};
+use crate::server::{self, KeyServer};
+use crate::traffic::Traffic;
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::descriptor::{Better, Descriptor, Footprint, Metric, Together};
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, ServerProgram, Surroundings};
+use baremark_networks::Pair;
+use baremark_services::service::program;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+const fn latency(key: &'static str, together: Together, help: &'static str) -> Metric {
+    Metric::new(key, "us", Better::Lower, together, help)
+}
+
+static METRICS: [Metric; 20] = [
+    Metric::new("ops_per_s", "ops/s", Better::Higher, Together::Sum, "GET and SET per second, without error replies"),
+    latency("get_latency_p50_us", Together::Mean, "median latency of GET, from the intended start with rate"),
+    latency("get_latency_p90_us", Together::Most, "90th percentile of it"),
+    latency("get_latency_p99_us", Together::Most, "99th percentile of it"),
+    latency("get_latency_p99_9_us", Together::Most, "99.9th percentile of it"),
+    latency("get_latency_max_us", Together::Most, "longest of it"),
+    latency("set_latency_p50_us", Together::Mean, "median latency of SET, from the intended start with rate"),
+    latency("set_latency_p90_us", Together::Most, "90th percentile of it"),
+    latency("set_latency_p99_us", Together::Most, "99th percentile of it"),
+    latency("set_latency_p99_9_us", Together::Most, "99.9th percentile of it"),
+    latency("set_latency_max_us", Together::Most, "longest of it"),
+    Metric::new("hit_rate", "%", Better::Higher, Together::Mean, "GET that found their key"),
+    Metric::new(
+        "errors",
+        "%",
+        Better::Lower,
+        Together::Mean,
+        "commands with an error reply; above 1 % no trial counts",
+    ),
+    latency("server_cpu_us_per_op", Together::Mean, "CPU time of the server's threads per command"),
+    latency("driver_cpu_us_per_op", Together::Mean, "CPU time of the driver's threads per command"),
+    Metric::new("server_cpus", "CPUs", Better::Lower, Together::Sum, "CPUs that the server kept busy"),
+    Metric::new("driver_cpus", "CPUs", Better::Lower, Together::Sum, "CPUs that the driver kept busy"),
+    Metric::new(
+        "server_memory",
+        "MiB",
+        Better::Lower,
+        Together::Sum,
+        "memory that the server has allocated (INFO used_memory)",
+    ),
+    Metric::new(
+        "server_resident_memory",
+        "MiB",
+        Better::Lower,
+        Together::Sum,
+        "memory of the server that is resident (INFO used_memory_rss)",
+    ),
+    latency("lag_p99_us", Together::Most, "99th percentile of the actual minus the intended start; with rate alone"),
+];
+
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: "redis",
+    help: "GET and SET under load against redis-server or valkey-server: throughput, latency by command, CPU time and memory",
+    source: "this program",
+    parameters: &PARAMETERS,
+    metrics: &METRICS,
+    footprint: Some(Footprint { key: parameters::FOOTPRINT, bytes: parameters::footprint, arena: false }),
+    executors: &[ExecutorKind::Direct],
+    section: None,
+    short_phases: false,
+    quick: &[("duration", "1 s"), ("warm_up", "200 ms")],
+    check: |arm| parameters::read(arm).map(drop),
+};
+
+/// The workload `redis`.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyValue;
+
+impl Job for KeyValue {
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
+    }
+
+    fn heeds_interrupt(&self) -> bool {
+        true
+    }
+
+    fn server(&self, arm: &ResolvedArm) -> Option<ServerProgram> {
+        parameters::server_of(arm)
+    }
+
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+        let (setup, mut traffic) = parameters::read(arm)?;
+        program(setup.service)?;
+        traffic.cpus = around.cpus.to_vec();
+        let pair = server::pair(&setup)?;
+        let interrupt = Arc::clone(around.interrupt);
+        Ok(Box::new(RedisPhases { setup, traffic, seed: around.seed, phase: 0, pair, interrupt }))
+    }
+}
+
+/// Its phases, each with an empty server of its own.
+struct RedisPhases {
+    setup: ServerSetup,
+    traffic: Traffic,
+    seed: u64,
+    phase: u64,
+    pair: Option<Arc<Pair>>,
+    interrupt: Arc<AtomicBool>,
+}
+
+impl RedisPhases {
+    fn load(&mut self, server: &mut KeyServer, begun: Instant) -> Result<JobRun, LoadFailure> {
+        let (reach, in_memory) = (server.reach(), server.is_in_memory());
+        let mut control = reach.connect()?;
+        let before = control.info("commandstats")?;
+        let before_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let meter = &mut || server.cpu_ns();
+        let outcome = driver::run(&self.traffic, &|| reach.connect(), meter, &self.interrupt)?;
+        let after = control.info("commandstats")?;
+        let counted = ["get", "set"].map(|name| after.commands(name).saturating_sub(before.commands(name)));
+        let of_server = ServerReport { counted, ..about(&mut control)? };
+        if outcome.done() == 0 {
+            return Err(LoadFailure::Nothing(outcome.first_error));
+        }
+        Ok(JobRun {
+            samples: result::samples(&outcome, &of_server),
+            checked: result::checked(&outcome, &of_server),
+            flags: result::flags(&outcome, &self.setup, &self.traffic, in_memory),
+            void: result::void(&outcome, &of_server),
+            points: result::points(&outcome, before_ns),
+            detail: Some(result::detail(&outcome, &self.setup, &self.traffic, &of_server)),
+        })
+    }
+}
+
+impl ReadyJob for RedisPhases {
+    fn run(&mut self) -> Result<JobRun, JobError> {
+        let begun = Instant::now();
+        self.phase += 1;
+        self.traffic.seed = self.seed.wrapping_add(self.phase << 32);
+        let interrupted = Arc::clone(&self.interrupt);
+        let interrupted = || interrupted.load(Ordering::Acquire);
+        let started = KeyServer::start(&self.setup, self.pair.as_ref(), &self.interrupt);
+        let mut server = started.map_err(|why| if interrupted() { JobError::Interrupted } else { why })?;
+        match self.load(&mut server, begun) {
+            Ok(run) => {
+                server.stop();
+                Ok(run)
+            }
+            Err(_) if interrupted() => Err(JobError::Interrupted),
+            Err(why) => {
+                let ended = server.ended().map(|ended| format!("; {ended}"));
+                Err(JobError::failed(format!("{why}{}", ended.unwrap_or_default())))
+            }
+        }
+    }
+}
+
+/// Why a load has no result.
+#[derive(Debug, thiserror::Error)]
+enum LoadFailure {
+    #[error(transparent)]
+    Drive(#[from] DriveError),
+    #[error("asking the server about itself: {0}")]
+    Control(#[from] ConnectionError),
+    #[error("no command ended in the measured time{}", .0.as_ref().map(|first| format!("; the server replied {first}")).unwrap_or_default())]
+    Nothing(Option<String>),
+}
+
+/// What the server says of itself, but for its counts; a value that it does not say is left out.
+fn about(control: &mut BlockingConnection) -> Result<ServerReport, ConnectionError> {
+    let (program, memory) = (control.info("server")?, control.info("memory")?);
+    let version = program.text("valkey_version").or_else(|| program.text("redis_version"));
+    Ok(ServerReport {
+        version: version.unwrap_or("of an unknown version").to_owned(),
+        counted: [0; 2],
+        memory: ["used_memory", "used_memory_rss"].map(|name| memory.number(name)),
+    })
+}
