@@ -164,6 +164,10 @@ fn shortened(names: &[String]) -> String {
 const REMEDY: &str = "name a run, a file of `baremark run --json`, or one that `baremark import` recognises; of others, name the runs that \
                       `baremark import FILE --format FORMAT --as NAME` stores";
 
+/// How the format of a result document begins, and within how many bytes it stands in one.
+const OWN: &[u8] = b"\"baremark-result/";
+const FIRST_KEYS: usize = 4096;
+
 /// A result document, or what another program has written of its own results. The file is read once. `memory` is what the files of its side may
 /// still take.
 fn read(context: &Context, file: &Path, memory: &mut u64) -> Result<Document, Unread> {
@@ -180,6 +184,9 @@ fn read(context: &Context, file: &Path, memory: &mut u64) -> Result<Document, Un
         *memory -= baremark_json::check(&bytes, *memory).map_err(wrong)?;
         return serde_json::from_slice(&bytes).map_err(wrong);
     }
+    // The format is the first key of a result document.
+    let own = bytes.iter().take(FIRST_KEYS).copied().collect::<Vec<u8>>();
+    let own = own.windows(OWN.len()).any(|at| at == OWN);
     let from = Cursor::new(bytes).chain(opened);
     let most_values = usize::try_from(*memory / OF_VALUE).unwrap_or(usize::MAX);
     match import::apart(context, file, from, most_values) {
@@ -190,6 +197,10 @@ fn read(context: &Context, file: &Path, memory: &mut u64) -> Result<Document, Un
         }
         Err(import::NotApart::Damaged(why)) => Err(refused(format!("{name}: {why}"))),
         Err(import::NotApart::Failed(refusal)) => Err(Unread::Refused(refusal)),
+        Err(import::NotApart::Unknown) if own => Err(refused(format!(
+            "{name} is a result document that is cut off, longer than {} MiB or of another version; name its run",
+            LONGEST_DOCUMENT >> 20
+        ))),
         Err(import::NotApart::Unknown) => {
             let what = match head {
                 Some(Head { format }) => format!("its format is '{format}', not '{FORMAT}'"),

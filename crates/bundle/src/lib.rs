@@ -22,7 +22,7 @@ pub use archive::{
 };
 pub use differences::{MOST_NAMED, differences};
 pub use redact::{Redactor, secrets_in};
-pub use signature::{NAMESPACE, SignatureError, Signed, SigningError, check, sign};
+pub use signature::{NAMESPACE, SignatureError, Signed, SigningError, bounded, check, sign};
 pub use signers::{Allowed, Signers, SignersError};
 
 /// The script in every bundle that derives the printed numbers again.

@@ -42,7 +42,12 @@ def counts(text):  # HdrHistogram's V2 format: latencies in ns, the longest of e
         found[sub if top == 0 else (sub + (1 << half) + 1 << top - 1) - 1] += v
         slot += 1
     return found
-def distribution(t, place, of):  # all samples of one arm of one trial; None where a phase has percentiles without them
+known_distributions = {}
+def distribution(t, place, of):
+    key = id(t), place, of
+    if key not in known_distributions: known_distributions[key] = read_distribution(t, place, of)
+    return known_distributions[key]
+def read_distribution(t, place, of):  # all samples of one arm of one trial; None where a phase has percentiles without them
     found = collections.Counter()
     for p in (p for p in t["result"]["series"] if p["arm"] == place):
         own = [q["histogram"] for q in p.get("points", []) if of in q.get("distributions", []) and "histogram" in q]
@@ -158,7 +163,7 @@ def merged(m, samples):  # a percentile of all trials' samples together; its int
         if limits and limits[0] > 0:
             low, high = own / math.exp(longer * math.log(centre / limits[0])), own * math.exp(longer * math.log(limits[1] / centre))
             ends.append((max(low, in_unit(0)), min(high, in_unit(1))))
-    if not ends or len(samples) < 4: return own, None, len(samples)
+    if not ends or share >= 1 or len(samples) < 4: return own, None, len(samples)  # the largest of all grows with their number
     return own, (min(own, *(low for low, _ in ends)), max(own, *(high for _, high in ends))), len(samples)
 def of_all(metrics, here=()):  # {metric: one value or None for each trial}; here: those trials, with the arm's place in each
     found = {m: amount(present(v)) for m, v in metrics.items() if present(v)}
@@ -287,5 +292,7 @@ for r in result.get("slopes", []):
     e = Estimate(slopes)
     ours = [e.centre, *(e.interval(0.95) or (None, None)), Estimate(zeros).centre, e.n]
     check(f"slope of {r['metric']} by {r['against']} {name(r['treatment'])}", ours, [r[k] for k in ("slope", "lo", "hi", "at_zero", "blocks")])
+missing = len(rows) < len(pairs) or any(places(i) and not any(r["treatment"] == a["treatment"] for r in result["estimates"]) for i, a in enumerate(arms))
+if missing: print("DIFFERS rows of result.json: some are missing")
 print(f"{compared - wrong} of {compared} agree")
-sys.exit(1 if wrong else 0)
+sys.exit(1 if wrong or missing else 0)

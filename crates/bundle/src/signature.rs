@@ -14,7 +14,7 @@ use keys::{sign_with, verifies};
 use ssh_key::public::KeyData;
 use ssh_key::{HashAlg, LineEnding, PrivateKey, PublicKey, Signature, SshSig};
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -153,10 +153,17 @@ pub fn sign(manifest: &[u8], file: &Path, agent: Option<&Path>) -> Result<Vec<u8
 /// The text of a file of a key.
 fn read(file: &Path) -> Result<String, SigningError> {
     let failed = |why| SigningError::Read { file: file.to_owned(), why };
-    match fs::metadata(file).map_err(failed)?.len() {
-        0..=MOST_KEY_BYTES => fs::read_to_string(file).map_err(failed),
-        _ => Err(failed(io::Error::other("longer than any key"))),
-    }
+    bounded(file, MOST_KEY_BYTES).map_err(failed)?.ok_or_else(|| failed(io::Error::other("longer than any key")))
+}
+
+/// The text of a file of at most so many bytes; `None` of a longer one, such as a device that goes on for ever.
+///
+/// # Errors
+/// When it cannot be read, or is not UTF-8.
+pub fn bounded(file: &Path, most: u64) -> io::Result<Option<String>> {
+    let mut text = String::new();
+    fs::File::open(file)?.take(most + 1).read_to_string(&mut text)?;
+    Ok((text.len() as u64 <= most).then_some(text))
 }
 
 /// As `ssh` demands it: nobody but its owner reads a private key.

@@ -106,7 +106,10 @@ impl Signer {
 impl Moment {
     /// `YYYYMMDD`, `YYYYMMDDHHMM` or `YYYYMMDDHHMMSS`, with `Z` for UTC.
     fn read(text: &str) -> Option<Moment> {
-        let (digits, utc) = text.strip_suffix(['Z', 'z']).map_or((text, false), |digits| (digits, true));
+        let (digits, utc) = text
+            .strip_suffix(['Z', 'z'])
+            .or_else(|| text.strip_suffix("UTC"))
+            .map_or((text, false), |digits| (digits, true));
         if !matches!(digits.len(), 8 | 12 | 14) || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
             return None;
         }
@@ -140,6 +143,10 @@ fn signer(line: &str) -> Result<Signer, String> {
     };
     if principals.is_empty() {
         return Err("it has no principal".to_owned());
+    }
+    // OpenSSH refuses whoever such a pattern matches; here nobody is asked who they are.
+    if principals.split(',').any(|of| of.starts_with('!')) {
+        return Err("a principal that begins with '!' is not supported; remove the line".to_owned());
     }
     let mut signer = Signer { principals: principals.to_owned(), ..Signer::default() };
     let (first, rest) = word(rest.trim_start());

@@ -209,14 +209,17 @@ fn quantities(base: &Chosen, other: &Chosen) -> Vec<Quantity> {
     let mut found: Vec<Quantity> = Vec::new();
     for (of_base, of_other) in matched(base, other) {
         let Some(row) = estimate_of(base, &of_base) else { continue };
+        // Runs of earlier versions have no distributions: the percentile of all samples would be compared with a mean of percentiles.
+        let together = base.documents.iter().all(|document| has_samples(document, &of_base))
+            && other.documents.iter().all(|document| has_samples(document, &of_other));
         found.push(Quantity {
             metric: row.0,
             unit: row.1,
             better: row.2,
             treatment: without(&of_base, &base.levels),
             relative_to: None,
-            base: series(base, |document| values(document, &of_base)),
-            other: series(other, |document| values(document, &of_other)),
+            base: series(base, |document| values(document, &of_base, together)),
+            other: series(other, |document| values(document, &of_other, together)),
             paired: block_ratios(&base.documents[0], &of_other, &of_base),
         });
     }
@@ -321,7 +324,7 @@ fn estimate_of(side: &Chosen, treatment: &Treatment) -> Option<(String, String, 
 }
 
 /// ln of the headline's metric under `treatment`, one for each trial that counts.
-fn values(document: &Document, treatment: &Treatment) -> Vec<f64> {
+fn values(document: &Document, treatment: &Treatment, together: bool) -> Vec<f64> {
     let trials = document.trials.iter().filter(|trial| trial.status == TrialStatus::Ok);
     let values: Vec<f64> = trials
         .filter_map(|trial| {
@@ -336,7 +339,14 @@ fn values(document: &Document, treatment: &Treatment) -> Vec<f64> {
             mean(&of_arms)
         })
         .collect();
-    around_all_samples(document, treatment, values)
+    if together { around_all_samples(document, treatment, values) } else { values }
+}
+
+/// Whether the headline is a percentile of all samples of the run.
+fn has_samples(document: &Document, treatment: &Treatment) -> bool {
+    let metric = document.run.metric_of(treatment);
+    let mut rows = document.estimates.iter().filter(|row| row.metric == metric && row.treatment == *treatment);
+    rows.any(|row| row.samples.is_some())
 }
 
 /// A run's percentile is that of all its samples, as its own report has it; how its trials differ around it stays as it is.

@@ -70,6 +70,8 @@ struct Quantity {
     metric: String,
     treatment: Treatment,
     relative_to: Option<Treatment>,
+    /// Whether it is a percentile of all samples, which is another quantity than the mean of percentiles that earlier versions had.
+    of_all_samples: bool,
     log: f64,
 }
 
@@ -98,7 +100,14 @@ pub fn series(runs: &[impl Borrow<Recorded>]) -> Vec<Series> {
     let mut found: Vec<(Series, Vec<(&Recorded, f64)>)> = Vec::new();
     for run in ordered {
         for quantity in &run.quantities {
-            let key = (&run.study, run.quick, &quantity.metric, &quantity.treatment, &quantity.relative_to);
+            let key = (
+                &run.study,
+                run.quick,
+                &quantity.metric,
+                &quantity.treatment,
+                &quantity.relative_to,
+                quantity.of_all_samples,
+            );
             let at = *places.entry(key).or_insert_with(|| {
                 found.push((of(run, quantity), Vec::new()));
                 found.len() - 1
@@ -129,6 +138,7 @@ fn quantities(document: &Document) -> Vec<Quantity> {
         metric: row.metric.clone(),
         treatment: row.treatment.clone(),
         relative_to: None,
+        of_all_samples: row.samples.is_some(),
         log: row.estimate.ln(),
     });
     let ratios = document.ratios.iter().filter(|row| headline(&row.metric, &row.treatment));
@@ -138,6 +148,7 @@ fn quantities(document: &Document) -> Vec<Quantity> {
             metric: row.metric.clone(),
             treatment: row.treatment.clone(),
             relative_to: Some(row.relative_to.clone()),
+            of_all_samples: false,
             log: ratio.ln(),
         })
     });

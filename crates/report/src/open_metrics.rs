@@ -2,7 +2,7 @@
 //!
 //! Every metric is a gauge named after its key, in seconds, bytes and ratios where it is one of these, with the limits of its interval as gauges of
 //! their own; ratios are `baremark_ratio`. Labels are the study, the machine and the levels of the treatment, which stay the same from run to run;
-//! what changes with each run (its name, the version) is in `baremark_run_info`.
+//! what changes with each run (its name, the version) is in `baremark_latest_run`.
 
 use crate::summary::hardware;
 use crate::text::clean;
@@ -30,7 +30,6 @@ pub struct Latest<'d> {
 
 /// Metrics of one name.
 struct Family {
-    kind: &'static str,
     unit: &'static str,
     help: String,
     /// Labels with values; the same labels once.
@@ -68,12 +67,13 @@ impl Families {
         let with =
             |more: &[(&str, String)]| labels(common.iter().chain(more).map(|(key, value)| (*key, value.as_str())));
         let of_run = [("run", clean(&run.id)), ("version", clean(&run.version)), ("workload", clean(&run.workload))];
-        self.put("baremark_run", "info", "", "The latest finished run of a study.", with(&of_run), 1.0, "_info");
+        // A gauge: the text parser of node_exporter refuses a file that has the type `info`.
+        self.gauge("baremark_latest_run", "", "The latest finished run of a study; always 1.", &with(&of_run), 1.0);
         let began = "When the latest finished run of a study began, in seconds since 1970.";
-        self.gauge("baremark_run_start_time_seconds", "seconds", began, with(&[]), result.began_s);
+        self.gauge("baremark_run_start_time_seconds", "seconds", began, &with(&[]), result.began_s);
         if let Some(blocks) = run.blocks {
             #[expect(clippy::cast_precision_loss, reason = "a number of blocks")]
-            self.gauge("baremark_run_blocks", "", "Complete blocks of the run.", with(&[]), blocks as f64);
+            self.gauge("baremark_run_blocks", "", "Complete blocks of the run.", &with(&[]), blocks as f64);
         }
         for row in &document.estimates {
             let name = Name::of(&row.metric, &row.unit);
@@ -101,36 +101,21 @@ impl Families {
 
     /// A value with the limits of its interval.
     fn three(&mut self, name: &Name, help: &str, labels: &str, value: f64, limits: [Option<f64>; 2]) {
-        self.gauge(&name.with(""), name.unit, help, labels.to_owned(), value);
+        self.gauge(&name.with(""), name.unit, help, labels, value);
         for (which, limit, says) in [("_lower", limits[0], "Lower"), ("_upper", limits[1], "Upper")] {
             if let Some(limit) = limit {
                 let help = format!("{says} limit of the interval of {}.", name.with(""));
-                self.gauge(&name.with(which), name.unit, &help, labels.to_owned(), limit);
+                self.gauge(&name.with(which), name.unit, &help, labels, limit);
             }
         }
     }
 
-    fn gauge(&mut self, name: &str, unit: &'static str, help: &str, labels: String, value: f64) {
-        self.put(name, "gauge", unit, help, labels, value, "");
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "what a sample has")]
-    fn put(
-        &mut self,
-        name: &str,
-        kind: &'static str,
-        unit: &'static str,
-        help: &str,
-        labels: String,
-        value: f64,
-        ending: &str,
-    ) {
+    fn gauge(&mut self, name: &str, unit: &'static str, help: &str, labels: &str, value: f64) {
         // A dashboard cannot draw what is not finite.
         if value.is_finite() {
             let family = self.0.entry(name.to_owned());
-            let family =
-                family.or_insert_with(|| Family { kind, unit, help: help.to_owned(), samples: BTreeMap::new() });
-            family.samples.entry(format!("{name}{ending}{labels}")).or_insert(value);
+            let family = family.or_insert_with(|| Family { unit, help: help.to_owned(), samples: BTreeMap::new() });
+            family.samples.entry(format!("{name}{labels}")).or_insert(value);
         }
     }
 
@@ -138,7 +123,7 @@ impl Families {
         let mut text = String::new();
         for (name, family) in &self.0 {
             // A `String` takes whatever is written to it.
-            let _ = writeln!(text, "# TYPE {name} {}", family.kind);
+            let _ = writeln!(text, "# TYPE {name} gauge");
             if !family.unit.is_empty() {
                 let _ = writeln!(text, "# UNIT {name} {}", family.unit);
             }

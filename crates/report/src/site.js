@@ -16,7 +16,7 @@ const baremark = {
   runs(study, rows) {
     const known = listed.get(study) ?? [];
     for (const run of rows) {
-      if (!runs.has(run.i)) { runs.set(run.i, { ...run, study: byNumber.get(study) }); known.push(run.i); }
+      if (!runs.has(run.i)) { runs.set(run.i, { ...run, g: study }); known.push(run.i); }
     }
     listed.set(study, known);
   },
@@ -139,8 +139,9 @@ const draw = () => {
   at('studies').tBodies[0].replaceChildren(...rows);
   at('count').textContent = found.length === total ? `${total} ${total === 1 ? 'study' : 'studies'}` : `${found.length} of ${total} studies`;
   at('more').hidden = found.length <= shown;
-  document.querySelectorAll('#studies thead th').forEach((head, column) =>
-    head.setAttribute('aria-sort', order?.column === column ? (order.down ? 'descending' : 'ascending') : 'none'));
+  [...at('studies').tHead.rows[0].cells].forEach((head, column) => {
+    if (COLUMNS[column][1]) head.setAttribute('aria-sort', order?.column === column ? (order.down ? 'descending' : 'ascending') : 'none');
+  });
 };
 let total = studies.length;
 
@@ -178,12 +179,14 @@ const compare = () => {
   section.hidden = !compared;
   if (!compared) { section.replaceChildren(); return; }
   const all = picked.map(id => runs.get(id)).filter(Boolean), base = all[0];
+  if (all.length < 2) { section.replaceChildren('A selected run is no longer here; load the page again.'); return; }
+  const studyOf = run => byNumber.get(run.g) ?? { t: '', m: '' };
   const names = [];
   for (const run of all) for (const [name, unit] of run.q) if (!names.some(([n, u]) => n === name && u === unit)) names.push([name, unit]);
   const find = (run, name, unit) => run.q.find(([n, u]) => n === name && u === unit);
   const letter = run => String.fromCharCode(65 + all.indexOf(run) % 26);
   const head = run => make('th', { scope: 'col' }, `${letter(run)} `, make('a', { href: run.p }, run.i),
-    make('small', {}, run.study.t), make('small', {}, `${day(run.d)}, baremark ${run.b}${run === base ? '; base' : ''}`), make('small', {}, run.study.m));
+    make('small', {}, studyOf(run).t), make('small', {}, `${day(run.d)}, baremark ${run.b}${run === base ? '; base' : ''}`), make('small', {}, studyOf(run).m));
   const row = ([name, unit]) => {
     const of = find(base, name, unit);
     return make('tr', {}, make('th', { scope: 'row' }, name, make('small', {}, unit ? '' : 'ratio')), ...all.map(run => {
@@ -197,7 +200,7 @@ const compare = () => {
     make('div', { class: 'bar' }, make('h2', { id: 'compared' }, `${all.length} runs side by side`), close),
     make('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'comparison' },
       make('table', { class: 'side' }, make('thead', {}, make('tr', {}, make('td', {}), ...all.map(head))), make('tbody', {}, ...names.map(row)))),
-    make('p', { class: 'note' }, 'Values with 95 % intervals; below them the value over that of A, with the interval that follows from both. ' +
+    make('p', { class: 'note' }, 'Values with their intervals; below them the value over that of A, with the interval that follows from both. ' +
       'How much runs differ from each other is not in it: three runs a side and a command judge that:'),
     make('pre', {}, `baremark compare ${base.i} ${all.slice(1).map(run => run.i).join(',')}`));
 };
@@ -238,6 +241,7 @@ const begin = async () => {
   const address = new URLSearchParams(location.hash.slice(1));
   for (const id of ['text', 'kind', 'machine']) at(id).addEventListener('input', () => { shown = 60; draw(); state(); });
   at('more').addEventListener('click', () => { shown += 200; draw(); });
+  at('text').value = address.get('text') ?? '';
   // The rest comes after what is seen first.
   await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
   for (let file = 0; file < first.files; file++) await load(`studies-${file}.js`);
@@ -245,12 +249,11 @@ const begin = async () => {
   total = studies.length;
   options(at('kind'), studies.map(row => row.k));
   options(at('machine'), studies.map(row => row.m));
-  at('text').value = address.get('text') ?? '';
-  for (const id of ['kind', 'machine']) at(id).value = address.get(id) ?? '';
+  for (const id of ['kind', 'machine']) if (!at(id).value) at(id).value = address.get(id) ?? '';
   const ids = (address.get('compare') ?? address.get('select') ?? '').split(',').filter(Boolean);
   const unknown = ids.filter(id => !studies.some(row => row.i === id));
   if (unknown.length) for (const row of studies.filter(row => row.n > 1)) { await loadRuns(row); if (unknown.every(id => runs.has(id))) break; }
-  picked.push(...ids.filter(id => runs.has(id) || studies.some(row => row.i === id)));
+  for (const id of ids) if (!picked.includes(id) && (runs.has(id) || studies.some(row => row.i === id))) picked.push(id);
   compared = address.has('compare') && picked.length > 1;
   draw();
   await state();

@@ -145,9 +145,8 @@ fn verified(file: &Path) -> Result<Document, Refusal> {
     let verified = verify::verified(file)?;
     match verified.holds() {
         true => Ok(verified.document),
-        false => Err(Refusal::failure(format!(
-            "{}: a number does not follow from its trials; `baremark verify` names it",
-            file.display()
-        ))),
+        false => {
+            Err(Refusal::failure(format!("{}: not verified; `baremark verify` says what differs", file.display())))
+        }
     }
 }

@@ -16,7 +16,7 @@ fn calls(text: &str) -> Vec<(String, Vec<Value>)> {
     text.lines()
         .map(|line| {
             let (name, rest) = line.strip_prefix("baremark.").unwrap().split_once('(').unwrap();
-            let arguments = rest.strip_suffix(");").unwrap().replace('\'', "\"");
+            let arguments = rest.strip_suffix(");").unwrap();
             (name.to_owned(), serde_json::from_str(&format!("[{arguments}]")).unwrap())
         })
         .collect()

@@ -28,6 +28,10 @@ pub(super) fn verifies(key: &KeyData, signature: &Signature, data: &[u8]) -> Opt
             };
             fixed(bytes, length).is_some_and(|bytes| by(algorithm, key.as_sec1_bytes(), &bytes))
         }
+        // Of sizes that ring does not verify nothing is known.
+        (KeyData::Rsa(key), _) if !matches!(key.n.as_positive_bytes().map(<[u8]>::len), Some(256..=1024)) => {
+            return None;
+        }
         (KeyData::Rsa(key), Algorithm::Rsa { hash: Some(hash) }) => by_rsa(key, hash, data, bytes),
         (KeyData::Ed25519(_) | KeyData::Ecdsa(_) | KeyData::Rsa(_), _) => false,
         _ => return None,

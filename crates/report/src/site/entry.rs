@@ -84,7 +84,7 @@ impl Entry {
             page: page.to_owned(),
             source: source.to_owned(),
             live,
-            study: format!("{}{quick}", cut(&run.study)),
+            study: format!("{}{quick}{}", cut(&run.study), if run.mode.self_check { " (--aa)" } else { "" }),
             kind: kind(document),
             machine: cut(&hardware(document)),
             started: clean(&run.started),

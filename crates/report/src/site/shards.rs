@@ -142,7 +142,7 @@ impl Runs {
 
     fn close(&mut self) {
         let at = self.files.len();
-        let text = format!("{}baremark.read('runs-{at}.js');\n", std::mem::take(&mut self.open));
+        let text = format!("{}baremark.read(\"runs-{at}.js\");\n", std::mem::take(&mut self.open));
         self.files.push((format!("runs-{at}.js"), text));
     }
 

@@ -81,7 +81,7 @@ fn a_percentile_of_all_samples_is_among_those_of_the_trials() {
         only(|document| {
             let native = arm("native", "4k");
             let arms = document.trials.iter_mut().flat_map(|trial| &mut trial.arms);
-            let (mut count, least) = (0, 20.0);
+            let (mut count, least) = (0_u32, 20.0);
             for own in arms.filter(|own| own.treatment == native) {
                 own.medians.push(Sample::new("latency_p99_us", least + f64::from(count)));
                 count += 1;

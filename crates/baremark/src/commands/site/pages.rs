@@ -166,9 +166,10 @@ impl Pages {
     /// A file of the site. While its index is out of date, whoever asks for the index gets another, and whoever asks for what belongs to it
     /// gets what belongs to the one that they have.
     fn file(&mut self, name: &str) -> Answer {
-        let unread = if name == INDEX || self.site.is_none() { self.read_some(READING) } else { 0 };
+        let whole = name == INDEX || name == FEED;
+        let unread = if whole || self.site.is_none() { self.read_some(READING) } else { 0 };
         let is_current = |made: &Made| made.list == self.list && made.unread == unread;
-        if self.site.is_none() || name == INDEX && !self.site.as_ref().is_some_and(is_current) {
+        if self.site.is_none() || whole && !self.site.as_ref().is_some_and(is_current) {
             // One that is out of date is kept by those alone to whom it is still being sent.
             self.site = None;
             if self.is_full() {

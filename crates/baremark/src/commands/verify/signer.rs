@@ -1,11 +1,10 @@
 //! Whose signature a bundle has, and whether the reader allows that key.
 
 use crate::exit::Refusal;
-use baremark_bundle::{Allowed, Bundle, NAMESPACE, SignatureError, Signed, Signers, check};
+use baremark_bundle::{Allowed, Bundle, NAMESPACE, SignatureError, Signed, Signers, bounded, check};
 use baremark_model::units::UnixTime;
 use baremark_sys::wall::unix_time_ns;
 use serde_json::{Value, json};
-use std::fs;
 use std::path::Path;
 
 /// Longer files of allowed signers are refused.
@@ -29,10 +28,8 @@ pub struct Signer {
 /// When the file cannot be read, or a line of it is none.
 pub fn allowed(file: &Path) -> Result<Signers, Refusal> {
     let bad = |why: String| Refusal::bad_input(format!("{}: {why}", file.display()));
-    if fs::metadata(file).map_err(|why| bad(why.to_string()))?.len() > MOST_BYTES {
-        return Err(bad(format!("longer than {} MiB; name a file of allowed signers", MOST_BYTES >> 20)));
-    }
-    let text = fs::read_to_string(file).map_err(|why| bad(why.to_string()))?;
+    let long = || bad(format!("longer than {} MiB; name a file of allowed signers", MOST_BYTES >> 20));
+    let text = bounded(file, MOST_BYTES).map_err(|why| bad(why.to_string()))?.ok_or_else(long)?;
     Signers::read(&text).map_err(|why| bad(why.to_string()))
 }
 
