@@ -1,5 +1,5 @@
 //! The shape of the source itself: arrows between crates, cycles among modules, passages that stand twice, places that make folders,
-//! knowledge that lies away from its owner, sizes.
+//! knowledge that lies away from its owner, sizes, READMEs.
 #![allow(clippy::unwrap_used, clippy::allow_attributes, missing_docs, reason = "a test crate")]
 
 #[path = "structure/arrows.rs"]
@@ -14,6 +14,8 @@ mod knowledge;
 mod passages;
 #[path = "structure/policies.rs"]
 mod policies;
+#[path = "structure/readmes.rs"]
+mod readmes;
 #[path = "structure/sizes.rs"]
 mod sizes;
 #[path = "structure/source.rs"]
