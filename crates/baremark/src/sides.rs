@@ -90,7 +90,7 @@ fn files_in(folder: &Path) -> Result<Vec<PathBuf>, Refusal> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(wrong)? {
         let path = entry.map_err(wrong)?.path();
-        // What is no file may go on for ever, or never begin.
+        // What is not a file may go on for ever, or never begin.
         if path.extension().is_some_and(|end| end == "json") && path.is_file() {
             files.push(path);
         }
@@ -115,7 +115,7 @@ struct Head {
     format: String,
 }
 
-/// Why a file is no part of a side.
+/// Why a file is not part of a side.
 enum Unread {
     /// It has no results that are recognised: in a folder it is another's.
     Neither(Refusal),

@@ -8,7 +8,7 @@ fn main() -> Result<(), BundleError> {
     let report = redactor.text("measured on db17, data in /home/ada/data, peer 192.0.2.7");
     println!("redacted: {report}");
     let [run, trials, result] = ["{}", "[]", "{}"].map(|text| text.as_bytes().to_vec());
-    let bundle = Bundle { script: REDERIVE.into(), run, trials, result, report: report.into_bytes() };
+    let bundle = Bundle { script: REDERIVE.into(), run, trials, result, report: report.into_bytes(), signature: None };
     let packed = pack(&bundle)?;
     println!("{} files, {} bytes", NAMES.len(), packed.len());
     println!("unpacked as it was: {}", unpack(packed.as_slice())? == bundle);

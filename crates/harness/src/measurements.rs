@@ -102,7 +102,7 @@ pub(crate) fn run(measured: &Measured, document: &Document, marks: &Marks, searc
     let mut points = marks.probes.clone();
     if let ([load], [part]) = (&loads[..], &parts[..]) {
         let begin_ns = marks.begin_ns(part);
-        // What users do beside their operations is in no latency of theirs.
+        // What users do in addition to their operations is in no latency of theirs.
         let of_users = |point: Point| if BESIDE.contains(&point.name.as_str()) { point.of(&[]) } else { point };
         points.extend(baremark_load::workload::points(part, begin_ns).into_iter().map(of_users));
         points.extend(seconds(load, begin_ns));

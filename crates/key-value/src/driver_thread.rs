@@ -32,7 +32,7 @@ const BATCH: usize = 512;
 const TOGETHER: (usize, usize) = (512, 256 << 10);
 /// Keys of a thread that are read back after the load, evenly spread.
 const READ_BACK: u64 = 10_000;
-/// What a reply may have beyond a value: a longer one is no value, but its bytes can be told.
+/// What a reply may have beyond a value: a longer one is not a value, but its bytes can be told.
 const BEYOND: usize = 64 << 10;
 
 /// What all threads share.

@@ -51,7 +51,7 @@ const LOADED: Knob = Knob::new(
     "loaded",
     Kind::Percent { min: 0.0, max: 1.0 },
     Default::Typed("100 %"),
-    "share of keys that are set before the load; a GET of one that nobody has set is a miss",
+    "share of keys that are set before the load; a GET of one that is not set is a miss",
 );
 const CONNECTIONS: Knob =
     Knob::new("connections", Kind::Count { min: 1, max: 10_000 }, Default::Typed("50"), "connections");

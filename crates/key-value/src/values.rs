@@ -43,7 +43,7 @@ impl TaggedValues {
         out.extend_from_slice(self.rest(checksum));
     }
 
-    /// The version of a value of `key`; `None` where it is no value that was ever written for it.
+    /// The version of a value of `key`; `None` where it is not a value that was ever written for it.
     #[must_use]
     pub fn version(&self, value: &[u8], key: u64) -> Option<u64> {
         let (head, rest) = value.split_at_checked(SHORTEST)?;

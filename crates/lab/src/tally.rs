@@ -45,7 +45,10 @@ pub fn blocks_of(plan: &Plan, trials: &[Finished]) -> u64 {
 /// Percentiles of a trial that were worked out from its distributions, by arm and metric, so that each distribution is read once; `None` where
 /// there is none.
 #[derive(Debug, Default)]
-pub struct Percentiles(Mutex<BTreeMap<(usize, String), Option<Option<f64>>>>);
+pub struct Percentiles(Mutex<Known>);
+
+/// By arm and metric: `None` where there is no distribution, and in it where its samples are too few.
+type Known = BTreeMap<(usize, String), Option<Option<f64>>>;
 
 impl Clone for Percentiles {
     fn clone(&self) -> Percentiles {

@@ -13,7 +13,7 @@ pub struct Percentile {
 }
 
 impl Percentile {
-    /// The nanoseconds of the distribution's unit, by which its name ends; `None` of what is no time.
+    /// The nanoseconds of the distribution's unit, by which its name ends; `None` of what is not a time.
     #[must_use]
     pub fn unit_ns(&self) -> Option<f64> {
         match self.of.rsplit('_').next()? {

@@ -115,7 +115,7 @@ fn references(of: Subject<'_>) -> Section {
     Section {
         id: "references",
         head: "References next to each partner",
-        note: "Both sides are one treatment in different trials, so that a difference is none of the treatment.",
+        note: "Both sides are one treatment in different trials, so that a difference is not one of the treatment.",
         blocks: blocks.collect(),
     }
 }

@@ -18,7 +18,7 @@ pub struct Cluster {
 }
 
 /// Shares, 0..1, whose percentiles of all samples together are the limits of the percentile `share` at this confidence; `None` below
-/// [`SMALLEST`] clusters with samples, and for what is no share.
+/// [`SMALLEST`] clusters with samples, and for what is not a share.
 #[must_use]
 pub fn limits(share: f64, clusters: &[Cluster], confidence: f64) -> Option<(f64, f64)> {
     let clusters: Vec<&Cluster> = clusters.iter().filter(|cluster| cluster.all > 0).collect();
@@ -38,7 +38,7 @@ pub fn limits(share: f64, clusters: &[Cluster], confidence: f64) -> Option<(f64,
     Some((inverse(logit - reach), inverse(logit + reach)))
 }
 
-/// By how much clusters of unequal sizes lengthen the interval of a mean of theirs, beside clusters of one size: 1 where all have one.
+/// By how much clusters of unequal sizes lengthen the interval of a mean of theirs, in comparison with clusters of one size: 1 where all have one.
 /// The root of Kish's design effect for weights (Kish 1965, section 11.7).
 #[must_use]
 pub fn unequal(sizes: &[u64]) -> f64 {

@@ -27,7 +27,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   baremark bundle 7f3a -o run.tar.gz
   baremark bundle 7f3a --identify       # names of hosts and paths stay
-  baremark bundle 7f3a --sign ~/.ssh/id_ed25519";
+  baremark bundle 7f3a --sign id_ed25519";
 
 /// How the report is printed in a bundle.
 pub(super) const PLAIN: Style = Style { width: 100, color: Color::Never, unicode: true };

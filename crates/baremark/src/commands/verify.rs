@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 pub const EXAMPLES: &str = "\
 Examples:
   baremark verify run.tar.gz
-  baremark verify run.tar.gz --allowed-signers ~/.ssh/allowed_signers";
+  baremark verify run.tar.gz --allowed-signers allowed_signers";
 
 /// What to verify.
 #[derive(clap::Args)]

@@ -118,7 +118,7 @@ fn what_was_imported_since_a_baseline_is_found_by_its_study() {
     // A file that no format recognises is imported with its columns before it can be compared; another benchmark is other work.
     let raw = bench.run(&["compare", "a", "baseline"]);
     assert!(
-        raw.status.code() == Some(2) && text(&raw.stderr).contains("a file that `baremark import` reads"),
+        raw.status.code() == Some(2) && text(&raw.stderr).contains("one that `baremark import` recognises"),
         "{}",
         text(&raw.stderr)
     );

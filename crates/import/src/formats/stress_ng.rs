@@ -10,6 +10,7 @@ use crate::number;
 use crate::result::{Column, Damage, Metric, Place};
 use crate::results::Results;
 use crate::text::Text;
+use std::num::ParseIntError;
 
 pub(super) const FORMAT: Format = Format {
     name: "stress-ng",
@@ -30,8 +31,8 @@ fn read(text: &mut Text<'_>, _: &[Column]) -> Result<Results, Damage> {
     imported.host = lines.after("hostname:").map(|(_, name)| unquoted(name).to_owned());
     let whole = |word: &str| -> Result<Option<u64>, Damage> {
         let Some((line, value)) = lines.after(word) else { return Ok(None) };
-        let wrong = || Damage::at(Place::Line(line), format!("'{value}' behind '{word}' is not a whole number"));
-        value.parse().map(Some).map_err(|_: std::num::ParseIntError| wrong())
+        let wrong = |why| format!("'{value}' behind '{word}' is not a whole number: {why}");
+        value.parse().map(Some).map_err(|why: ParseIntError| Damage::at(Place::Line(line), wrong(why)))
     };
     imported.unix_s = whole("epoch-secs:")?;
     imported.cpus = whole("cpus-online:")?;

@@ -1,4 +1,4 @@
-//! A server that keeps keys and values and replies as it is told to: in pieces, too late, wrongly, not at all.
+//! A server that keeps keys and values and replies as the test wants: in pieces, too late, wrongly, not at all.
 
 use baremark_key_value::blocking::{BlockingConnection, ConnectionError};
 use std::collections::HashMap;

@@ -213,7 +213,7 @@ fn limited_by(trials: &[Walked], qos: &Qos) -> Vec<Limiting> {
     let mut times: BTreeMap<String, usize> = BTreeMap::new();
     // The generator says with its own figures why it was the limit, in each window with others: all are one reason, the last of them.
     let generator = failed.iter().filter_map(|window| window.reading.generator_limit.as_ref());
-    if let Some(last) = generator.clone().last() {
+    if let Some(last) = generator.clone().next_back() {
         times.insert(last.clone(), generator.count());
     }
     for window in &failed {

@@ -59,7 +59,7 @@ fn together(document: &Document, row: &EstimateRow, found: &mut Found) {
     let is_median =
         own.len() != row.n || row.median.is_some_and(|said| (said - median).abs() <= ROUNDING * median.abs());
     let what = || format!("{:?}, and that of the trials is {median}", row.median);
-    found.unless(is_median, at, what, "the median beside a percentile is that of the trials");
+    found.unless(is_median, at, what, "the median next to a percentile is that of the trials");
 }
 
 /// Checks values by metric.

@@ -103,7 +103,7 @@ fn a_percentile_of_all_samples_is_among_those_of_the_trials() {
         of(|row| row.samples = Some(367)),
         format!("{at}of 367 samples; a percentile has the samples that it needs")
     );
-    assert!(of(|row| row.median = Some(20.5)).ends_with("; the median beside a percentile is that of the trials"));
+    assert!(of(|row| row.median = Some(20.5)).ends_with("; the median next to a percentile is that of the trials"));
     assert!(of(|row| row.metric = "latency_mean_us".to_owned()).ends_with("only percentiles are of samples together"));
     // A slow trial moves the percentile of all samples, not the ratio of the trials' own.
     let mut document = typical();
