@@ -525,7 +525,7 @@ fn judged(
 }
 
 impl PipelinedConnection {
-    /// Sends as much as the socket takes; it tells when it takes more.
+    /// Sends as much as the socket takes; epoll reports when it takes more.
     fn flush(&mut self) -> Result<(), ConnectionError> {
         while self.written < self.out.len() {
             match self.stream.write(&self.out[self.written..]) {

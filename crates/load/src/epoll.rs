@@ -34,7 +34,7 @@ pub struct Epoll {
 }
 
 impl Epoll {
-    /// A new one, which tells of at most `batch` sockets at once.
+    /// A new one, which reports at most `batch` sockets at once.
     ///
     /// # Errors
     /// What `epoll_create1(2)` gives.

@@ -81,7 +81,7 @@ fn parsed(text: &str) -> Result<BTreeMap<String, Family>, String> {
                 return Err(format!("metadata: {line}"));
             };
             if !is_name(name, ":") || name != last && families.contains_key(name) {
-                return Err(format!("{name} is no name, or comes again"));
+                return Err(format!("{name} is not a name, or is there twice"));
             }
             name.clone_into(&mut last);
             let family = families.entry(last.clone()).or_default();

@@ -38,7 +38,7 @@ fn every_target_is_tested_and_has_its_seeds_its_file_and_its_soak() {
         let whole =
             "#![no_main]\n\nlibfuzzer_sys::fuzz_target!(|data: &[u8]| baremark_fuzz::targets::run(\"NAME\", data));\n";
         assert_eq!(file, whole.replace("NAME", &name));
-        assert!(manifest.contains(&format!("path = \"fuzz_targets/{name}.rs\"")), "{name} is no binary");
+        assert!(manifest.contains(&format!("path = \"fuzz_targets/{name}.rs\"")), "{name} is not a binary");
         assert!(makefile.contains(&format!("--bin soak -- {name} ")), "{name} has no soak");
         assert!(readme.contains(&format!("| `{name}` |")), "{name} is not described");
     }
