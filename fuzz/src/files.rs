@@ -58,8 +58,7 @@ pub fn job(data: &[u8]) {
         Ok(job) => {
             let lines = text.lines().count();
             assert!(job.ignored.iter().all(|ignored| (1..=lines).contains(&ignored.line)), "{:?}", job.ignored);
-            // An empty name of a file is refused where the study is read.
-            assert!(job.parameters.keys().all(|key| !key.is_empty()), "{job:?}");
+            assert!(job.parameters.iter().all(|(key, value)| !key.is_empty() && !value.is_empty()), "{job:?}");
         }
         Err(why) => assert!(!why.to_string().is_empty()),
     }

@@ -185,8 +185,7 @@ fn read(context: &Context, file: &Path, memory: &mut u64) -> Result<Document, Un
         return serde_json::from_slice(&bytes).map_err(wrong);
     }
     // The format is the first key of a result document.
-    let own = bytes.iter().take(FIRST_KEYS).copied().collect::<Vec<u8>>();
-    let own = own.windows(OWN.len()).any(|at| at == OWN);
+    let own = bytes[..bytes.len().min(FIRST_KEYS)].windows(OWN.len()).any(|at| at == OWN);
     let from = Cursor::new(bytes).chain(opened);
     let most_values = usize::try_from(*memory / OF_VALUE).unwrap_or(usize::MAX);
     match import::apart(context, file, from, most_values) {

@@ -216,13 +216,26 @@ fn matches_any(patterns: &str, text: &str) -> bool {
 
 /// A pattern of ssh_config(5): `*` is anything, `?` one character.
 fn fits(pattern: &[u8], text: &[u8]) -> bool {
-    match (pattern.split_first(), text.split_first()) {
-        (None, None) => true,
-        (Some((b'*', rest)), None) => fits(rest, text),
-        (Some((b'*', rest)), Some((_, after))) => fits(rest, text) || fits(pattern, after),
-        (Some((one, rest)), Some((other, after))) => (*one == b'?' || one == other) && fits(rest, after),
-        _ => false,
+    // Where the last star stands, and up to where of the text it is taken: the one before it need not be tried again.
+    let (mut at, mut of, mut star) = (0, 0, None);
+    while of < text.len() {
+        match (pattern.get(at), star) {
+            (Some(b'*'), _) => {
+                star = Some((at + 1, of));
+                at += 1;
+            }
+            (Some(&one), _) if one == b'?' || one == text[of] => {
+                at += 1;
+                of += 1;
+            }
+            (_, Some((after, from))) => {
+                star = Some((after, from + 1));
+                (at, of) = (after, from + 1);
+            }
+            _ => return false,
+        }
     }
+    pattern[at..].iter().all(|one| *one == b'*')
 }
 
 #[cfg(test)]

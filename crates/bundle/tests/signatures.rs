@@ -78,6 +78,8 @@ fn a_flipped_byte_of_a_signature_is_found_or_is_none_of_it() {
             // The last base64 digit has bits that mean nothing; everything else is another key or a wrong signature.
             if let Ok(signed) = check(&changed, &read("manifest")) {
                 assert_eq!(signed, good, "{at} {bit}");
+                let read = |bytes: &[u8]| ssh_key::SshSig::from_pem(bytes).unwrap();
+                assert_eq!(read(&changed), read(&whole), "{at} {bit}");
             }
         }
     }
@@ -110,8 +112,14 @@ fn an_agent_s_answer_is_checked() {
     let folder = folder();
     let socket = folder.path().join("agent");
     let listener = UnixListener::bind(&socket).unwrap();
-    let right = check(&read("manifest.ed25519"), &read("manifest")).unwrap();
-    let answers = [vec![5_u8], vec![14, 0, 0], vec![14, 0, 0, 0, 1, 9], Vec::new()];
+    let blob = |name: &str| {
+        let signature = ssh_key::SshSig::from_pem(read(name)).unwrap();
+        let blob = Vec::<u8>::try_from(signature.signature().clone()).unwrap();
+        [&[14][..], &u32::try_from(blob.len()).unwrap().to_be_bytes(), &blob].concat()
+    };
+    // The last but one is a signature by the key of something else, the last what was asked for.
+    let (other, right) = (blob("manifest.file"), blob("manifest.ed25519"));
+    let answers = [vec![5_u8], vec![14, 0, 0], vec![14, 0, 0, 0, 1, 9], Vec::new(), other, right];
     let count = answers.len();
     let agent = thread::spawn(move || {
         for answer in answers {
@@ -125,10 +133,11 @@ fn an_agent_s_answer_is_checked() {
             stream.write_all(&answer).unwrap();
         }
     });
-    for _ in 0..count {
+    for _ in 1..count {
         let why = sign(&read("manifest"), &fixture("ed25519.pub"), Some(&socket)).unwrap_err().to_string();
-        assert!(why.contains("through the agent: "), "{why}");
+        assert!(why.contains("through the agent: ") || why.contains("changed after it was signed"), "{why}");
     }
+    let made = sign(&read("manifest"), &fixture("ed25519.pub"), Some(&socket)).unwrap();
     agent.join().unwrap();
-    assert!(right.name.starts_with("ssh-ed25519 "));
+    assert!(check(&made, &read("manifest")).unwrap().name.starts_with("ssh-ed25519 "));
 }

@@ -310,10 +310,10 @@ impl Reader {
 
 const ONE_PATH: &str = "one path without variables; a colon that is part of it as \\:";
 
-/// A path as fio writes it, where a colon separates several.
+/// A path as fio writes it, where a colon separates several; `None` of an empty one too.
 fn path(text: &str) -> Option<String> {
     let plain = text.replace("\\:", "\u{0}");
-    let is_one = !plain.contains([':', '$']);
+    let is_one = !plain.is_empty() && !plain.contains([':', '$']);
     is_one.then(|| plain.replace('\u{0}', ":"))
 }
 
@@ -389,6 +389,15 @@ mod tests {
         assert_eq!(job.parameters, expected.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
         let ignored: Vec<_> = job.ignored.iter().map(|line| (line.line, line.key.as_str())).collect();
         assert_eq!(ignored, [(3, "ioengine"), (7, "thinktime"), (18, "fsync"), (20, "write_lat_log")]);
+    }
+
+    #[test]
+    fn a_file_without_a_name_is_refused_with_its_line() {
+        for text in ["[a]\nfilename=\n", "[a]\ndirectory=\n", "[a]\ndirectory=/data\nfilename=\n"] {
+            let refused = FioJob::read(text).expect_err(text).to_string();
+            let line = text.lines().count();
+            assert!(refused.contains(&format!("line {line}")) || refused.contains(&format!(":{line}")), "{refused}");
+        }
     }
 
     #[test]

@@ -32,6 +32,7 @@ pub fn run(
         connected: Barrier::new(traffic.threads + 1),
         begun: Barrier::new(traffic.threads + 1),
         window: OnceLock::new(),
+        metered: AtomicBool::new(false),
         over: AtomicBool::new(false),
         interrupt,
     };
@@ -54,6 +55,7 @@ pub fn run(
         let before = meter();
         sleep_until(end);
         outcome.metered = meter().saturating_sub(before);
+        shared.metered.store(true, Ordering::Release);
         (outcome.begin_ns, outcome.elapsed_ns) = (begin.saturating_sub(called_ns), end - begin);
         for thread in threads {
             match thread.join() {

@@ -5,7 +5,7 @@
 //! free for it. Every reply is compared with what can be there.
 
 use crate::blocking::{BlockingConnection, ConnectionError, PATIENCE};
-use crate::history::History;
+use crate::history::{History, PendingWrite};
 use crate::outcome::{DriveError, LoadOutcome};
 use crate::resp::{self, Received, Reply};
 use crate::traffic::{Drive, Traffic};
@@ -13,6 +13,7 @@ use crate::values::{TaggedValues, write_key};
 use baremark_load::epoll::{self, Epoll};
 use baremark_stats::Rng;
 use baremark_stats::zipf::{Zipf, scatter};
+use baremark_sys::wake::sleep_unless;
 use baremark_sys::{affinity, clock, ready};
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -26,13 +27,13 @@ const SECOND: u64 = 1_000_000_000;
 const LOOK_NS: u64 = 50_000_000;
 /// How long after the measured time arrivals that are behind are still started.
 const GRACE_NS: u64 = SECOND;
-/// Sockets that are told of at once.
+/// Sockets that one wait reports at most.
 const BATCH: usize = 512;
 /// Commands that are sent together while loading and reading back, and their bytes.
 const TOGETHER: (usize, usize) = (512, 256 << 10);
 /// Keys of a thread that are read back after the load, evenly spread.
 const READ_BACK: u64 = 10_000;
-/// What a reply may have beyond a value: a longer one is not a value, but its bytes can be told.
+/// What a reply may have beyond a value: a longer one is not a value, but its length can be reported.
 const BEYOND: usize = 64 << 10;
 
 /// What all threads share.
@@ -47,6 +48,8 @@ pub(crate) struct SharedRun<'c> {
     pub(crate) begun: Barrier,
     /// Its begin and end.
     pub(crate) window: OnceLock<(u64, u64)>,
+    /// What is counted alongside was read at the end of the measured time.
+    pub(crate) metered: AtomicBool,
     /// A thread has failed.
     pub(crate) over: AtomicBool,
     pub(crate) interrupt: &'c AtomicBool,
@@ -64,6 +67,8 @@ struct PendingCommand {
     own: usize,
     intended: u64,
     is_read: bool,
+    /// Of a write its version.
+    version: u64,
     /// Of a read the least version that it may return, of a write the versions that it replaces.
     mark: u64,
 }
@@ -125,14 +130,17 @@ fn talk(doing: &'static str) -> impl Fn(ConnectionError) -> DriveError {
 /// The whole life of a thread.
 ///
 /// # Errors
-/// Why the load has no outcome; the other threads are told.
+/// Why the load has no outcome; the other threads stop.
 pub(crate) fn live(shared: &SharedRun<'_>, number: usize) -> Result<LoadOutcome, DriveError> {
     let failed = || shared.over.store(true, Ordering::Release);
     let thread = DriverThread::prepared(shared, number).inspect_err(|_| failed());
     shared.connected.wait();
     shared.begun.wait();
     let mut thread = thread?;
-    thread.run().and_then(|()| thread.read_back()).inspect_err(|_| failed())?;
+    thread.run().inspect_err(|_| failed())?;
+    // The server's CPU time is read first: the load ends before values are read back.
+    sleep_unless(|| shared.metered.load(Ordering::Acquire) || shared.is_stopped(), PATIENCE);
+    thread.read_back().inspect_err(|_| failed())?;
     Ok(thread.part)
 }
 
@@ -198,7 +206,7 @@ impl<'c> DriverThread<'c> {
         for own in 0..keys {
             let write = self.history.begin(own);
             write_set(&mut out, self.shared.values, self.key(own), write.version);
-            waiting.push((own, write.replaces));
+            waiting.push((own, write));
             if waiting.len() < TOGETHER.0 && out.len() < TOGETHER.1 && own + 1 < keys {
                 continue;
             }
@@ -208,12 +216,12 @@ impl<'c> DriverThread<'c> {
             connection.send(&out)?;
             out.clear();
             self.part.set.sent += waiting.len() as u64;
-            for (own, replaces) in waiting.drain(..) {
+            for (own, write) in waiting.drain(..) {
                 connection.next(BEYOND, |reply| match reply {
                     Reply::Status(b"OK") => Ok(()),
                     other => Err(ConnectionError::Reply { asked: "SET", found: other.shown() }),
                 })??;
-                self.history.acknowledged(own, replaces);
+                self.history.acknowledged(own, write);
             }
         }
         Ok(())
@@ -290,7 +298,7 @@ impl<'c> DriverThread<'c> {
         Ok(self.under_way == 0)
     }
 
-    /// Starts the arrivals that are due, as far as connections have room. Those of the measured time that nobody has started long after its end
+    /// Starts the arrivals that are due, as far as connections have room. Those of the measured time that were not started long after its end
     /// are counted and passed over.
     fn start_due(&mut self) -> Result<(), DriveError> {
         let late = self.now > self.end + GRACE_NS;
@@ -332,22 +340,24 @@ impl<'c> DriverThread<'c> {
         let is_read = self.rng.uniform() < self.shared.traffic.read_share;
         let key = self.key(own);
         let connection = &mut self.connections[at];
-        let mark = if is_read {
+        let (version, mark) = if is_read {
             write_get(&mut connection.out, key);
             self.part.get.sent += 1;
-            self.history.least(own)
+            (0, self.history.least(own))
         } else {
             let write = self.history.begin(own);
             write_set(&mut connection.out, self.shared.values, key, write.version);
             self.part.set.sent += 1;
-            write.replaces
+            (write.version, write.replaces)
         };
-        connection.under_way.push_back(PendingCommand { own, intended, is_read, mark });
+        connection.under_way.push_back(PendingCommand { own, intended, is_read, version, mark });
         self.under_way += 1;
     }
 
     /// Of a closed loop: as many commands as a connection has room for.
     fn refill(&mut self, at: usize) -> Result<(), ConnectionError> {
+        // What it took to compare the replies before is not the server's.
+        self.now = clock::monotonic_ns();
         while self.now < self.end && self.connections[at].under_way.len() < self.shared.traffic.pipeline {
             self.issue(at, self.now);
         }
@@ -406,7 +416,11 @@ impl<'c> DriverThread<'c> {
             let counted = if open { sent.intended } else { now };
             let is_counted = window.contains(&counted);
             let key = sent.own as u64 * threads + number;
-            match judged(&sent, &reply, key, shared.values, history) {
+            let check = judged(&sent, &reply, key, shared.values, history);
+            if matches!(check, ReplyCheck::Found | ReplyCheck::Missing) {
+                part.answered += u64::from(window.contains(&now));
+            }
+            match check {
                 ReplyCheck::Error => {
                     part.errors += u64::from(is_counted);
                     part.first_error.get_or_insert_with(|| reply.shown());
@@ -448,7 +462,7 @@ impl<'c> DriverThread<'c> {
             self.part.get.sent += some.len() as u64;
             for &own in some {
                 let (key, mark) = (self.key(own), self.history.least(own));
-                let sent = PendingCommand { own, intended: 0, is_read: true, mark };
+                let sent = PendingCommand { own, intended: 0, is_read: true, version: 0, mark };
                 let judged = |reply: Reply<'_>| judged(&sent, &reply, key, self.shared.values, &mut self.history);
                 match connection.next(most, judged).map_err(&doing)? {
                     ReplyCheck::Found | ReplyCheck::Missing => self.part.read_back += 1,
@@ -508,12 +522,12 @@ fn judged(
             ReplyCheck::Wrong(format!("GET key:{key:012} finds nothing where version {} is", sent.mark))
         }
         (false, Reply::Status(b"OK")) => {
-            history.acknowledged(sent.own, sent.mark);
+            history.acknowledged(sent.own, PendingWrite { version: sent.version, replaces: sent.mark });
             ReplyCheck::Found
         }
         (is_read, Reply::Error(_)) => {
             if !is_read {
-                history.refused(sent.own);
+                history.refused(sent.own, sent.version);
             }
             ReplyCheck::Error
         }

@@ -1,6 +1,6 @@
 //! What a read of a key may return: how often each was written, which of these writes were acknowledged, and which others they replaced.
 //!
-//! Writes of one key may be under way at once, over several connections, and nobody but the server knows their order. So a read must return
+//! Writes of one key may be under way at once, over several connections, and only the server knows their order. So a read must return
 //! a version that was sent, and none that was surely replaced before the read began: one that was acknowledged before a write began which
 //! itself was acknowledged before the read. With one write of a key at a time that is the last one, exactly.
 
@@ -9,12 +9,14 @@
 struct KeyState {
     /// Versions that were sent: 1, 2, ...
     sent: u64,
-    /// Versions up to this had an outcome when the oldest write that is under way began.
+    /// Versions up to this have an outcome.
     settled: u64,
     /// The least version that a read which begins now may return; 0 where the key may be missing.
     least: u64,
-    /// Writes under way.
-    under_way: u32,
+    /// Writes under way of versions up to this are counted as older, the others as newer: a key that always has some is settled in turns.
+    boundary: u64,
+    older: u32,
+    newer: u32,
 }
 
 /// A write that begins.
@@ -26,7 +28,15 @@ pub struct PendingWrite {
     pub replaces: u64,
 }
 
-/// What became of all keys of one thread, which nobody else writes.
+impl KeyState {
+    /// A write of this version has an outcome.
+    fn ended(&mut self, version: u64) {
+        let of = if version <= self.boundary { &mut self.older } else { &mut self.newer };
+        *of -= 1;
+    }
+}
+
+/// What became of all keys of one thread, which no other thread writes.
 #[derive(Debug)]
 pub struct History(Vec<KeyState>);
 
@@ -46,24 +56,28 @@ impl History {
     /// A write of a key begins.
     pub fn begin(&mut self, key: usize) -> PendingWrite {
         let past = &mut self.0[key];
-        if past.under_way == 0 {
-            past.settled = past.sent;
+        if past.older == 0 {
+            // All up to the boundary have an outcome. The newer ones are the older ones from now on.
+            (past.settled, past.boundary) = (past.boundary, past.sent);
+            (past.older, past.newer) = (past.newer, 0);
+            if past.older == 0 {
+                past.settled = past.sent;
+            }
         }
         past.sent += 1;
-        past.under_way += 1;
+        past.newer += 1;
         PendingWrite { version: past.sent, replaces: past.settled }
     }
 
     /// A write was acknowledged.
-    pub fn acknowledged(&mut self, key: usize, replaces: u64) {
-        let past = &mut self.0[key];
-        past.under_way -= 1;
-        past.least = past.least.max(replaces + 1);
+    pub fn acknowledged(&mut self, key: usize, write: PendingWrite) {
+        self.0[key].ended(write.version);
+        self.0[key].least = self.0[key].least.max(write.replaces + 1);
     }
 
-    /// A write was refused.
-    pub fn refused(&mut self, key: usize) {
-        self.0[key].under_way -= 1;
+    /// A write of this version was refused.
+    pub fn refused(&mut self, key: usize, version: u64) {
+        self.0[key].ended(version);
     }
 
     /// The least version that a read which begins now may return; 0 where it may find nothing.
@@ -94,7 +108,7 @@ mod tests {
             let least = history.least(0);
             assert_eq!(least, version - 1);
             assert!(history.permits(0, least, version) && !history.permits(0, least, version + 1));
-            history.acknowledged(0, write.replaces);
+            history.acknowledged(0, write);
             assert_eq!(history.least(0), version);
             assert!(history.permits(0, version, version) && !history.permits(0, version, version - 1));
         }
@@ -105,27 +119,52 @@ mod tests {
     fn writes_that_overlap_may_end_in_either_order_and_replace_what_was_before_both() {
         let mut history = History::new(1);
         let first = history.begin(0);
-        history.acknowledged(0, first.replaces);
+        history.acknowledged(0, first);
         let [second, third] = [history.begin(0), history.begin(0)];
         assert_eq!((second.replaces, third.replaces), (1, 1));
-        history.acknowledged(0, third.replaces);
+        history.acknowledged(0, third);
         // The second may have come after the third, and the first before both.
         let least = history.least(0);
         assert_eq!([1, 2, 3].map(|version| history.permits(0, least, version)), [false, true, true]);
-        history.acknowledged(0, second.replaces);
+        history.acknowledged(0, second);
         let fourth = history.begin(0);
         assert_eq!(fourth.replaces, 3);
-        history.acknowledged(0, fourth.replaces);
+        history.acknowledged(0, fourth);
         assert_eq!(history.least(0), 4);
+    }
+
+    /// A popular key always has a write under way.
+    #[test]
+    fn a_key_that_always_has_a_write_under_way_is_settled_all_the_same() {
+        let mut history = History::new(1);
+        let [first, second] = [history.begin(0), history.begin(0)];
+        history.acknowledged(0, first);
+        let third = history.begin(0);
+        history.acknowledged(0, third);
+        let least = history.least(0);
+        assert_eq!(
+            [1, 2, 3].map(|version| history.permits(0, least, version)),
+            [false, true, true],
+            "the first was acknowledged before the third began"
+        );
+        // One after the other begins before the one before it ends.
+        let mut last = second;
+        for version in 4..100 {
+            let next = history.begin(0);
+            history.acknowledged(0, last);
+            assert_eq!(next.version, version);
+            last = next;
+            assert!(history.least(0) + 4 > version, "{} of {version}", history.least(0));
+        }
     }
 
     #[test]
     fn a_write_that_was_refused_replaces_nothing() {
         let mut history = History::new(1);
         let first = history.begin(0);
-        history.acknowledged(0, first.replaces);
-        history.begin(0);
-        history.refused(0);
+        history.acknowledged(0, first);
+        let second = history.begin(0);
+        history.refused(0, second.version);
         assert_eq!(history.least(0), 1);
         let third = history.begin(0);
         assert_eq!(third, PendingWrite { version: 3, replaces: 2 });

@@ -19,9 +19,11 @@ pub struct LoadOutcome {
     pub get: Commands,
     /// Writes.
     pub set: Commands,
+    /// Commands whose reply came within the measured time. Of open arrivals that is not [`LoadOutcome::done`]: of those, replies may come later.
+    pub answered: u64,
     /// Reads of the measured time that found their key.
     pub hits: u64,
-    /// Reads of the measured time of keys that nobody had written.
+    /// Reads of the measured time of keys that were never written.
     pub misses: u64,
     /// Error replies to commands of the measured time.
     pub errors: u64,
@@ -56,10 +58,10 @@ impl LoadOutcome {
         self.get.latencies.count() + self.set.latencies.count()
     }
 
-    /// Commands per second.
+    /// Commands answered per second.
     #[must_use]
     pub fn per_s(&self) -> f64 {
-        self.done() as f64 * 1e9 / self.elapsed_ns.max(1) as f64
+        self.answered as f64 * 1e9 / self.elapsed_ns.max(1) as f64
     }
 
     /// The share of commands of the measured time to which the server replied with an error.
@@ -82,6 +84,7 @@ impl LoadOutcome {
         self.seconds.resize(self.seconds.len().max(other.seconds.len()), 0);
         self.seconds.iter_mut().zip(&other.seconds).for_each(|(sum, more)| *sum += more);
         for (sum, more) in [
+            (&mut self.answered, other.answered),
             (&mut self.hits, other.hits),
             (&mut self.misses, other.misses),
             (&mut self.errors, other.errors),
@@ -109,7 +112,7 @@ pub enum DriveError {
         why: ConnectionError,
     },
     /// A reply too many.
-    #[error("the server has sent a reply to no command")]
+    #[error("the server sent a reply without a command")]
     Unasked,
     /// Replies too few.
     #[error("{0} commands have no reply {1} s after the load")]

@@ -18,7 +18,7 @@ const RUNNING: &str = "/var/tmp";
 /// Memory of the server for a key and its value, in addition to the value's bytes, about.
 const PER_KEY: u64 = 120;
 /// Memory of the driver for a key.
-const PER_KEY_HERE: u64 = 32;
+const PER_KEY_HERE: u64 = 40;
 
 const SERVER: Knob = Knob::new(
     "server",
@@ -32,7 +32,7 @@ const VALUE: Knob = Knob::new(
     "value",
     Kind::Size { min: SHORTEST as u64, max: 16 << 20 },
     Default::Typed("100 B"),
-    "bytes of a value; 24 of them say of which key and version it is",
+    "bytes of a value, of which the first 24 hold key, version and checksum",
 );
 const DISTRIBUTION: Knob = Knob::new(
     "distribution",

@@ -111,31 +111,13 @@ fn measured(run: &Run, workloads: &[&Descriptor]) -> Document {
         predictions: Vec::new(),
         observed: None,
         time: time_use::rows(&run.trials),
-        details: details(run, workloads),
+        details: details(run),
         reliability: reliability::of(&run.trials),
     }
 }
 
-/// Workloads without a section of their own whose details are short: shown by reports, or facts that distinguish runs, such as the
-/// version of a database.
-const DETAILED: [&str; 11] = [
-    "wakeup",
-    "density",
-    "web-farm",
-    "load",
-    "block",
-    "provision",
-    "order-entry",
-    "dvd-store",
-    "management-db",
-    "oltp-hammer",
-    "guest-operations",
-];
-
 /// Of each treatment what its workload alone reports: of the last trial that counts, or where none does, of the last.
-fn details(run: &Run, workloads: &[&Descriptor]) -> Vec<DetailRow> {
-    let detailed = |of: &Descriptor| of.section.is_some() || DETAILED.contains(&of.kind);
-    let shown = |arm: usize| workloads.iter().any(|of| of.kind == run.plan.workload_of(arm) && detailed(of));
+fn details(run: &Run) -> Vec<DetailRow> {
     let of_arm = |arm: usize| {
         let last = |counted: bool| {
             let trials = run.trials.iter().rev().filter(|trial| !counted || trial.counted().is_some());
@@ -143,12 +125,7 @@ fn details(run: &Run, workloads: &[&Descriptor]) -> Vec<DetailRow> {
         };
         last(true).or_else(|| last(false))
     };
-    (0..run.plan.arms.len()).filter_map(|arm| of_arm(arm).filter(|row| shown(arm) || is_brought(row))).collect()
-}
-
-/// Whether a detail brings how it is shown, as [`baremark_model::shown`] says; such a workload is in no list.
-fn is_brought(row: &DetailRow) -> bool {
-    row.document.get("shown").is_some()
+    (0..run.plan.arms.len()).filter_map(of_arm).collect()
 }
 
 fn detail_of(run: &Run, trial: &Finished, arm: usize) -> Option<DetailRow> {

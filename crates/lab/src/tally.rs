@@ -135,21 +135,24 @@ impl Finished {
 
     /// All samples of `arm` in the phases of the trial, of a distribution as percentiles' keys name it. `None` unless the trial counts,
     /// of ensembles, whose percentile is that of a member by the metric's rule, and where a phase has percentiles of the distribution
-    /// and was stored without it, as versions before 0.3 did.
+    /// and was stored without it, as earlier versions did.
     pub fn distribution(&self, arm: usize, of: &str) -> Option<Histogram> {
         let is_percentile = |metric: &str| Percentile::of_key(metric).is_some_and(|found| found.of == of);
-        let mut parts = Vec::new();
+        let mut all = Histogram::default();
         for phase in self.counted()?.series.iter().filter(|phase| phase.arm == arm) {
             let own = phase.points.iter().filter(|point| point.distributions.iter().any(|named| named == of));
-            // A part without a histogram is one in which nothing was measured.
-            let own = own.filter_map(|point| point.histogram.as_deref()).map(|text| hdr::decoded(text).ok());
-            let own: Vec<Histogram> = own.collect::<Option<_>>().filter(|_| phase.members.is_empty())?;
-            if own.is_empty() && phase.samples.iter().any(|sample| is_percentile(&sample.metric)) {
+            // A part without a histogram is one in which nothing was measured. A stranger's may be long: one is in memory at once.
+            let mut own = own.filter_map(|point| point.histogram.as_deref()).peekable();
+            if !phase.members.is_empty()
+                || own.peek().is_none() && phase.samples.iter().any(|sample| is_percentile(&sample.metric))
+            {
                 return None;
             }
-            parts.extend(own);
+            for text in own {
+                all.add(&hdr::decoded(text).ok()?);
+            }
         }
-        Some(Histogram::merged(&parts))
+        Some(all)
     }
 
     /// The values of the first and of the second half of the phases of `arm`; `None` below ten phases.

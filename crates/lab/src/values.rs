@@ -7,7 +7,7 @@
 //! is the wider one, at each end, of two: of [`clusters`], which knows how the share below it differs between trials, and of the spread of the
 //! trials' own percentiles, longer where trials have unequal numbers of samples.
 //!
-//! Trials of versions before 0.3 and of ensembles have percentiles without their distribution. Theirs are estimated as other metrics, and
+//! Trials of earlier versions and of ensembles have percentiles without their distribution. Theirs are estimated as other metrics, and
 //! since high ones are absent from trials with few samples, and means over different trials are out of order, the higher one is then
 //! estimated by its quotient to the lower one in the trials that have both, times the lower one's estimate over all: a ratio estimator
 //! (Cochran 1977, chapter 6). In a trial the higher one is the larger, so that it is in the estimate.
@@ -149,7 +149,7 @@ fn merged(
     for trial in 0..trials {
         let samples = samples(trial)?;
         own.push((samples.count(), percentiles.iter().map(|of| percentile_of(&samples, of)).collect()));
-        all = Histogram::merged([&all, &samples]);
+        all.add(&samples);
     }
     let at: Vec<Option<u64>> = percentiles.iter().map(|of| all.value_at(of.share)).collect();
     let mut clusters: Vec<Vec<Cluster>> = vec![Vec::with_capacity(trials); percentiles.len()];

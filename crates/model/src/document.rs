@@ -332,7 +332,7 @@ pub struct EstimateRow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over: Option<String>,
     /// Of a percentile: samples of all trials in the distribution that it is of. `null` where trials were stored without distributions,
-    /// as those of versions before 0.3: the estimate is over the trials' own percentiles.
+    /// as those of earlier versions: the estimate is over the trials' own percentiles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<u64>,
     /// Of such a percentile: the median of those of single trials, as far as these have enough samples.

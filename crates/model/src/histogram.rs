@@ -28,6 +28,11 @@ impl Histogram {
         all.into_iter().flat_map(|one| one.0.iter().copied()).collect()
     }
 
+    /// Adds the counts of another one.
+    pub fn add(&mut self, other: &Histogram) {
+        *self = Histogram::merged([&*self, other]);
+    }
+
     /// The latencies in ns, ascending, and how often each was seen.
     #[must_use]
     pub fn counts(&self) -> &[(u64, u64)] {

@@ -11,8 +11,12 @@ const open = new Set();       // Studies whose runs are shown.
 const arrived = new Map();    // What waits for a file.
 let order = null, shown = 60, compared = false;
 
+const byNumber = new Map(first.rows.map(row => [row.g, row]));
 const baremark = {
-  rows(file, rows) { studies.push(...rows); arrived.get(`studies-${file}.js`)?.(); },
+  rows(file, rows) {
+    for (const row of rows) if (!byNumber.has(row.g)) { byNumber.set(row.g, row); studies.push(row); }
+    arrived.get(`studies-${file}.js`)?.();
+  },
   runs(study, rows) {
     const known = listed.get(study) ?? [];
     for (const run of rows) {
@@ -22,17 +26,13 @@ const baremark = {
   },
   read(file) { arrived.get(file)?.(); },
 };
-const byNumber = new Map();
-const index = () => studies.forEach(row => byNumber.set(row.g, row));
-index();
-
 const loading = new Map();
 const load = file => {
   if (!loading.has(file)) {
     loading.set(file, new Promise((done, failed) => {
       const script = document.createElement('script');
       arrived.set(file, done);
-      script.onerror = () => failed(new Error(`${file} cannot be read`));
+      script.onerror = () => { loading.delete(file); failed(new Error(`${file} cannot be read; load the page again`)); };
       script.src = file;
       document.head.append(script);
     }));
@@ -104,7 +104,7 @@ const studyRow = row => {
     make('th', { scope: 'row' }, make('a', { href: row.p }, row.t), make('small', {}, row.k, row.l ? ', ' : '', row.l ? make('span', { class: 'live' }, row.l > 1 ? `${row.l} live` : 'live') : row.s === 'finished' ? '' : `, ${row.s}`), runsOf),
     make('td', { class: 'amount' }, row.v, row.v && row.w ? make('small', {}, row.r ? row.w.split(' / ')[0] : row.w) : ''),
     make('td', { class: 'amount' }, row.r, row.r ? make('small', {}, row.w.includes(' / ') ? `of ${row.w.split(' / ')[1]}` : '') : ''),
-    make('td', { class: `verdict ${row.c}` }, row.o, row.a ? make('small', {}, `besides: ${row.a}`) : ''),
+    make('td', { class: `verdict ${row.c}` }, row.o, row.a ? make('small', {}, `others: ${row.a}`) : ''),
     make('td', { class: 'spark' }, spark(row)),
     make('td', { class: 'machine' }, row.m),
     when(row.d));
@@ -189,7 +189,7 @@ const compare = () => {
     make('small', {}, studyOf(run).t), make('small', {}, `${day(run.d)}, baremark ${run.b}${run === base ? '; base' : ''}`), make('small', {}, studyOf(run).m));
   const row = ([name, unit]) => {
     const of = find(base, name, unit);
-    return make('tr', {}, make('th', { scope: 'row' }, name, make('small', {}, unit ? '' : 'ratio')), ...all.map(run => {
+    return make('tr', {}, make('th', { scope: 'row' }, name, make('small', {}, name.includes(' / ') ? 'ratio' : '')), ...all.map(run => {
       const own = find(run, name, unit);
       return make('td', { 'data-run': letter(run) }, own ? valueText(own) : '\u2013', own && of && run !== base ? differenceCell(difference(of, own)) : '');
     }));
@@ -201,7 +201,7 @@ const compare = () => {
     make('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'comparison' },
       make('table', { class: 'side' }, make('thead', {}, make('tr', {}, make('td', {}), ...all.map(head))), make('tbody', {}, ...names.map(row)))),
     make('p', { class: 'note' }, 'Values with their intervals; below them the value over that of A, with the interval that follows from both. ' +
-      'How much runs differ from each other is not in it: three runs a side and a command judge that:'),
+      'The interval excludes run-to-run variation. To include it, compare at least three runs per side:'),
     make('pre', {}, `baremark compare ${base.i} ${all.slice(1).map(run => run.i).join(',')}`));
 };
 
@@ -245,7 +245,6 @@ const begin = async () => {
   // The rest comes after what is seen first.
   await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
   for (let file = 0; file < first.files; file++) await load(`studies-${file}.js`);
-  index();
   total = studies.length;
   options(at('kind'), studies.map(row => row.k));
   options(at('machine'), studies.map(row => row.m));
@@ -259,4 +258,5 @@ const begin = async () => {
   await state();
   document.body.dataset.ready = 'yes';
 };
-begin().catch(why => { at('count').textContent = why.message; });
+addEventListener('unhandledrejection', event => { at('count').textContent = event.reason.message; });
+begin();

@@ -21,6 +21,9 @@ use std::fmt::Write;
 
 const SCRIPT: &str = include_str!("site.js");
 const STYLE: &str = include_str!("site.css");
+/// Loads the index again, but not while a reader has selected, unfolded, sorted or scrolled.
+const FOLLOW: &str = "setInterval(() => { if (!picked.length && !open.size && !order && shown === 60 && scrollY === 0 && \
+                      !['INPUT', 'SELECT'].includes(document.activeElement.tagName)) location.reload(); }, 5000);\n";
 /// Changes that the index lists; the feed has more.
 const LISTED: usize = 12;
 /// The file of the index, to which every report links.
@@ -39,7 +42,7 @@ pub struct Site {
     pub feed: String,
 }
 
-/// What is said of a site besides its runs.
+/// What is said of a site in addition to its runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct About {
     /// A UUID that is this site's and no other's.
@@ -48,6 +51,8 @@ pub struct About {
     pub changes: Vec<ChangePoint>,
     /// Runs that are still to be read, after which there is another index.
     pub unread: usize,
+    /// Whether the index loads itself again, since runs measure or are still to be read.
+    pub follow: bool,
 }
 
 /// The site of these runs.
@@ -70,14 +75,14 @@ pub fn is_shard(name: &str) -> bool {
 }
 
 fn write(page: &mut String, entries: &[&Entry], rows: &StudyRows, about: &About) -> std::fmt::Result {
-    let About { changes, unread, .. } = about;
+    let About { changes, unread, follow, .. } = about;
     let count = counted(entries);
     page.push_str(&head_of_site(&format!("baremark: {count}"), STYLE, FEED));
     writeln!(page, "<header><h1>{}</h1>", escape(&count))?;
     let studies = if rows.studies == 1 { "1 study".to_owned() } else { format!("{} studies", rows.studies) };
     writeln!(
         page,
-        "<p class=\"context\">{studies}, each with what matters most in its latest run. Select runs to compare them.</p>"
+        "<p class=\"context\">{studies}; each row shows the most important result of the latest run. Select runs to compare them.</p>"
     )?;
     if *unread > 0 {
         writeln!(page, "<p class=\"caution\">{} still to be read.</p>", escape(&number::count(*unread as u64, "run")))?;
@@ -103,12 +108,13 @@ fn write(page: &mut String, entries: &[&Entry], rows: &StudyRows, about: &About)
         )?;
     }
     writeln!(page, "<script type=\"application/json\" id=\"first\">{}</script>", rows.first)?;
-    writeln!(page, "<script>\n{SCRIPT}</script>\n</main>\n</body>\n</html>")
+    let follow = if *follow { FOLLOW } else { "" };
+    writeln!(page, "<script>\n{SCRIPT}{follow}</script>\n</main>\n</body>\n</html>")
 }
 
 /// What the script fills.
 const FORM: &str = "</header>\n\
-<noscript><p class=\"caution\">Rows are filled in by a script of this page, which is not permitted to run. Each run's report is a page of its own.</p></noscript>\n\
+<noscript><p class=\"caution\">This index needs JavaScript. Each run's report is a separate page without scripts.</p></noscript>\n\
 <form class=\"filters\" role=\"search\" onsubmit=\"return false\">\n\
 <label>Text <input type=\"search\" id=\"text\" placeholder=\"study, machine, verdict\" autocomplete=\"off\"></label>\n\
 <label>Kind <select id=\"kind\"><option value=\"\">all</option></select></label>\n\

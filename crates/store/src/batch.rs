@@ -5,7 +5,7 @@ use crate::heads::Head;
 use crate::record::TrialEntry;
 use crate::rows;
 use crate::run_id::RunId;
-use crate::store::{Store, json, whole};
+use crate::store::{Store, json, whole, written};
 use rusqlite::{Transaction, params};
 
 /// Trials that are being added to a run.
@@ -44,7 +44,8 @@ impl Batch<'_> {
     /// When its place is taken, or a value in it cannot be read back (NaN, infinity).
     pub fn add_trial(&mut self, trial: &TrialEntry<'_>) -> Result<(), StoreError> {
         let what = format!("trial {} of run {}", trial.seq, self.head.id);
-        let (spec, status) = (json(&what, trial.spec)?, json(&what, trial.status)?);
+        // All numbers of a specification are in the plan, which was read back.
+        let (spec, status) = (written(&what, trial.spec)?, json(&what, trial.status)?);
         let result = trial.result.map(|result| json(&what, result)).transpose()?;
         let numbers =
             [whole(trial.seq), whole(trial.block), whole(trial.cell), whole(trial.started.0), whole(trial.elapsed.0)];

@@ -447,6 +447,11 @@ pub(crate) fn json<T: Serialize + DeserializeOwned>(what: &str, value: &T) -> Re
     })
 }
 
+/// `value` as JSON of which nothing is read back.
+pub(crate) fn written(what: &str, value: &impl Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|why| StoreError::Unwritable { what: what.to_owned(), why: why.to_string() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

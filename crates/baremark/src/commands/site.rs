@@ -97,9 +97,9 @@ impl Folder<'_> {
     fn finish(&self) -> Result<PathBuf, Refusal> {
         let pages: HashMap<&str, &str> = self.entries.iter().map(|entry| (entry.id(), entry.page())).collect();
         let about = About {
-            uuid: changes::uuid(&self.path.to_string_lossy()),
+            uuid: changes::site(self.entries.iter().map(Entry::id)),
             changes: changes::points(&self.recorded, |run| pages.get(run).map(|page| (*page).to_owned())),
-            unread: 0,
+            ..About::default()
         };
         let site = render(&self.entries, &about);
         for (name, text) in &site.shards {

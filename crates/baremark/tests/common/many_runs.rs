@@ -55,7 +55,7 @@ pub fn site(runs: usize, studies: usize) -> Site {
         page: Some(format!("{}.html", id(number))),
         started: "2026-11-02T10:00:00Z".to_owned(),
     };
-    let about = About { uuid: "x".to_owned(), changes: (0..300).map(change).collect(), unread: 0 };
+    let about = About { uuid: "x".to_owned(), changes: (0..300).map(change).collect(), ..About::default() };
     render(&entries(runs, studies), &about)
 }
 

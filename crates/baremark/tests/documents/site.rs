@@ -94,7 +94,9 @@ fn each_kind_of_run_has_a_row() {
         let row = &first(&index)["rows"][0];
         let [value, verdict] = ["v", "o"].map(|key| row[key].as_str().unwrap());
         assert!(!value.is_empty() || !verdict.is_empty(), "{name}: {row:#}");
-        println!("{name}: {} | {value} | {} | {verdict} | {}", row["w"], row["r"], row["a"]);
+        assert!(row["r"] == "" || row["x"].is_number(), "the ratio is among the quantities: {name}: {row:#}");
+        let drawn = row["h"].as_array().unwrap().len();
+        assert!((value.is_empty() && row["r"] == "") || drawn == 1, "{name}: {row:#}");
     }
 }
 

@@ -7,6 +7,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 pub const PASSWORD: &str = "s3cr3tOfThisTest";
 
@@ -32,6 +33,8 @@ pub enum Behaviour {
     Silent(u64),
     /// Each reply to the so many-th GET comes twice.
     Twice(u64),
+    /// Each reply comes so much later.
+    Slow(Duration),
     /// It speaks another protocol.
     Stranger,
 }
@@ -157,6 +160,9 @@ impl Session {
             return true;
         }
         let number = 1 + self.state.commands.fetch_add(1, Ordering::Relaxed);
+        if let Behaviour::Slow(time) = self.behaviour {
+            thread::sleep(time);
+        }
         match self.behaviour {
             Behaviour::Leaves(most) if number > most => return false,
             Behaviour::Silent(most) if number > most => return true,

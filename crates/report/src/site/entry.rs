@@ -7,7 +7,7 @@ use crate::summary::hardware;
 use crate::text::clean;
 use crate::treatment::Factors;
 use crate::words::{Tone, limits_of, ratio_of, short, tone};
-use baremark_model::document::{Document, RatioRow};
+use baremark_model::document::{Document, EstimateRow, RatioRow};
 use baremark_model::plan::Treatment;
 use std::cmp::Ordering;
 
@@ -27,7 +27,9 @@ pub struct Entry {
     pub(super) source: String,
     /// Whether it measures.
     pub(super) live: bool,
-    /// The study's question.
+    /// The study's question, by which runs are grouped.
+    pub(super) title: String,
+    /// The same as it is shown: cut, and with how it was run.
     pub(super) study: String,
     /// What kind of work it does.
     pub(super) kind: String,
@@ -84,6 +86,7 @@ impl Entry {
             page: page.to_owned(),
             source: source.to_owned(),
             live,
+            title: clean(&run.study),
             study: format!("{}{quick}{}", cut(&run.study), if run.mode.self_check { " (--aa)" } else { "" }),
             kind: kind(document),
             machine: cut(&hardware(document)),
@@ -142,10 +145,10 @@ fn answer(document: &Document) -> Highlight {
     };
     let value = first.evidence.as_ref().map(|found| format!("{} {}", found.value.0, found.unit).trim_end().to_owned());
     let mut answer = Highlight { value: value.unwrap_or_default(), others, ..Highlight::default() };
-    let factors = Factors::of(&first.document.run);
+    let several = has_several(document);
     match first.ratio {
         Some(row) => {
-            answer.of = cut(&name_of_ratio(first.document, &row.treatment, &row.relative_to));
+            answer.of = name_of(first.document, several, &row.metric, &row.treatment, Some(&row.relative_to));
             answer.ratio = ratio_text(row).unwrap_or_default();
             answer.verdict = cut(&short(first.document, row));
             answer.tone = match tone(row) {
@@ -156,7 +159,8 @@ fn answer(document: &Document) -> Highlight {
             };
         }
         None => {
-            answer.of = first.evidence.as_ref().map(|of| cut(&factors.name(&of.value.1.treatment))).unwrap_or_default()
+            let name = |row: &EstimateRow| name_of(first.document, several, &row.metric, &row.treatment, None);
+            answer.of = first.evidence.as_ref().map(|of| name(of.value.1)).unwrap_or_default();
         }
     }
     answer.drawn = answer.of.clone();
@@ -172,29 +176,41 @@ fn ratio_text(row: &RatioRow) -> Option<String> {
     Some(format!("{}{}", fixed(ratio), interval.unwrap_or_default()))
 }
 
-/// "microvm with 4k pages / native with 4k pages"
-fn name_of_ratio(document: &Document, above: &Treatment, below: &Treatment) -> String {
-    let factors = Factors::of(&document.run);
-    format!("{} / {}", factors.name(above), factors.name(below))
+/// "gups: microvm with 4k pages / native with 4k pages"; of several workloads with its own in front.
+fn name_of(part: &Document, several: bool, metric: &str, above: &Treatment, below: Option<&Treatment>) -> String {
+    let factors = Factors::of(&part.run);
+    let workload = if several { format!("{}, ", clean(&part.run.workload)) } else { String::new() };
+    let below = below.map(|below| format!(" / {}", factors.name(below))).unwrap_or_default();
+    cut(&format!("{workload}{}: {}{below}", clean(metric), factors.name(above)))
 }
 
-/// The values and ratios of the headline's metrics.
+/// Whether a study has several workloads, whose names distinguish its quantities.
+fn has_several(document: &Document) -> bool {
+    !document.run.workloads.is_empty()
+}
+
+/// The ratios and values of the headlines' metrics.
 fn quantities(document: &Document) -> Vec<Quantity> {
-    let ratios = document.ratios.iter().filter(|row| row.metric == document.run.metric_of(&row.treatment));
-    let ratios = ratios.filter(|row| !row.contrast.explains()).filter_map(|row| {
-        Some(Quantity {
-            name: cut(&name_of_ratio(document, &row.treatment, &row.relative_to)),
-            unit: String::new(),
-            value: ratio_of(row)?,
-            limits: limits_of(row),
-        })
-    });
-    let values = document.estimates.iter().filter(|row| row.metric == document.run.metric_of(&row.treatment));
-    let values = values.filter(|row| row.estimate.is_finite()).map(|row| Quantity {
-        name: cut(&Factors::of(&document.run).name(&row.treatment)),
-        unit: clean(&row.unit),
-        value: row.estimate,
-        limits: row.lo.zip(row.hi),
-    });
-    values.chain(ratios).take(MOST_QUANTITIES).collect()
+    let (parts, several) = (parts(document), has_several(document));
+    let (mut ratios, mut values) = (Vec::new(), Vec::new());
+    for part in &parts {
+        let of: &Document = &part.document;
+        let own = of.ratios.iter().filter(|row| row.metric == of.run.metric && !row.contrast.explains());
+        ratios.extend(own.filter_map(|row| {
+            Some(Quantity {
+                name: name_of(of, several, &row.metric, &row.treatment, Some(&row.relative_to)),
+                unit: String::new(),
+                value: ratio_of(row)?,
+                limits: limits_of(row),
+            })
+        }));
+        let own = of.estimates.iter().filter(|row| row.metric == of.run.metric && row.estimate.is_finite());
+        values.extend(own.map(|row| Quantity {
+            name: name_of(of, several, &row.metric, &row.treatment, None),
+            unit: clean(&row.unit),
+            value: row.estimate,
+            limits: row.lo.zip(row.hi),
+        }));
+    }
+    ratios.into_iter().chain(values).take(MOST_QUANTITIES).collect()
 }

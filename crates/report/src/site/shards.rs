@@ -58,7 +58,7 @@ fn groups<'e>(entries: &[&'e Entry]) -> Vec<Group<'e>> {
     let mut known = HashMap::new();
     let mut groups: Vec<Group<'e>> = Vec::new();
     for entry in ordered {
-        let key = (&entry.study, &entry.kind, &entry.machine);
+        let key = (&entry.title, &entry.study, &entry.kind, &entry.machine);
         let at = *known.entry(key).or_insert_with(|| {
             let mut hasher = DefaultHasher::new();
             key.hash(&mut hasher);
@@ -76,12 +76,12 @@ fn row(group: &Group<'_>, files: [usize; 2]) -> Value {
     let answer = &latest.answer;
     let is_ratio = !answer.ratio.is_empty();
     let drawn = |entry: &&Entry| {
-        let same = |of: &&Quantity| of.name == answer.drawn && of.unit.is_empty() == is_ratio;
+        let same = |of: &&Quantity| of.name == answer.drawn;
         entry.quantities.iter().find(same).map(|of| rounded(of.value))
     };
     let mut history: Vec<Value> = group.runs.iter().filter_map(drawn).take(DRAWN).collect();
     history.reverse();
-    let number = latest.quantities.iter().find(|of| of.unit.is_empty() && is_ratio && of.name == answer.drawn);
+    let number = latest.quantities.iter().find(|of| is_ratio && of.name == answer.drawn);
     json!({
         "g": group.name, "t": latest.study, "k": latest.kind, "m": latest.machine, "n": group.runs.len(),
         "l": group.runs.iter().filter(|run| run.live).count(),

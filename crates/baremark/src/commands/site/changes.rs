@@ -5,6 +5,7 @@ use baremark_bundle::digest;
 use baremark_lab::history::{Recorded, series};
 use baremark_report::history;
 use baremark_report::site::feed::ChangePoint;
+use serde_json::json;
 use std::borrow::Borrow;
 
 /// The runs from which on a study's values are different, the latest first; `page` is the file of a run's report.
@@ -16,7 +17,9 @@ pub fn points(runs: &[impl Borrow<Recorded>], page: impl Fn(&str) -> Option<Stri
         let quick = if of.quick { " (--quick)" } else { "" };
         for change in row.changes.iter().flatten() {
             found.push(ChangePoint {
-                uuid: uuid(&format!("{} {quick} {quantity} {}", of.study, change.run)),
+                uuid: uuid(
+                    &json!([of.study, of.quick, of.metric, of.treatment, of.relative_to, change.run]).to_string(),
+                ),
                 study: format!("{}{quick}", of.study),
                 says: format!("{quantity}: {}", history::size(change)),
                 page: page(&change.run),
@@ -28,8 +31,13 @@ pub fn points(runs: &[impl Borrow<Recorded>], page: impl Fn(&str) -> Option<Stri
     found
 }
 
+/// The UUID of a site of these runs: that of its first one, whose name is random in part, and stays as runs are added.
+pub fn site<'i>(runs: impl Iterator<Item = &'i str>) -> String {
+    uuid(&format!("site {}", runs.min().unwrap_or_default()))
+}
+
 /// A UUID that follows from a text (RFC 9562, version 8): the same text has the same one.
-pub fn uuid(text: &str) -> String {
+fn uuid(text: &str) -> String {
     let digits = digest(text.as_bytes());
     format!("{}-{}-8{}-a{}-{}", &digits[..8], &digits[8..12], &digits[13..16], &digits[17..20], &digits[20..32])
 }

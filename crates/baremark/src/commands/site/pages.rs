@@ -126,8 +126,10 @@ pub struct Pages {
     /// Of each run as it was then; `None` where it cannot be shown.
     parts: BTreeMap<RunId, (RunSummary, Option<Part>)>,
     site: Option<Made>,
-    /// The changes over the runs of these names.
-    changes: (Vec<RunId>, Vec<ChangePoint>),
+    /// The changes over these runs, as they were then: one that is extended keeps its name.
+    changes: (Vec<RunSummary>, Vec<ChangePoint>),
+    /// How long a request waits for runs that have not been read.
+    reading: Duration,
     /// Reports of runs as they were then, the latest request last.
     reports: VecDeque<(RunSummary, Arc<Page>)>,
     made: Vec<Weak<Page>>,
@@ -144,6 +146,7 @@ impl Pages {
             parts: BTreeMap::new(),
             site: None,
             changes: Default::default(),
+            reading: READING,
             reports: VecDeque::new(),
             made: Vec::new(),
         }
@@ -167,7 +170,7 @@ impl Pages {
     /// gets what belongs to the one that they have.
     fn file(&mut self, name: &str) -> Answer {
         let whole = name == INDEX || name == FEED;
-        let unread = if whole || self.site.is_none() { self.read_some(READING) } else { 0 };
+        let unread = if whole || self.site.is_none() { self.read_some(self.reading) } else { 0 };
         let is_current = |made: &Made| made.list == self.list && made.unread == unread;
         if self.site.is_none() || whole && !self.site.as_ref().is_some_and(is_current) {
             // One that is out of date is kept by those alone to whom it is still being sent.
@@ -188,19 +191,21 @@ impl Pages {
         let entries: Vec<&Entry> = parts.iter().map(|part| &part.entry).collect();
         // Changes take the longest of all, and are the same until another run has finished.
         let finished = |run: &&RunSummary| run.state == RunState::Finished;
-        let of: Vec<RunId> = self.list.iter().filter(finished).map(|run| run.id.clone()).collect();
+        let of: Vec<RunSummary> = self.list.iter().filter(finished).cloned().collect();
         if unread == 0 && of != self.changes.0 {
             let recorded: Vec<&Recorded> = parts.iter().filter_map(|part| part.recorded.as_ref()).collect();
             self.changes = (of, changes::points(&recorded, |run| Some(format!("{run}.html"))));
         }
-        let about = About { uuid: changes::uuid("served"), changes: self.changes.1.clone(), unread };
-        let live = unread > 0 || self.list.iter().any(|run| run.state == RunState::Live);
+        let follow = unread > 0 || self.list.iter().any(|run| run.state == RunState::Live);
+        let uuid = changes::site(self.list.iter().map(|run| run.id.as_str()));
+        let about = About { uuid, changes: self.changes.1.clone(), unread, follow };
         let site = render(&entries, &about);
-        let page = |text, media, live| Arc::new(Page { text, media, live });
+        // The index loads itself again; only reports are loaded again by a header.
+        let page = |text, media| Arc::new(Page { text, media, live: false });
         let mut files: BTreeMap<String, Arc<Page>> =
-            site.shards.into_iter().map(|(name, text)| (name, page(text, SCRIPT, false))).collect();
-        files.insert(INDEX.to_owned(), page(site.index, HTML, live));
-        files.insert(FEED.to_owned(), page(site.feed, ATOM, false));
+            site.shards.into_iter().map(|(name, text)| (name, page(text, SCRIPT))).collect();
+        files.insert(INDEX.to_owned(), page(site.index, HTML));
+        files.insert(FEED.to_owned(), page(site.feed, ATOM));
         files
     }
 
@@ -301,6 +306,11 @@ pub mod tests {
             *played.runs.lock().unwrap() = (0..runs).map(|number| run(number, RunState::Finished)).collect();
             played
         }
+
+        /// Its pages, for which a request waits as long as it takes: how fast runs are read is the machine's business.
+        pub fn pages(&self) -> Pages {
+            Pages { reading: Duration::MAX, ..Pages::of(Box::new(self.clone())) }
+        }
     }
 
     impl Runs for Played {
@@ -362,7 +372,7 @@ pub mod tests {
     #[test]
     fn a_page_is_made_once_and_the_same_one_is_given_to_all() {
         let played = Played::with(20);
-        let mut pages = Pages::of(Box::new(played.clone()));
+        let mut pages = played.pages();
         let first = page(next(&mut pages, &index()));
         let report = page(next(&mut pages, &address(3)));
         for _ in 0..50 {
@@ -377,16 +387,16 @@ pub mod tests {
     fn only_runs_that_have_changed_are_read_again() {
         let played = Played::with(20);
         played.runs.lock().unwrap().push(run(20, RunState::Live));
-        let mut pages = Pages::of(Box::new(played.clone()));
+        let mut pages = played.pages();
         let first = page(next(&mut pages, &index()));
         let report = page(next(&mut pages, &address(20)));
-        assert!(first.live && report.live);
+        assert!(first.text.contains("location.reload") && report.live);
         played.runs.lock().unwrap()[20].contents = 7;
         assert!(!Arc::ptr_eq(&page(next(&mut pages, &index())), &first));
         assert!(!Arc::ptr_eq(&page(next(&mut pages, &address(20))), &report));
         assert_eq!((played.read.load(SeqCst), played.rendered.load(SeqCst)), (22, 2));
         played.runs.lock().unwrap()[20].state = RunState::Finished;
-        assert!(!page(next(&mut pages, &index())).live);
+        assert!(!page(next(&mut pages, &index())).text.contains("location.reload"));
         played.runs.lock().unwrap().clear();
         page(next(&mut pages, &index()));
         assert!(pages.parts.is_empty(), "of a run that is gone nothing is kept");
@@ -396,7 +406,7 @@ pub mod tests {
     fn a_run_that_cannot_be_shown_is_left_out_and_read_once() {
         let played = Played::with(2);
         played.runs.lock().unwrap()[0].title = "damaged".to_owned();
-        let mut pages = Pages::of(Box::new(played.clone()));
+        let mut pages = played.pages();
         assert!(page(next(&mut pages, &index())).text.contains("<h1>1 run</h1>"));
         played.runs.lock().unwrap()[1].contents = 7;
         page(next(&mut pages, &index()));
@@ -407,16 +417,19 @@ pub mod tests {
     #[test]
     fn what_was_not_read_in_time_is_counted_and_follows() {
         let played = Played::with(3);
-        let mut pages = Pages::of(Box::new(played.clone()));
-        assert!(pages.read_on(Duration::ZERO).unwrap());
-        assert_eq!(played.read.load(SeqCst), 1, "one at least");
-        pages.site = None;
-        let early = pages.made_site(2);
-        assert!(early[INDEX].live && early[INDEX].text.contains("2 runs still to be read"), "{}", early[INDEX].text);
-        assert!(pages.read_on(Duration::ZERO).unwrap());
+        let mut pages = Pages { reading: Duration::ZERO, ..played.pages() };
+        for (read, left) in [(1, "2 runs still to be read"), (2, "1 run still to be read")] {
+            let early = page(next(&mut pages, &index()));
+            assert!(early.text.contains("location.reload") && early.text.contains(left), "{}", early.text);
+            assert_eq!(played.read.load(SeqCst), read, "one for each request");
+        }
         assert!(!pages.read_on(Duration::ZERO).unwrap());
         let whole = page(next(&mut pages, &index()));
-        assert!(!whole.live && whole.text.contains("<h1>3 runs</h1>") && !whole.text.contains("still to be read"));
+        assert!(
+            !whole.text.contains("location.reload")
+                && whole.text.contains("<h1>3 runs</h1>")
+                && !whole.text.contains("still to be read")
+        );
         assert_eq!(played.read.load(SeqCst), 3);
     }
 
@@ -438,7 +451,7 @@ pub mod tests {
     #[test]
     fn requests_that_waited_share_a_reading_of_the_store() {
         let played = Played::with(1);
-        let mut pages = Pages::of(Box::new(played.clone()));
+        let mut pages = played.pages();
         let requests = AtomicU64::new(50);
         for request in 1..=50 {
             page(pages.answer(&index(), request, &requests).unwrap());
@@ -452,7 +465,7 @@ pub mod tests {
     #[test]
     fn pages_that_are_kept_or_being_sent_are_bounded() {
         let played = Played { bytes: 1000, ..Played::with(50) };
-        let mut pages = Pages { in_memory: 10_000, ..Pages::of(Box::new(played.clone())) };
+        let mut pages = Pages { in_memory: 10_000, ..played.pages() };
         let sending: Vec<Arc<Page>> = (0..10).map(|number| page(next(&mut pages, &address(number)))).collect();
         assert!(matches!(next(&mut pages, &address(10)), Answer::Busy));
         assert!(matches!(next(&mut pages, &index()), Answer::Busy));

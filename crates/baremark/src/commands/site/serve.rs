@@ -246,7 +246,7 @@ mod tests {
         runtime.block_on(async {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
             let address = listener.local_addr().unwrap();
-            let router = router(Site::of(Pages::of(Box::new(played.clone()))), address);
+            let router = router(Site::of(played.pages()), address);
             tokio::spawn(accept(listener, router, limits));
             tokio::time::timeout(PATIENCE, test(address)).await.expect("an answer");
         });
