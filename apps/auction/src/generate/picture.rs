@@ -9,7 +9,7 @@ use jpeg_encoder::{ColorType, Encoder, EncodingError, SamplingFactor};
 use std::sync::OnceLock;
 
 const BASES: u64 = 4;
-const GRAINS: u64 = 3;
+const GRAINS: u64 = 2;
 /// A full picture has 0.5 to 0.9 MB; each base a little more than the one before.
 const FULL_BYTES: usize = 540_000;
 const FULL_STEP: usize = 90_000;
@@ -116,10 +116,10 @@ fn draw_book(seed: u64, size: Size) -> Book {
     (0..BASES).map(base).collect()
 }
 
-/// How coarse a grain gives a full picture as many bytes as it should have, whatever the seed drew on it: by bisection on every
-/// eighth row of blocks.
+/// How coarse a grain gives a full picture as many bytes as it should have, whatever the seed drew on it: by bisection on some rows
+/// of blocks.
 fn coarseness(seed: u64, base: u64, plain: &[u8]) -> i64 {
-    const SPARSE: usize = 8;
+    const SPARSE: usize = 24;
     let (width, _) = Size::Full.pixels();
     let block_row = usize::from(width) * 3 * 8;
     let sample: Vec<u8> = plain.chunks_exact(block_row).step_by(SPARSE).flatten().copied().collect();
@@ -141,14 +141,20 @@ fn coarseness(seed: u64, base: u64, plain: &[u8]) -> i64 {
 
 /// Grain of that coarseness on a plain picture.
 fn grain(plain: &[u8], mut noise: Random, coarseness: i64) -> Vec<u8> {
-    let pixel = |three: &[u8]| {
+    let grains: [i16; 256] = std::array::from_fn(|byte| {
+        let byte = i64::try_from(byte).unwrap_or(0);
+        i16::try_from((byte - 128) * coarseness / 128).unwrap_or(0)
+    });
+    let mut grained = Vec::with_capacity(plain.len());
+    for three in plain.chunks_exact(3) {
         let bits = noise.next().to_le_bytes();
-        [0, 1, 2].map(|at| {
-            let noise = (i64::from(bits[at]) - 128) * coarseness / 128;
-            u8::try_from((i64::from(three[at]) + noise).clamp(0, 255)).unwrap_or(0)
-        })
-    };
-    plain.chunks_exact(3).flat_map(pixel).collect()
+        let value = |at: usize| {
+            let value = i16::from(three[at]) + grains[usize::from(bits[at])];
+            u8::try_from(value.clamp(0, 255)).unwrap_or(0)
+        };
+        grained.extend_from_slice(&[value(0), value(1), value(2)]);
+    }
+    grained
 }
 
 /// A picture of soft discs on a gradient: pixels as red, green, blue.
@@ -164,15 +170,21 @@ fn draw(seed: u64, size: Size, base: u64) -> Vec<u8> {
             [place[0], place[1], radius, shape.between(0, 255), shape.between(0, 255), shape.between(0, 255)]
         })
         .collect();
+    let inside = |dx: i64, dy: i64, disc: &[i64; 6]| dx * dx + dy * dy < disc[2] * disc[2];
     let mut pixels = Vec::with_capacity(usize::try_from(width * height * 3).unwrap_or(0));
     for y in 0..height {
+        // Most rows cross few of the discs.
+        let crossed: Vec<(&[i64; 6], i64)> = discs
+            .iter()
+            .map(|disc| (disc, y * 1000 / height - disc[1]))
+            .filter(|(disc, dy)| inside(0, *dy, disc))
+            .collect();
         for x in 0..width {
             let along = x * height + y * width;
             let mut colour =
                 [0, 1, 2].map(|at| corner[at] + (corner[at + 3] - corner[at]) * along / (2 * width * height));
-            for disc in &discs {
-                let (dx, dy) = (x * 1000 / width - disc[0], y * 1000 / height - disc[1]);
-                if dx * dx + dy * dy < disc[2] * disc[2] {
+            for &(disc, dy) in &crossed {
+                if inside(x * 1000 / width - disc[0], dy, disc) {
                     colour = [0, 1, 2].map(|at| (colour[at] + 2 * disc[at + 3]) / 3);
                 }
             }

@@ -19,7 +19,7 @@ pub fn stopped_at(command: &mut Command, point: &str) -> Child {
             panic!("{point} was not reached: {status}; {:?}", child.wait_with_output());
         }
         assert!(Instant::now() < deadline, "{point} was not reached");
-        thread::sleep(Duration::from_millis(1));
+        thread::sleep(Duration::from_millis(5));
     }
     child
 }
@@ -33,7 +33,7 @@ pub fn one_stopped(child: &mut Child, point: &str, mut among: impl FnMut() -> Ve
         }
         assert!(child.try_wait().unwrap().is_none(), "it ended before it reached {point}");
         assert!(Instant::now() < deadline, "{point} was not reached");
-        thread::sleep(Duration::from_millis(1));
+        thread::sleep(Duration::from_millis(5));
     }
 }
 

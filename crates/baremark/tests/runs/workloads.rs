@@ -213,7 +213,7 @@ fn an_auction_is_an_ordinary_study_and_an_interrupt_leaves_nothing() {
     assert!(has(&[",succeeded,", ",place-bid,"]) && has(&[",latency_p50_ms,"]), "{stored:#?}");
     compared_and_checked(&studied, &document, "operations_per_s");
 
-    let one_arm = AUCTION.replace("[\"on\", \"off\"]", "\"on\"");
+    let one_arm = AUCTION.replace("[\"on\", \"off\"]", "\"on\"").replace("_blocks = 4", "_blocks = 2");
     studied.bench.write(
         "study.toml",
         one_arm.lines().filter(|line| !line.starts_with("ratio_to")).collect::<Vec<_>>().join("\n"),
