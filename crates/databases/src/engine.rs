@@ -1,8 +1,8 @@
 //! The load on a database: connections that each run one transaction at a time, in a closed loop, paced, or at open arrivals.
 //!
-//! Every connection is one thread with a blocking client, so that nothing lies between a transaction and its answer. A
-//! closed loop counts what completes in the measured time, with the latency from its start; open arrivals count what was
-//! meant to start in it, with the latency from the intended start, whenever a connection was free for it. A transaction that is
+//! Every connection is one thread with a blocking client, so that nothing lies between a transaction and its answer. Rates are
+//! of what ends in the measured time. Latencies of a closed loop are of the same, from the start; those of open arrivals are of
+//! what was meant to start in it, from the intended start, whenever a connection was free for it. A transaction that is
 //! retried has one latency, from its first start to its commit.
 
 pub use crate::database::Done;
@@ -100,6 +100,8 @@ pub struct Operation {
     pub committed: u64,
     /// Rolled back as the inputs demand.
     pub rolled_back: u64,
+    /// Commits that were acknowledged within the measured time, whenever they were meant to start.
+    pub committed_in_time: u64,
 }
 
 /// What became of a load.
@@ -109,13 +111,17 @@ pub struct Outcome {
     pub operations: Vec<Operation>,
     /// By step of the operations, in the workload's order; see [`Client::steps`].
     pub steps: Vec<Latencies>,
+    /// Transactions that ended within the measured time, of all operations, whenever they were meant to start.
+    pub ended_in_time: u64,
+    /// Serialization failures and deadlocks within the measured time, each of which is retried.
+    pub retried_in_time: u64,
     /// Failures of the whole run by class, those that were retried among them.
     pub failures: BTreeMap<Class, u64>,
     /// Connections that were opened again.
     pub reconnects: u64,
     /// Open arrivals: actual start minus intended start.
     pub lag: Latencies,
-    /// Open arrivals that were not started within a second after the measured time.
+    /// Open arrivals of the measured time that were not started within a second after it.
     pub unserved: u64,
     /// Transactions that ended in each second of the measured time.
     pub seconds: Vec<u64>,
@@ -130,16 +136,16 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Transactions that ended, of all operations.
+    /// Transactions that ended, of all operations: those with a latency, open arrivals that ended after the measured time among them.
     #[must_use]
     pub fn ended(&self) -> u64 {
         self.operations.iter().map(|operation| operation.committed + operation.rolled_back).sum()
     }
 
-    /// Transactions per second.
+    /// Transactions per second of the measured time, of those that ended within it.
     #[must_use]
     pub fn per_s(&self) -> f64 {
-        self.ended() as f64 * SECOND as f64 / self.elapsed_ns.max(1) as f64
+        self.ended_in_time as f64 * SECOND as f64 / self.elapsed_ns.max(1) as f64
     }
 
     /// Failures of a class.
@@ -154,7 +160,10 @@ impl Outcome {
             sum.latencies.merge(&more.latencies);
             sum.committed += more.committed;
             sum.rolled_back += more.rolled_back;
+            sum.committed_in_time += more.committed_in_time;
         }
+        self.ended_in_time += other.ended_in_time;
+        self.retried_in_time += other.retried_in_time;
         self.steps.resize_with(self.steps.len().max(other.steps.len()), Latencies::default);
         self.steps.iter_mut().zip(&other.steps).for_each(|(sum, more)| sum.merge(more));
         for (class, count) in other.failures {
@@ -316,6 +325,13 @@ struct Turn {
     cpu_at_end: Option<u64>,
 }
 
+impl Turn {
+    /// Whether a moment is in the measured time.
+    fn measures(&self, moment: u64) -> bool {
+        (self.begin..self.end).contains(&moment)
+    }
+}
+
 impl Plan<'_> {
     fn set_window(&self) -> (u64, u64) {
         let now = clock::monotonic_ns();
@@ -401,7 +417,15 @@ impl Plan<'_> {
         let done = self.until_done(client, operation, connection, turn)?;
         let ended = clock::monotonic_ns();
         let counted = if open { intended } else { ended };
-        if let Some(done) = done.filter(|_| (turn.begin..turn.end).contains(&counted)) {
+        if let Some(done) = done.filter(|_| turn.measures(ended)) {
+            turn.outcome.ended_in_time += 1;
+            turn.outcome.operations[operation].committed_in_time += u64::from(done == Done::Committed);
+            let second = usize::try_from((ended - turn.begin) / SECOND).unwrap_or(usize::MAX);
+            if let Some(count) = turn.outcome.seconds.get_mut(second) {
+                *count += 1;
+            }
+        }
+        if let Some(done) = done.filter(|_| turn.measures(counted)) {
             let row = &mut turn.outcome.operations[operation];
             row.latencies.record(ended - intended);
             match done {
@@ -416,10 +440,6 @@ impl Plan<'_> {
             if open {
                 turn.outcome.lag.record(started - intended);
             }
-            let second = usize::try_from((counted - turn.begin) / SECOND).unwrap_or(usize::MAX);
-            if let Some(count) = turn.outcome.seconds.get_mut(second) {
-                *count += 1;
-            }
         }
         let after = client.after();
         if !open && !after.is_zero() {
@@ -431,7 +451,7 @@ impl Plan<'_> {
     /// Waits for the next open arrival; `None` when there are no more. Those of the measured time that nobody has started long after its end are
     /// counted and passed over.
     fn intended(&self, turn: &mut Turn) -> Option<u64> {
-        loop {
+        while !self.stopped() {
             let start = self.starts.lock().unwrap_or_else(PoisonError::into_inner).as_mut()?.take();
             if start >= turn.over {
                 return None;
@@ -440,8 +460,9 @@ impl Plan<'_> {
                 self.sleep_until(start);
                 return (!self.stopped()).then_some(start);
             }
-            turn.outcome.unserved += 1;
+            turn.outcome.unserved += u64::from(start >= turn.begin);
         }
+        None
     }
 
     /// Waits the keying time; `None` when the load is over.
@@ -468,6 +489,10 @@ impl Plan<'_> {
                 Err(failure) => failure,
             };
             *turn.outcome.failures.entry(failure.class).or_default() += 1;
+            let is_conflict = matches!(failure.class, Class::Serialization | Class::Deadlock);
+            if is_conflict && turn.measures(clock::monotonic_ns()) {
+                turn.outcome.retried_in_time += 1;
+            }
             match failure.class {
                 Class::Lost | Class::Ambiguous => {
                     let ambiguous = failure.class == Class::Ambiguous;

@@ -294,7 +294,7 @@ impl Workload for Nails {
     fn samples(&self, outcome: &Outcome) -> Vec<Sample> {
         let used_s = (outcome.driver_cpu_ns + outcome.metered) as f64 / 1e9;
         let known = !self.external && used_s > 0.0;
-        known.then(|| Sample::new("tx_per_s_per_cpu", outcome.ended() as f64 / used_s)).into_iter().collect()
+        known.then(|| Sample::new("tx_per_s_per_cpu", outcome.ended_in_time as f64 / used_s)).into_iter().collect()
     }
 
     fn counts_kernel_work(&self) -> bool {
@@ -486,6 +486,7 @@ mod tests {
                 rolled_back: 100,
                 ..crate::engine::Operation::default()
             }],
+            ended_in_time: 1000,
             driver_cpu_ns,
             metered,
             elapsed_ns: 4_000_000_000,

@@ -22,6 +22,7 @@ use baremark_disks::engine::EngineError;
 use baremark_model::job::{JobError, JobRun, Surroundings};
 use baremark_model::loading::Loading;
 use baremark_model::seam::Sample;
+use baremark_model::wire::Point;
 use baremark_networks::Namespace;
 use baremark_sys::clock;
 use baremark_sys::cpu_time::CpuTime;
@@ -71,6 +72,10 @@ pub(crate) trait Workload {
     }
     /// Metrics of its own.
     fn samples(&self, outcome: &Outcome) -> Vec<Sample>;
+    /// Parts of the measured time, which was then, that have the distributions of its own percentiles.
+    fn points(&self, _whole: (u64, u64)) -> Vec<Point> {
+        Vec::new()
+    }
     /// Whether page faults, context switches and TLB shootdowns of the server are among its metrics.
     fn counts_kernel_work(&self) -> bool {
         false
@@ -255,7 +260,7 @@ impl<W: Workload> Ready<W> {
             LoadError::Interrupted => JobError::Interrupted,
             failed @ LoadError::Failed { .. } => self.failed(&failed.to_string()),
         })?;
-        if outcome.ended() == 0 {
+        if outcome.ended_in_time == 0 {
             return Err(self.failed("no transaction ended in the measured time"));
         }
         let checked = database.connect().and_then(|mut connection| self.workload.check(&mut *connection));
@@ -269,7 +274,7 @@ impl<W: Workload> Ready<W> {
         let mut samples = self.workload.measured(&outcome);
         if let (Some(_), [first, .., last]) = (self.setup.sites, &marks[..]) {
             let way = self.server.replica().and_then(|replica| replica.way());
-            samples.extend(sites::samples((*first, *last), outcome.ended(), way));
+            samples.extend(sites::samples((*first, *last), outcome.ended_in_time, way));
         }
         drop(database);
         self.server.stop();
@@ -297,12 +302,15 @@ impl<W: Workload> Ready<W> {
             flags.extend(equal_utilization::flag(&steps, utilization));
         }
         let bytes = self.kept.bytes().unwrap_or(0);
+        let mut points = result::points(&outcome, names, self.workload.steps(), before_ns);
+        let begin = before_ns + outcome.begin_ns;
+        points.extend(self.workload.points((begin, begin + outcome.elapsed_ns)));
         Ok(JobRun {
             samples,
             checked: format!("{} transactions; {}", outcome.ended(), checks.join("; ")),
             flags,
             void: self.workload.void(&outcome),
-            points: result::points(&outcome, names, self.workload.steps(), before_ns),
+            points,
             detail: Some(result::detail(&outcome, names, &self.setup, &self.version, bytes, checks)),
         })
     }

@@ -555,7 +555,7 @@ impl Worker<'_> {
         }
         let now = clock::monotonic_ns();
         while let Some(&slot) = idle.last() {
-            let from_ns = match self.pace.due(now) {
+            let from_ns = match self.due(now) {
                 Due::Now(from_ns) => from_ns,
                 Due::At(moment) => return Ok(Some(Duration::from_nanos(moment.saturating_sub(now).max(1)))),
             };
@@ -574,7 +574,7 @@ impl Worker<'_> {
         randomize(buffers.of_mut(0), &mut self.rng);
         while self.state() != DONE {
             let now = clock::monotonic_ns();
-            let from_ns = match self.pace.due(now) {
+            let from_ns = match self.due(now) {
                 Due::Now(from_ns) => from_ns,
                 Due::At(moment) => {
                     thread::sleep(Duration::from_nanos(moment.saturating_sub(now)).min(LOOK));
@@ -590,10 +590,19 @@ impl Worker<'_> {
         Ok(())
     }
 
+    /// Whether something is due. A rate is of reads and writes: a sync follows what it is for at once, and is no arrival.
+    fn due(&self, now: u64) -> Due {
+        if self.owes_sync() { Due::Now(now) } else { self.pace.due(now) }
+    }
+
+    fn owes_sync(&self) -> bool {
+        let every = self.shared.plan.sync_every;
+        every > 0 && self.written >= every
+    }
+
     /// Chooses the next I/O and prepares its buffer.
     fn next(&mut self, buffer: &mut [u8], from_ns: u64, now: u64) -> Result<Issued, EngineError> {
-        let plan = self.shared.plan;
-        if plan.sync_every > 0 && self.written >= plan.sync_every {
+        if self.owes_sync() {
             self.written = 0;
             return Ok(Issued { from_ns, submitted_ns: now, ..NOTHING });
         }

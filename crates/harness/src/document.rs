@@ -173,7 +173,7 @@ pub struct LoadRow {
     /// `TIER.cpu_stall`, `TIER.memory_stall` and `TIER.io_stall` the share of the time in which some stalled (PSI).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub waits: BTreeMap<String, f64>,
-    /// The generator's processor time over time.
+    /// The generator's processor time over time, in the window.
     pub generator_cpus_used: f64,
     /// The generator on itself.
     pub generator: Generator,

@@ -99,7 +99,6 @@ pub(crate) fn window(
         })
     };
     let driver = driver.map_err(|why| RunError::Load(format!("starting a thread: {why}")))?;
-    let (own_before, driven_since) = (baremark_sys::process_tree::own_cpu_ns(), Instant::now());
     let cluster = loaded.cluster();
     let mut watcher = Watcher::new(cluster, &shared);
     let watched = watcher.watch(ground);
@@ -110,17 +109,12 @@ pub(crate) fn window(
     let driven = driver.join().unwrap_or_else(|_| Err("the thread of the users has panicked".to_owned()));
     watched?;
     let (part, running) = driven.map_err(RunError::Load)?;
-    let generator_ns = baremark_sys::process_tree::own_cpu_ns().saturating_sub(own_before);
-    let generator_cpus = generator_ns as f64 / driven_since.elapsed().as_nanos().max(1) as f64;
     let mut reading = reading(&part, &qos);
     reading.utilization = shares(&used, demand);
     let document = Document::new(&load, &part);
-    let timeline = Timeline { series, adaptations, supply, used, waits, password_cpus, generator_cpus };
+    let timeline = Timeline { series, adaptations, supply, used, waits, password_cpus };
     let mut row = row(&document, &reading, &qos, demand, cluster, timeline, &shared, highest as f64);
     row.sites = running.as_ref().map_or_else(Vec::new, |running| generator::rows(&load, &running.generator.parts()));
-    if !row.sites.is_empty() {
-        row.generator_cpus_used = row.sites.iter().map(|site| site.cpus_used).sum();
-    }
     loaded.put(running);
     Ok((row, part))
 }
@@ -142,7 +136,6 @@ struct Timeline {
     waits: BTreeMap<String, f64>,
     /// CPUs that checking passwords used; `None` where a server did not tell.
     password_cpus: Option<f64>,
-    generator_cpus: f64,
 }
 
 fn curve(demand: &Demand, users: u64) -> Result<Curve, RunError> {
@@ -422,12 +415,6 @@ fn row(
     };
     let mut broken = broken(reading, qos);
     broken.extend(mix.off.iter().map(|off| format!("mix: {off}")));
-    let own: u64 = document
-        .operations
-        .iter()
-        .filter(|row| !users::BESIDE.contains(&row.name.as_str()))
-        .map(|row| row.succeeded)
-        .sum();
     let all: u64 = document.operations.iter().map(|row| row.succeeded).sum();
     let app = timeline.used.get("app.cpus").copied().unwrap_or(0.0);
     let mix_cpus = timeline.password_cpus.map(|passwords| app - passwords).filter(|cpus| *cpus > 0.0);
@@ -437,14 +424,14 @@ fn row(
         elapsed_s: document.elapsed_s,
         kept: broken.is_empty(),
         broken,
-        operations_per_s: own as f64 / document.elapsed_s.max(1e-9),
+        operations_per_s: reading.achieved_per_s,
         operations: document.operations.clone(),
         failures: document.failures.clone(),
         failure_examples: document.failure_examples.clone(),
         propagation: pushed.and_then(|row| row.delay.clone()),
         propagation_within_limit_share: seen_in_time(reading, qos),
         mix,
-        generator_cpus_used: timeline.generator_cpus,
+        generator_cpus_used: generator::cpus_used(document),
         generator: document.generator.clone(),
         password_cpus_used: timeline.password_cpus,
         operations_per_app_cpu_second: mix_cpus.map(|cpus| all as f64 / document.elapsed_s.max(1e-9) / cpus),

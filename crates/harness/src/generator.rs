@@ -314,7 +314,7 @@ pub(crate) fn rows(load: &Load, parts: &[SitePart]) -> Vec<crate::document::Site
     parts.iter().map(of).collect()
 }
 
-/// CPUs that the threads of a generator used.
-fn cpus_used(document: &Document) -> f64 {
+/// CPUs that the threads of a generator used in the window, of all sites.
+pub(crate) fn cpus_used(document: &Document) -> f64 {
     document.generator.threads.iter().map(|thread| thread.cpu_share).sum()
 }

@@ -7,7 +7,7 @@ use crate::users::{self, BESIDE};
 use baremark_lab::search::Step;
 use baremark_load::latency::Latencies;
 use baremark_load::record::Part;
-use baremark_load::workload::FAILED_OPERATIONS;
+use baremark_load::workload::{FAILED_OPERATIONS, LATENCIES};
 use baremark_model::job::{JobError, JobRun};
 use baremark_model::maximum::Said;
 use baremark_model::qos::Reading;
@@ -105,7 +105,13 @@ pub(crate) fn run(measured: &Measured, document: &Document, marks: &Marks, searc
         // What users do in addition to their operations is in no latency of theirs.
         let of_users = |point: Point| if BESIDE.contains(&point.name.as_str()) { point.of(&[]) } else { point };
         points.extend(baremark_load::workload::points(part, begin_ns).into_iter().map(of_users));
+        points.extend(propagation(part, (begin_ns, begin_ns + part.elapsed_ns)));
         points.extend(seconds(load, begin_ns));
+    } else if parts.len() == loads.len() {
+        // Applications are measured one after the other.
+        let phase = (0, nanos(marks.begun.elapsed()));
+        let rows = measured.rows.iter().zip(&measured.parts);
+        points.extend(rows.filter_map(|(row, part)| Some(of_application(&row.name, part.as_ref()?, phase))));
     }
     JobRun {
         samples,
@@ -115,6 +121,25 @@ pub(crate) fn run(measured: &Measured, document: &Document, marks: &Marks, searc
         points,
         detail: detail(document),
     }
+}
+
+/// From the sending of a bid until attendees saw it.
+fn propagation(part: &Part, whole: (u64, u64)) -> Option<Point> {
+    let pushed = part.operations.iter().find(|operation| operation.name == users::PUSHED)?;
+    Some(Point::new("propagation", whole, Vec::new(), Some(pushed.delay.encoded()?)).of(&["propagation_ms"]))
+}
+
+/// Latencies of one application of several.
+fn of_application(name: &str, part: &Part, phase: (u64, u64)) -> Point {
+    Point::new(name, phase, Vec::new(), latencies(part).encoded()).of(&[LATENCIES])
+}
+
+/// Latencies of users' operations; what they do in addition to them is in none.
+fn latencies(part: &Part) -> Latencies {
+    let mut all = Latencies::default();
+    let own = part.operations.iter().filter(|operation| !BESIDE.contains(&operation.name.as_str()));
+    own.for_each(|operation| all.merge(&operation.corrected));
+    all
 }
 
 /// The windows whose metrics count.
@@ -153,21 +178,19 @@ fn samples(loads: &[LoadRow], parts: &[&Part]) -> Vec<Sample> {
         samples.extend(value.map(|value| Sample::new(metric, value)));
     };
     let sum = |of: &dyn Fn(&LoadRow) -> Option<f64>| loads.iter().filter_map(of).reduce(|left, right| left + right);
-    let mut latencies = Latencies::default();
-    let own = |part: &&Part| {
-        part.operations.iter().filter(|one| !BESIDE.contains(&one.name.as_str())).cloned().collect::<Vec<_>>()
-    };
-    parts.iter().flat_map(own).for_each(|operation| latencies.merge(&operation.corrected));
+    let mut all_latencies = Latencies::default();
+    parts.iter().for_each(|part| all_latencies.merge(&latencies(part)));
     let ms = |ns: u64| ns as f64 / 1e6;
-    let bids = |load: &LoadRow| {
-        let row = load.operations.iter().find(|row| row.name == users::BID)?;
-        Some(row.succeeded as f64 / load.elapsed_s.max(1e-9))
+    let bids = |part: &&Part| {
+        let operation = part.operations.iter().find(|operation| operation.name == users::BID)?;
+        Some(operation.in_time as f64 * 1e9 / part.elapsed_ns.max(1) as f64)
     };
+    let bids = parts.iter().filter_map(bids).reduce(|left, right| left + right);
     let one = if let [one] = loads { Some(one) } else { None };
     add("operations_per_s".to_owned(), sum(&|load| Some(load.operations_per_s)));
-    add("bids_per_s".to_owned(), sum(&bids));
+    add("bids_per_s".to_owned(), bids);
     for (metric, share) in [("latency_p50_ms", 0.5), ("latency_p95_ms", 0.95), ("latency_p99_ms", 0.99)] {
-        add(metric.to_owned(), latencies.percentile(share).map(ms));
+        add(metric.to_owned(), all_latencies.percentile(share).map(ms));
     }
     add(
         "propagation_p95_ms".to_owned(),
@@ -184,7 +207,7 @@ fn samples(loads: &[LoadRow], parts: &[&Part]) -> Vec<Sample> {
         add(format!("cpus_{label}"), sum(&|load| load.cpus_used.get(&format!("{label}.cpus")).copied()));
     }
     add("users".to_owned(), sum(&|load| Some(load.users)));
-    add("generator_cpus".to_owned(), loads.iter().map(|load| load.generator_cpus_used).reduce(f64::max));
+    add("generator_cpus".to_owned(), sum(&|load| Some(load.generator_cpus_used)));
     samples.extend(one.into_iter().flat_map(elasticity));
     samples
 }
@@ -257,4 +280,53 @@ fn detail(document: &Document) -> Option<Detail> {
     }
     let document = serde_json::to_value(document).ok()?;
     Some(Detail { format: FORMAT.to_owned(), document })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baremark_model::hdr;
+    use baremark_model::percentile::Percentile;
+    use serde_json::json;
+
+    /// Each application's users have threads of their own.
+    #[test]
+    fn the_generators_of_several_applications_are_summed() {
+        let load = |cpus: f64| -> LoadRow {
+            let generator = json!({ "verdict": "kept-up", "reasons": [], "send_lag": null, "busiest_cpu_share": cpus, "threads": [] });
+            let row = json!({
+                "users": 10.0, "elapsed_s": 20.0, "kept": true, "broken": [], "operations_per_s": 5.0, "operations": [], "failures": {},
+                "failure_examples": [], "mix": { "kept": true, "off": [], "shares": [] }, "cpus_used": {}, "generator_cpus_used": cpus,
+                "generator": generator, "series": [],
+            });
+            serde_json::from_value(row).expect("a load")
+        };
+        // Users who lag behind bid in a window what they were meant to bid before it.
+        let bids = |in_time: u64| {
+            let mut part = Part::new(&[users::BID.to_owned()]);
+            (part.operations[0].in_time, part.elapsed_ns) = (in_time, 20_000_000_000);
+            part
+        };
+        let parts = [bids(40), bids(60)];
+        let samples = samples(&[load(0.5), load(0.75)], &parts.iter().collect::<Vec<_>>());
+        let of = |metric: &str| samples.iter().find(|sample| sample.metric == metric).map(|sample| sample.value);
+        assert_eq!(["generator_cpus", "operations_per_s", "bids_per_s"].map(of), [1.25, 10.0, 5.0].map(Some));
+    }
+
+    /// Percentiles of several trials are those of all their samples, for which each must be stored.
+    #[test]
+    fn propagation_and_several_applications_have_their_distributions() {
+        let mut part = Part::new(&[users::BID, users::PUSHED].map(str::to_owned));
+        (1..=100).for_each(|ms| part.operations[0].corrected.record(ms * 1_000_000));
+        (1..=80).for_each(|ms| part.operations[1].delay.record(ms * 1_000_000));
+        part.operations[1].corrected.record(20_000_000_000);
+        let of = |key: &str| Percentile::of_key(key).map(|percentile| percentile.of).into_iter().collect::<Vec<_>>();
+        let count =
+            |point: &Point| hdr::decoded(point.histogram.as_deref().expect("some")).expect("as written").count();
+        let pushed = propagation(&part, (5, 9)).expect("bids were seen");
+        assert_eq!((&pushed.distributions, count(&pushed)), (&of("propagation_p95_ms"), 80));
+        let own = of_application("second", &part, (0, 9));
+        assert_eq!((&own.distributions, count(&own)), (&of("latency_p95_ms"), 100), "waiting for a bid is no latency");
+        assert_eq!(propagation(&Part::new(&[users::BID.to_owned()]), (5, 9)), None);
+    }
 }

@@ -417,8 +417,12 @@ impl<'c> DriverThread<'c> {
             let is_counted = window.contains(&counted);
             let key = sent.own as u64 * threads + number;
             let check = judged(&sent, &reply, key, shared.values, history);
-            if matches!(check, ReplyCheck::Found | ReplyCheck::Missing) {
-                part.answered += u64::from(window.contains(&now));
+            if matches!(check, ReplyCheck::Found | ReplyCheck::Missing) && window.contains(&now) {
+                part.answered += 1;
+                let second = usize::try_from((now - window.start) / SECOND).unwrap_or(usize::MAX);
+                if let Some(count) = part.seconds.get_mut(second) {
+                    *count += 1;
+                }
             }
             match check {
                 ReplyCheck::Error => {
@@ -436,10 +440,6 @@ impl<'c> DriverThread<'c> {
             }
             let kind = if sent.is_read { &mut part.get } else { &mut part.set };
             kind.latencies.record(now - sent.intended);
-            let second = usize::try_from((counted - window.start) / SECOND).unwrap_or(usize::MAX);
-            if let Some(count) = part.seconds.get_mut(second) {
-                *count += 1;
-            }
         }
         Ok(())
     }

@@ -35,7 +35,7 @@ pub struct LoadOutcome {
     pub first_wrong: Option<String>,
     /// Keys that were read back after the load.
     pub read_back: u64,
-    /// Commands of each second of the measured time.
+    /// Commands whose reply came in each second of the measured time.
     pub seconds: Vec<u64>,
     /// Open arrivals: actual start minus intended start.
     pub lag: Latencies,

@@ -1,6 +1,6 @@
 //! Latencies of a guest's disks as its hypervisor counts them, phase by phase, put into the result of the trial.
 
-use baremark_model::disk_latency::{DiskLatency, document, samples};
+use baremark_model::disk_latency::{DiskLatency, document, points, samples};
 use baremark_model::site::Site;
 use baremark_model::wire::TrialResult;
 
@@ -40,6 +40,7 @@ impl DiskCounts {
         for (position, counted) in &self.phases {
             let Some(series) = result.series.iter_mut().find(|series| series.phase == *position) else { continue };
             series.samples.extend(samples(counted));
+            series.points.extend(points(counted, series.end_ns.saturating_sub(series.begin_ns)));
             if let Some(detail) = series.detail.as_mut().and_then(|detail| detail.document.as_object_mut()) {
                 detail.insert(KEY.to_owned(), document(counted));
             }

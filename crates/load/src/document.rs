@@ -108,7 +108,7 @@ pub enum Ended {
 pub struct Achieved {
     /// Requests answered.
     pub requests_per_s: f64,
-    /// Operations that ended well.
+    /// Operations that ended well while it ran.
     pub operations_per_s: f64,
     /// Bytes received.
     pub received_bytes_per_s: f64,
@@ -250,7 +250,6 @@ impl Document {
             add_failures(&operation.failures, &mut failures);
         }
         let has_starts = load.drive != Drive::Closed;
-        let failed: u64 = failures.values().sum();
         let share_of_asked =
             (has_starts && part.counts.intended > 0).then(|| part.counts.ended as f64 / part.counts.intended as f64);
         Document {
@@ -261,7 +260,7 @@ impl Document {
             elapsed_s,
             achieved: Achieved {
                 requests_per_s: rate(part.counts.answered),
-                operations_per_s: rate(part.counts.ended.saturating_sub(failed)),
+                operations_per_s: rate(part.counts.succeeded),
                 received_bytes_per_s: rate(part.counts.received_bytes),
                 share_of_asked,
             },

@@ -7,7 +7,7 @@
 
 use crate::latency::{Latencies, sample_floor};
 use crate::load::{Drive, Load};
-use crate::reading::{counted, overdue};
+use crate::reading::{counted, is_timed, overdue};
 use crate::record::Part;
 use baremark_model::qos::{Bound, Broken, Limit, Qos};
 use baremark_stats::multinomial::off_mix;
@@ -162,7 +162,7 @@ fn never_begun(part: &Part, drive: &Drive) -> u64 {
 fn latencies(part: &Part, limit: &Limit, delays: bool) -> Latencies {
     let mut all = Latencies::default();
     let meant = part.operations.iter().filter(|one| limit.operation.as_ref().is_none_or(|name| *name == one.name));
-    for operation in meant {
+    for operation in meant.filter(|one| delays || is_timed(one, limit)) {
         all.merge(if delays { &operation.delay } else { crate::reading::latencies(operation) });
     }
     all
@@ -256,6 +256,16 @@ mod tests {
         assert_eq!(verdicts(&part(97, 3, 0), &limits), [Undecided, Met]);
         assert_eq!(verdicts(&part(96, 4, 0), &limits), [Exceeded, Met]);
         assert_eq!(verdicts(&part(0, 0, 0), &limits), [Undecided, Undecided]);
+    }
+
+    /// Loops alongside users wait for events for as long as there are none.
+    #[test]
+    fn a_limit_on_all_latencies_leaves_out_loops_alongside_users() {
+        use Verdict::{Exceeded, Met};
+        let mut part = part(1000, 0, 0);
+        (0..1000).for_each(|_| part.operations[1].raw.record(20_000_000_000));
+        assert_eq!(verdicts(&part, &["p99<50ms", "b:p99<50ms"]), [Met, Exceeded]);
+        assert!(rows(&part, &["p99<50ms"])[0].measured_ns.is_some_and(|ns| ns < 3_000_000));
     }
 
     /// Operations that had no end when the load was over, or never got a connection, count once.

@@ -126,14 +126,15 @@ pub fn patience(qos: &Qos) -> Nanos {
     Nanos(limits.max().unwrap_or(0).max(250_000_000) / 10 * 11)
 }
 
-/// What a window shows of the limits. What was meant to start in it and has not ended counts as broken and failed. Rates and
-/// percentiles over all operations leave out loops alongside users: they wait for events, and how long is not a doing of the server.
+/// What a window shows of the limits. What was meant to start in it and has not ended counts as broken and failed; what was achieved is what
+/// ended in it, whenever it was meant to start. Rates and percentiles over all operations leave out loops alongside users: they wait for events,
+/// and how long is not a doing of the server.
 #[must_use]
 pub fn reading(window: &Part, qos: &Qos) -> Reading {
     let seconds = window.elapsed_ns as f64 / 1e9;
     let mut all = Latencies::default();
-    let awaited = || window.operations.iter().filter(|operation| operation.intended > 0);
-    awaited().for_each(|operation| all.merge(latencies(operation)));
+    let awaited = window.operations.iter().filter(|operation| operation.intended > 0);
+    awaited.for_each(|operation| all.merge(latencies(operation)));
     let failures: u64 = window.operations.iter().map(OperationPart::failed).sum();
     let lost = window.operations.iter().map(overdue).sum::<u64>() + window.counts.unsent;
     let rate = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
@@ -143,7 +144,7 @@ pub fn reading(window: &Part, qos: &Qos) -> Reading {
     Reading {
         elapsed_s: seconds,
         asked_per_s: rate(window.counts.intended),
-        achieved_per_s: rate(awaited().map(|one| one.raw.count()).sum()),
+        achieved_per_s: rate(window.counts.succeeded),
         broken: qos.limits.iter().map(|limit| broken(window, limit)).collect(),
         ended: ended.filter(|(_, count)| *count > 0).collect(),
         failed: failures + lost,
@@ -177,11 +178,19 @@ fn broken(window: &Part, limit: &Limit) -> Option<Broken> {
     Some(Broken { bad: sum.bad + unsent, all: sum.all + unsent })
 }
 
+/// Whether the latencies of an operation are among those that a limit is for: loops alongside users, which wait for events, only by their name.
+pub(crate) fn is_timed(operation: &OperationPart, limit: &Limit) -> bool {
+    limit.operation.is_some() || operation.intended > 0
+}
+
 /// How many of the operations that a limit is for broke it; what was meant to start and has not ended is among them.
 pub(crate) fn counted(window: &Part, limit: &Limit) -> Broken {
     let mut sum = Broken::default();
     for operation in &window.operations {
         if limit.operation.as_ref().is_some_and(|name| *name != operation.name) {
+            continue;
+        }
+        if matches!(limit.bound, Bound::Latency { .. }) && !is_timed(operation, limit) {
             continue;
         }
         let lost = operation.failed() + overdue(operation);
@@ -236,15 +245,24 @@ mod tests {
         assert_eq!(shares("x = [{ to = \"a\" }]"), ["1.000000", "0.000000", "0.000000"]);
     }
 
+    fn limits<const N: usize>(texts: [&str; N]) -> Vec<Limit> {
+        texts.iter().map(|text| text.parse().expect(text)).collect()
+    }
+
     #[test]
     fn waiting_for_events_beside_users_is_no_latency_of_the_server() {
         let mut window = Part::new(&["read".to_owned(), "next-event".to_owned()]);
         window.elapsed_ns = 1_000_000_000;
         window.operations[0].intended = 100;
+        window.counts.succeeded = 100;
         (0..100).for_each(|_| window.operations[0].raw.record(2_000_000));
         (0..1000).for_each(|_| window.operations[1].raw.record(20_000_000_000));
-        let reading =
-            reading(&window, &Qos { limits: vec!["failures<1%".parse().expect("a limit")], mix: BTreeMap::new() });
+        let reading = reading(
+            &window,
+            &Qos { limits: limits(["failures<1%", "p99<50ms", "next-event:p99<50ms"]), mix: BTreeMap::new() },
+        );
+        let of = |bad, all| Some(Broken { bad, all });
+        assert_eq!(reading.broken, [of(0, 1100), of(0, 100), of(1000, 1000)], "by its name alone");
         assert_eq!(reading.achieved_per_s.to_bits(), 100.0_f64.to_bits());
         assert!(reading.p50_ns.expect("a hundred samples") < 3_000_000, "{:?}", reading.p50_ns);
         assert_eq!((reading.latencies.count(), reading.latencies.value_at(0.5)), (100, reading.p50_ns));

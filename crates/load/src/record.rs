@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The name and version of the format of a [`Part`].
-pub const PART_FORMAT: &str = "baremark-load-part/3";
+pub const PART_FORMAT: &str = "baremark-load-part/4";
 
 /// Everything that one site has measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -50,9 +50,12 @@ pub struct Counts {
     pub answered: u64,
     /// Operations that came to an end, well or not, while the time ran.
     pub ended: u64,
+    /// Operations that succeeded while the time ran; of a window under a dial without the loops alongside users.
+    #[serde(default)]
+    pub succeeded: u64,
     /// Requests that failed.
     pub failed_requests: u64,
-    /// Bytes received.
+    /// Bytes received while the time ran.
     pub received_bytes: u64,
     /// Connections opened.
     pub connections: u64,
@@ -73,6 +76,7 @@ impl Counts {
         self.intended += other.intended;
         self.answered += other.answered;
         self.ended += other.ended;
+        self.succeeded += other.succeeded;
         self.failed_requests += other.failed_requests;
         self.received_bytes += other.received_bytes;
         self.connections += other.connections;
@@ -99,6 +103,9 @@ pub struct OperationPart {
     pub within_limit: u64,
     /// Delays that kept their limit.
     pub delay_within_limit: u64,
+    /// Successes that ended while the time ran, whenever they were meant to start.
+    #[serde(default)]
+    pub in_time: u64,
     /// Those meant to start, loops alongside users apart.
     #[serde(default)]
     pub intended: u64,
@@ -201,6 +208,7 @@ impl OperationPart {
         self.raw.merge(&other.raw);
         self.delay.merge(&other.delay);
         self.within_limit += other.within_limit;
+        self.in_time += other.in_time;
         self.intended += other.intended;
         self.delay_within_limit += other.delay_within_limit;
         for (count, theirs) in self.failures.iter_mut().zip(&other.failures) {

@@ -13,7 +13,7 @@ use crate::load::{Drive, Engine, Load, Pin, Pool, Protocol, Stop};
 use crate::order::Order;
 use crate::parts::stretches;
 use crate::profile::{After, Profile};
-use crate::record::{Part, SecondPart};
+use crate::record::{Counts, Part, SecondPart};
 use crate::scenario::{Scenario, file};
 use crate::transport::Trust;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
@@ -513,6 +513,7 @@ pub fn reported(document: Document, part: &Part, begin_ns: u64) -> JobRun {
     };
     let exceeded = document.limits.iter().filter(|row| row.verdict == limits::Verdict::Exceeded);
     flags.extend(exceeded.map(|row| format!("limit exceeded: {}", row.limit)));
+    flags.extend(left_out(&document));
     JobRun {
         void: Vec::new(),
         samples: samples(&document, failed as f64 / all.max(1) as f64),
@@ -521,6 +522,20 @@ pub fn reported(document: Document, part: &Part, begin_ns: u64) -> JobRun {
         points: points(part, begin_ns),
         detail: detail(document),
     }
+}
+
+/// Operations that are in no percentile, since they had no end when the load ended. A generator that kept up is not why.
+fn left_out(document: &Document) -> Vec<String> {
+    let Counts { unsent, unfinished, .. } = document.counts;
+    // A caller of a closed loop who never got a connection has begun nothing.
+    let unsent = if document.asked.drive == "closed" { 0 } else { unsent };
+    let told = document.generator.verdict != Verdict::KeptUp;
+    let unsent =
+        (unsent > 0 && !told).then(|| format!("{unsent} operations were not started: the connections were all busy"));
+    let unfinished = (unfinished > 0).then(|| {
+        format!("{unfinished} operations had not ended when the load did; the percentiles do not include them")
+    });
+    unsent.into_iter().chain(unfinished).collect()
 }
 
 /// More failures than the limit, by kind, with what is known of the cause.
@@ -603,7 +618,10 @@ pub fn points(part: &Part, begin_ns: u64) -> Vec<Point> {
         let latencies = sum.histogram().unwrap_or_default();
         Some((counts.chain(latencies.percentiles_ms(&PERCENTILES)).collect(), latencies.encoded()))
     });
+    // Loops alongside users have no intended starts where users have: they wait for events, and are in no percentile of all operations.
+    let has_starts = part.operations.iter().any(|operation| operation.corrected.count() > 0);
     let operations = part.operations.iter().map(|operation| {
+        let distributions: &[&str] = if has_starts && operation.corrected.count() == 0 { &[] } else { &[LATENCIES] };
         let latencies = if operation.corrected.count() > 0 { &operation.corrected } else { &operation.raw };
         let counts = [
             Sample::new("succeeded", operation.raw.count() as f64),
@@ -611,7 +629,7 @@ pub fn points(part: &Part, begin_ns: u64) -> Vec<Point> {
         ];
         let samples = counts.into_iter().chain(latencies.percentiles_ms(&PERCENTILES)).collect();
         let whole = (begin_ns, begin_ns + part.elapsed_ns);
-        Point::new(&operation.name, whole, samples, latencies.encoded()).of(&[LATENCIES])
+        Point::new(&operation.name, whole, samples, latencies.encoded()).of(distributions)
     });
     times.into_iter().chain(operations).collect()
 }
@@ -633,6 +651,42 @@ fn detail(mut document: Document) -> Option<Detail> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    /// A server that has stopped answering leaves percentiles of the time before, and no failure.
+    #[test]
+    fn operations_without_an_end_are_told() {
+        let flags = |drive: Drive, counts: Counts| {
+            let load =
+                Load::new(Scenario::of_url("http://127.0.0.1/").expect("a URL"), drive, Stop::After(Nanos(1 << 30)));
+            let mut part = Part::new(&load.scenario.operation_names());
+            (part.elapsed_ns, part.counts) = (1 << 30, counts);
+            (0..10).for_each(|_| part.operations[0].raw.record(1_000_000));
+            reported(Document::new(&load, &part), &part, 0).flags
+        };
+        let open = || Drive::Open { arrival: Arrival::Constant, profile: Profile::steady(100.0) };
+        assert_eq!(flags(open(), Counts::default()), [""; 0]);
+        assert_eq!(
+            flags(open(), Counts { unsent: 70, unfinished: 4, ..Counts::default() }),
+            [
+                "70 operations were not started: the connections were all busy",
+                "4 operations had not ended when the load did; the percentiles do not include them"
+            ]
+        );
+        assert_eq!(flags(Drive::Closed, Counts { unsent: 70, ..Counts::default() }), [""; 0]);
+    }
+
+    /// The percentiles of one trial left out loops that wait for events, and those of several had them.
+    #[test]
+    fn loops_alongside_users_are_in_no_distribution_of_all_operations() {
+        let mut part = Part::new(&["read".to_owned(), "next-event".to_owned()]);
+        (0..100).for_each(|_| part.operations[0].raw.record(1_000_000));
+        (0..100).for_each(|_| part.operations[1].raw.record(20_000_000_000));
+        let of_all =
+            |part: &Part| points(part, 0).into_iter().filter(|point| point.distributions == [LATENCIES]).count();
+        assert_eq!(of_all(&part), 2, "a closed loop has no intended starts");
+        (0..100).for_each(|_| part.operations[0].corrected.record(2_000_000));
+        assert_eq!(of_all(&part), 1);
+    }
 
     #[test]
     fn operations_within_their_limit_are_weighted_by_how_many_ended() {

@@ -3,7 +3,9 @@
 //! A hypervisor counts I/Os into bins between boundaries. A percentile is the geometric middle of the bin that has it, so that it is known to
 //! half the width of a bin; below a number of I/Os that supports it there is none.
 
+use crate::hdr;
 use crate::seam::Sample;
+use crate::wire::Point;
 use serde_json::{Value, json};
 
 /// I/Os of one kind of one disk.
@@ -48,6 +50,11 @@ fn percentile(boundaries: &[u64], bins: &[u64], p: f64, least: u64) -> Option<f6
         below += count;
         below as f64 >= rank
     })?;
+    middle(boundaries, bin)
+}
+
+/// What represents a bin, in ns: its geometric middle.
+fn middle(boundaries: &[u64], bin: usize) -> Option<f64> {
     let edge = |index: usize| boundaries.get(index).map(|ns| *ns as f64);
     match (bin.checked_sub(1).and_then(edge), edge(bin)) {
         (Some(low), Some(high)) => Some((low * high).sqrt()),
@@ -59,25 +66,48 @@ fn percentile(boundaries: &[u64], bins: &[u64], p: f64, least: u64) -> Option<f6
 /// Least I/Os of a median and of a 99th percentile: as many as leave some on either side.
 const LEAST: [(&str, f64, u64); 2] = [("p50", 0.5, 6), ("p99", 0.99, 368)];
 
+/// The bins of all disks together, of one kind of I/O, with their boundaries; `None` of none.
+fn together<'d>(all: &'d [DiskLatency], operation: &str) -> Option<(&'d [u64], Vec<u64>)> {
+    let of = || all.iter().filter(|one| one.operation == operation);
+    let mut bins: Vec<u64> = Vec::new();
+    for one in of() {
+        bins.resize(bins.len().max(one.bins.len()), 0);
+        bins.iter_mut().zip(&one.bins).for_each(|(sum, more)| *sum += more);
+    }
+    of().next().map(|first| (first.boundaries_ns.as_slice(), bins))
+}
+
+/// The distributions over all disks of which [`samples`] has percentiles, in a phase that took so long: each I/O has the latency that
+/// represents its bin.
+#[must_use]
+pub fn points(all: &[DiskLatency], took_ns: u64) -> Vec<Point> {
+    let point = |operation: &&str| {
+        let (boundaries, bins) = together(all, operation)?;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between two boundaries")]
+        let counts = bins.iter().enumerate().filter_map(|(bin, count)| Some((middle(boundaries, bin)? as u64, *count)));
+        let histogram = hdr::encoded(&counts.collect())?;
+        let of = format!("qemu_{operation}_us");
+        Some(Point::new(&format!("qemu {operation}"), (0, took_ns), Vec::new(), Some(histogram)).of(&[&of]))
+    };
+    OPERATIONS.iter().filter_map(point).collect()
+}
+
 /// Metrics over all disks: `qemu_read_mean_us`, `qemu_read_p50_us` and so on, as far as there are enough I/Os for them.
 #[must_use]
 pub fn samples(all: &[DiskLatency]) -> Vec<Sample> {
     let mut samples = Vec::new();
     for operation in OPERATIONS {
-        let mut bins: Vec<u64> = Vec::new();
         let (mut count, mut total) = (0, 0);
         for one in all.iter().filter(|one| one.operation == operation) {
             (count, total) = (count + one.operations, total + one.total_ns);
-            bins.resize(bins.len().max(one.bins.len()), 0);
-            bins.iter_mut().zip(&one.bins).for_each(|(sum, more)| *sum += more);
         }
-        let Some(first) = all.iter().find(|one| one.operation == operation).filter(|_| count > 0) else { continue };
+        let Some((boundaries, bins)) = together(all, operation).filter(|_| count > 0) else { continue };
         let mut push = |what: &str, ns: f64| {
             samples.push(Sample { metric: format!("qemu_{operation}_{what}_us"), value: ns / 1e3 });
         };
         push("mean", total as f64 / count as f64);
         for (what, p, least) in LEAST {
-            if let Some(ns) = percentile(&first.boundaries_ns, &bins, p, least) {
+            if let Some(ns) = percentile(boundaries, &bins, p, least) {
                 push(what, ns);
             }
         }
@@ -148,6 +178,13 @@ mod tests {
         ];
         assert_eq!(found, expected.map(|(metric, value)| (metric.to_owned(), value)));
         assert_eq!(samples(&[of("disk0", "flush", &[0; 4])]), []);
+        // Percentiles of several trials are those of all their I/Os, for which each must be stored.
+        let points = points(&all, 7);
+        let names: Vec<&str> = points.iter().map(|point| point.distributions[0].as_str()).collect();
+        assert_eq!(names, ["qemu_read_us", "qemu_write_us"]);
+        let reads = hdr::decoded(points[0].histogram.as_deref().expect("reads")).expect("as written");
+        assert_eq!((reads.count(), reads.value_at(0.5), points[0].end_ns), (400, Some(2000), 7));
+        assert_eq!(reads.value_at(0.99).map(|ns| ns / 100), Some(80), "to a thousandth");
         assert_eq!(percentile(&[1000], &[0, 10], 0.5, 6), Some(1000.0), "above the last boundary");
     }
 

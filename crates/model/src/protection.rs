@@ -5,6 +5,7 @@ use crate::command::{LINK_DELAY, LINK_RATE, PROTECT};
 use crate::knob::Misfit;
 use crate::seam::Sample;
 use crate::units::Nanos;
+use crate::wire::Point;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -118,6 +119,9 @@ pub struct Report {
     pub pause_p99_ns: Option<u64>,
     /// The longest pause.
     pub pause_max_ns: u64,
+    /// All pauses, as [`hdr::encoded`](crate::hdr::encoded) writes them; `None` without one.
+    #[serde(default)]
+    pub pauses: Option<String>,
     /// Time in which a checkpoint was due and the one before was not acknowledged.
     pub link_wait_ns: u64,
     /// Time in which a checkpoint was being sent.
@@ -178,6 +182,13 @@ impl Report {
         samples
     }
 
+    /// The distribution of the pauses, of which the 99th percentile is a metric; `None` without protection.
+    #[must_use]
+    pub fn point(&self) -> Option<Point> {
+        let pauses = self.pauses.clone().filter(|_| self.requested_ns > 0)?;
+        Some(Point::new("pauses", (0, self.wall_ns), Vec::new(), Some(pauses)).of(&["pause_us"]))
+    }
+
     /// What a reader should know though the run counts.
     #[must_use]
     pub fn flags(&self) -> Vec<String> {
@@ -198,6 +209,7 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::percentile::Percentile;
 
     fn report() -> Report {
         Report {
@@ -246,6 +258,18 @@ mod tests {
         );
         let none = Report { requested_ns: 0, ..report() }.samples(&costs);
         assert_eq!((none.len(), none[0].value), (1, 1.0));
+    }
+
+    /// Percentiles of several trials are those of all their samples, for which each must be stored.
+    #[test]
+    fn the_percentile_of_pauses_has_its_distribution() {
+        let report = Report { pauses: Some("pauses".to_owned()), pause_p99_ns: Some(5_000_000), ..report() };
+        let point = report.point().expect("pauses");
+        let samples = report.samples(&Costs::default());
+        let percentiles: Vec<Percentile> = samples.iter().filter_map(|one| Percentile::of_key(&one.metric)).collect();
+        assert_eq!(percentiles.len(), 1);
+        assert_eq!((point.distributions, point.end_ns), (vec![percentiles[0].of.clone()], 1_000_000_000));
+        assert_eq!(Report { requested_ns: 0, ..report }.point(), None);
     }
 
     #[test]

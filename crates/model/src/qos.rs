@@ -181,7 +181,8 @@ pub struct Reading {
     pub elapsed_s: f64,
     /// Operations meant to start in it, per second.
     pub asked_per_s: f64,
-    /// Operations of it that ended well, per second of it; loops alongside users, which wait for events, are not counted.
+    /// Operations that ended well within it, whenever they were meant to start, per second of it; loops alongside users, which wait for events, are
+    /// not counted.
     pub achieved_per_s: f64,
     /// For each limit, in the order of [`Qos::limits`]; `None` where the limit is not a share of operations.
     pub broken: Vec<Option<Broken>>,

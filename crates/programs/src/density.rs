@@ -15,9 +15,10 @@
 use crate::small_server::{ACCEL, Connection, GUEST_MEMORY, KERNEL, Launcher, PLACE, RUNTIME, Server, word};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
+use baremark_model::hdr;
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::seam::Sample;
-use baremark_model::wire::Detail;
+use baremark_model::wire::{Detail, Point};
 use baremark_stats::percentile::sample_floor;
 use baremark_sys::affinity;
 use baremark_sys::clock::monotonic_ns;
@@ -182,11 +183,15 @@ enum Bound {
 }
 
 /// The result of one test.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Level {
     copies: u64,
     /// The 99th percentile of the latency in nanoseconds, of loaded copies.
     latency_ns: Option<u64>,
+    /// All latencies of the test, as [`hdr::encoded`] writes them.
+    latencies: Option<String>,
+    /// How long the test lasted, in nanoseconds.
+    lasted_ns: u64,
     /// CPUs that all copies together used, of loaded copies.
     cpus_used: Option<f64>,
     passed: bool,
@@ -247,7 +252,7 @@ impl ReadyJob for Ready {
         if bound == Bound::Max {
             flags.push(format!("{}: ceiling reached: {told}; raise max", self.launcher.place()));
         }
-        let mut samples = self.samples(*most, &memory, before);
+        let mut samples = self.samples(most, &memory, before);
         if bound != Bound::Max {
             samples.push(Sample::new("copies", count(most.copies)));
         }
@@ -257,12 +262,21 @@ impl ReadyJob for Ready {
             samples,
             checked: told.clone(),
             flags,
+            points: most.point().into_iter().collect(),
             detail: Some(Detail {
                 format: "baremark-density/1".to_owned(),
                 document: json!({ "place": self.launcher.place(), "levels": rows, "result": told }),
             }),
             ..JobRun::default()
         })
+    }
+}
+
+impl Level {
+    /// The latencies, of which the 99th percentile is a metric; `None` of idle copies.
+    fn point(&self) -> Option<Point> {
+        let latencies = self.latencies.clone()?;
+        Some(Point::new("all", (0, self.lasted_ns), Vec::new(), Some(latencies)).of(&["latency_ms"]))
     }
 }
 
@@ -317,7 +331,14 @@ impl Ready {
         let copies = servers.len() as u64;
         let Some(rate) = self.rate else {
             servers.iter().try_for_each(Server::request).map_err(JobError::failed)?;
-            return Ok(Level { copies, latency_ns: None, cpus_used: None, passed: true });
+            return Ok(Level {
+                copies,
+                latency_ns: None,
+                latencies: None,
+                lasted_ns: 0,
+                cpus_used: None,
+                passed: true,
+            });
         };
         let least = sample_floor(PERCENTILE, 0.95).unwrap_or(0);
         let lasts_ns = SHORTEST_NS.max(least.saturating_mul(1_000_000_000) / (rate * copies));
@@ -337,7 +358,15 @@ impl Ready {
         let used_ns = cpu_ns(servers).zip(before_ns).map(|(now, before)| now.saturating_sub(before));
         #[expect(clippy::cast_precision_loss, reason = "nanoseconds of a test")]
         let cpus_used = used_ns.map(|ns| ns as f64 / lasted_ns.max(1) as f64);
-        Ok(Level { copies, latency_ns: Some(latency_ns), cpus_used, passed: latency_ns <= self.limit_ns })
+        let counts = latencies.iter_recorded().map(|of| (of.value_iterated_to(), of.count_at_value())).collect();
+        Ok(Level {
+            copies,
+            latency_ns: Some(latency_ns),
+            latencies: hdr::encoded(&counts),
+            lasted_ns,
+            cpus_used,
+            passed: latency_ns <= self.limit_ns,
+        })
     }
 
     /// How many copies memory and CPUs bound, by what one took of each; `None` under a load whose CPU time is unknown.
@@ -351,7 +380,7 @@ impl Ready {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "bytes and counts far below 2^53")]
-    fn samples(&self, most: Level, memory: &Memory, before: u64) -> Vec<Sample> {
+    fn samples(&self, most: &Level, memory: &Memory, before: u64) -> Vec<Sample> {
         let each = |bytes: u64| bytes as f64 / memory.copies as f64;
         let mut samples = vec![
             Sample::new("memory_mib", memory.of_copy_bytes() / f64::from(1 << 20)),
@@ -418,22 +447,24 @@ fn search<E>(max: u64, mut at: impl FnMut(u64) -> Result<(Level, Option<Bound>),
     let (mut passed, mut target) = (0, FIRST.min(max));
     let mut failed = loop {
         let (level, bound) = at(target)?;
+        let (keeps, copies) = (level.passed, level.copies);
         levels.push(level);
-        match (level.passed, bound) {
-            (false, _) => break level.copies,
+        match (keeps, bound) {
+            (false, _) => break copies,
             (true, Some(bound)) => return Ok((levels, bound)),
             (true, None) if target == max => return Ok((levels, Bound::Max)),
-            (true, None) => (passed, target) = (level.copies, (2 * target).min(max)),
+            (true, None) => (passed, target) = (copies, (2 * target).min(max)),
         }
     };
     while failed - passed > 1 {
         let middle = u64::midpoint(passed, failed);
         let (level, bound) = at(middle)?;
+        let (keeps, copies) = (level.passed, level.copies);
         levels.push(level);
-        match (level.passed, bound) {
+        match (keeps, bound) {
             (true, Some(bound)) => return Ok((levels, bound)),
             (true, None) => passed = middle,
-            (false, _) => failed = level.copies,
+            (false, _) => failed = copies,
         }
     }
     Ok((levels, Bound::Latency))
@@ -538,12 +569,29 @@ impl Copies {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use baremark_model::percentile::Percentile;
+
+    fn idle(copies: u64) -> Level {
+        Level { copies, latency_ns: None, latencies: None, lasted_ns: 0, cpus_used: None, passed: true }
+    }
+
+    /// Percentiles of several trials are those of all their samples, for which each must be stored.
+    #[test]
+    fn the_percentile_of_loaded_copies_has_its_distribution() {
+        let counts = [(2_000_000, 400)].into_iter().collect();
+        let level = Level { latencies: hdr::encoded(&counts), lasted_ns: 1_000_000_000, ..idle(4) };
+        let point = level.point().expect("latencies");
+        let percentiles: Vec<_> = METRICS.iter().filter_map(|metric| Percentile::of_key(metric.key)).collect();
+        assert_eq!(percentiles.len(), 1);
+        assert_eq!((point.distributions[0].as_str(), point.end_ns), (percentiles[0].of.as_str(), 1_000_000_000));
+        assert!(idle(4).point().is_none());
+    }
 
     /// The search on a machine where `fit` copies pass and `room` can be started: the most, why no more, and the most that were tried.
     fn found(max: u64, fit: u64, room: u64) -> (u64, Bound, u64) {
         let at = |target: u64| -> Result<(Level, Option<Bound>), ()> {
             let copies = target.min(room);
-            let level = Level { copies, latency_ns: None, cpus_used: None, passed: copies <= fit };
+            let level = Level { passed: copies <= fit, ..idle(copies) };
             Ok((level, (copies < target).then_some(Bound::Reserve)))
         };
         let (levels, bound) = search(max, at).expect("it finds");

@@ -4,6 +4,7 @@
 //! a desktop that falls behind is slow, not idle. Opening starts a process that reads what was saved and must find it as
 //! it was. One process drives them and counts; it is a program of its own, so that an agent's memory is not theirs.
 
+use baremark_model::hdr;
 use baremark_model::units::Nanos;
 use baremark_stats::Rng;
 use baremark_stats::search::{Approach, Count, End, Next, Response, Staircase, Visit, Window, capacity};
@@ -55,6 +56,8 @@ pub struct Told {
     pub opened: u64,
     /// Responses at 50, 95 and 99 % and the longest, in ns; a percentile is absent below its sample floor.
     pub percentiles_ns: Vec<(f64, u64)>,
+    /// Their distribution, as [`hdr::encoded`] writes it; `None` without actions.
+    pub responses: Option<String>,
     /// The time that was measured.
     pub seconds: f64,
     /// The most users who kept the limit, by search; `None` where the search has no answer.
@@ -182,7 +185,9 @@ fn summary(script: &Script, actions: &[Action], seconds: f64) -> Told {
     if !actions.is_empty() {
         percentiles_ns.push((1.0, responses.max()));
     }
+    let counts = responses.iter_recorded().map(|of| (of.value_iterated_to(), of.count_at_value())).collect();
     Told {
+        responses: hdr::encoded(&counts),
         actions: actions.len() as u64,
         slow: actions.iter().filter(|action| Nanos::from(action.response).0 > script.limit_ns).count() as u64,
         opened: actions.iter().filter(|action| action.opened).count() as u64,
@@ -525,6 +530,8 @@ mod tests {
         assert_eq!(told.most_users, Some(10.0));
         assert_eq!((told.actions, told.slow, p50_ms(&told)), (400, 5, 71));
         assert!((told.seconds - 10.0).abs() < 1e-9, "two windows of 5 s");
+        let responses = hdr::decoded(&told.responses.expect("actions")).expect("as written");
+        assert_eq!((responses.count(), responses.value_at(0.5).map(|ns| ns / 1_000_000)), (400, Some(71)));
         let none = found(&script(64), End::FailsAll, &[watched(1.0, 300, 50, 50)], 0);
         assert_eq!((none.most_users, none.slow), (Some(0.0), 50));
     }

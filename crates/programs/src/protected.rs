@@ -86,6 +86,7 @@ impl Protected {
     pub fn add(&self, run: &mut JobRun, folder: &Path) -> Result<(), JobError> {
         let report = self.report(folder)?;
         run.samples.extend(report.samples(&self.costs));
+        run.points.extend(report.point());
         run.flags.extend(report.flags());
         Ok(())
     }

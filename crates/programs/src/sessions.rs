@@ -13,6 +13,8 @@ use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
 use baremark_model::seam::Sample;
 use baremark_model::units::{Bytes, Nanos};
+use baremark_model::wire::Point;
+use std::time::Duration;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -161,8 +163,15 @@ impl ReadyJob for Ready<'_> {
         }
         let checked = format!("{} actions; {} documents opened as they were saved", told.actions, told.opened);
         let flags = told.search.iter().cloned().collect();
-        Ok(JobRun { samples: samples(&told), checked, flags, ..JobRun::default() })
+        let points = vec![responses(&told)];
+        Ok(JobRun { samples: samples(&told), checked, flags, points, ..JobRun::default() })
     }
+}
+
+/// The responses over the measured time.
+fn responses(told: &Told) -> Point {
+    let whole = (0, Nanos::from(Duration::from_secs_f64(told.seconds)).0);
+    Point::new("all", whole, Vec::new(), told.responses.clone()).of(&["response_ms"])
 }
 
 fn samples(told: &Told) -> Vec<Sample> {
@@ -185,4 +194,30 @@ fn samples(told: &Told) -> Vec<Sample> {
     samples.push(Sample::new("processes_per_s", opened / told.seconds));
     samples.extend(told.most_users.map(|users| Sample::new("users_within_limit", users)));
     samples
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baremark_model::hdr;
+    use baremark_model::percentile::Percentile;
+
+    /// Percentiles of several trials are those of all their samples, for which each must be stored.
+    #[test]
+    fn every_percentile_has_its_distribution() {
+        let counts = (1..=400).map(|ms| (ms * 1_000_000, 1)).collect();
+        let told = Told {
+            actions: 400,
+            seconds: 2.0,
+            percentiles_ns: vec![(0.5, 200_000_000), (0.95, 380_000_000), (0.99, 396_000_000), (1.0, 400_000_000)],
+            responses: hdr::encoded(&counts),
+            ..Told::default()
+        };
+        let point = responses(&told);
+        assert!(point.histogram.is_some() && point.end_ns == 2_000_000_000);
+        let samples = samples(&told);
+        let percentiles: Vec<Percentile> = samples.iter().filter_map(|one| Percentile::of_key(&one.metric)).collect();
+        assert_eq!(percentiles.len(), 3);
+        assert!(percentiles.iter().all(|percentile| point.distributions == [percentile.of.as_str()]));
+    }
 }

@@ -10,10 +10,12 @@ use crate::workshop::search_path;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command::TIMEOUT;
 use baremark_model::descriptor::{Better, Default, Descriptor, Footprint, Kind, Knob, Metric, Together, size_of};
+use baremark_model::hdr;
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
 use baremark_model::seam::Sample;
-use baremark_model::units::Bytes;
+use baremark_model::units::{Bytes, Nanos};
+use baremark_model::wire::Point;
 use baremark_stats::percentile::sample_floor;
 use regex_lite::Regex;
 use serde::Deserialize;
@@ -191,7 +193,8 @@ impl ReadyJob for Ready<'_> {
         let log = stage.read("gc.log")?;
         let pauses = pauses(&log, said.from_ms, said.to_ms);
         let checked = format!("{} transactions; stock and money of every warehouse add up", said.transactions);
-        Ok(JobRun { samples: samples(&said, &pauses), checked, ..JobRun::default() })
+        let points = vec![distribution(&said, &pauses)];
+        Ok(JobRun { samples: samples(&said, &pauses), checked, points, ..JobRun::default() })
     }
 }
 
@@ -258,6 +261,13 @@ fn pauses(log: &str, from_ms: u64, to_ms: u64) -> Vec<f64> {
     log.lines().filter_map(of_line).collect()
 }
 
+/// The pauses over the measured time; without a histogram where there were none.
+fn distribution(said: &Said, pauses: &[f64]) -> Point {
+    let whole = (0, Nanos::from(Duration::from_secs_f64(said.seconds)).0);
+    let counts = pauses.iter().map(|ms| (Nanos::from(Duration::from_secs_f64(ms / 1e3)).0, 1)).collect();
+    Point::new("all", whole, Vec::new(), hdr::encoded(&counts)).of(&["pause_ms"])
+}
+
 fn samples(said: &Said, pauses: &[f64]) -> Vec<Sample> {
     #[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
     let (transactions, count) = (said.transactions as f64, pauses.len() as f64);
@@ -288,6 +298,7 @@ fn nearest_rank(sorted: &[f64], percent: u8) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use baremark_model::percentile::Percentile;
 
     #[test]
     fn percentiles_are_told_where_there_are_pauses_enough() {
@@ -301,6 +312,20 @@ mod tests {
         assert_eq!(told(71), [Some(36.0), None, None]);
         assert_eq!(told(100), [Some(50.0), Some(95.0), None]);
         assert_eq!(told(400), [Some(200.0), Some(380.0), Some(396.0)]);
+    }
+
+    /// Percentiles of several trials are those of all their samples, for which each must be stored.
+    #[test]
+    fn every_percentile_has_its_distribution() {
+        let said = Said { transactions: 10, seconds: 2.0, from_ms: 0, to_ms: 0, huge_bytes: 0, heap_bytes: 1 };
+        let point = distribution(&said, &[1.5, 12.25, 2.0]);
+        let percentiles = || METRICS.iter().filter_map(|metric| Percentile::of_key(metric.key));
+        assert_eq!(percentiles().count(), 3);
+        assert!(percentiles().all(|percentile| point.distributions == [percentile.of.as_str()]));
+        let read = hdr::decoded(&point.histogram.expect("three pauses")).expect("as written");
+        assert_eq!((read.count(), read.value_at(1.0).map(|ns| ns / 100_000)), (3, Some(122)));
+        let none = distribution(&said, &[]);
+        assert!(none.histogram.is_none() && none.distributions.len() == 1);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What is counted while a program is protected, pause by pause.
 
+use baremark_model::hdr;
 use baremark_model::protection::{FORMAT, Report};
 use baremark_model::units::Nanos;
 use std::time::Duration;
@@ -36,6 +37,7 @@ impl Counters {
             wall_ns: Nanos::from(wall).0,
             pause_p50_ns: at(50),
             pause_p99_ns: at(99).filter(|_| self.pauses.len() >= FEWEST_FOR_P99),
+            pauses: hdr::encoded(&self.pauses.iter().map(|pause| (*pause, 1)).collect()),
             ..self.report
         }
     }
@@ -57,6 +59,8 @@ mod tests {
         assert_eq!((few.paused_ns, few.requested_ns), (6000, 5_000_000));
         let many = of(400);
         assert_eq!((many.pause_p50_ns, many.pause_p99_ns), (Some(200_000), Some(396_000)));
-        assert_eq!(of(0).pause_p50_ns, None);
+        let all = hdr::decoded(&many.pauses.expect("pauses")).expect("as written");
+        assert_eq!((all.count(), all.value_at(0.99).map(|ns| ns / 1000)), (400, Some(396)));
+        assert_eq!((of(0).pause_p50_ns, of(0).pauses), (None, None));
     }
 }

@@ -7,12 +7,14 @@ use crate::writer;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command::{LINK_DELAY, LINK_RATE, PROTECT, PROTECTED, TIMEOUT};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::hdr;
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
 use baremark_model::parameters::Parameters;
 use baremark_model::protection::{Report, Settings};
 use baremark_model::seam::Sample;
 use baremark_model::units::Nanos;
+use baremark_model::wire::Point;
 use baremark_programs::command::missing;
 use baremark_programs::keeper::Task;
 use baremark_programs::protected::{self, Protected};
@@ -303,19 +305,20 @@ impl Ready<'_> {
         let workshop = Workshop::open(self.around.keeper)?;
         let stats = workshop.folder().join("stats.json");
         let server = Server::start(self, &stats).map_err(|why| failed("starting the server", &why))?;
-        let values = match self.load {
-            Load::Stream => self.stream(&server),
-            _ => self.ping_pong(&server),
+        let asked = match self.load {
+            Load::Stream => self.stream(&server).map(|values| (values, None)),
+            _ => self.ping_pong(&server).map(|(values, trips)| (values, Some(trips))),
         };
-        let values = values.map_err(|why| failed("asking the server", &why))?;
+        let (values, trips) = asked.map_err(|why| failed("asking the server", &why))?;
         server.end().map_err(|why| failed("ending the server", &why))?;
         let report = protected::read(&stats)?;
         let mut run = self.joined(&report, &values, false);
+        run.points.extend(trips);
         run.checked = "every byte of every answer was that of its request".to_owned();
         Ok(run)
     }
 
-    fn ping_pong(&self, server: &Server) -> io::Result<Vec<(&'static str, f64)>> {
+    fn ping_pong(&self, server: &Server) -> io::Result<(Vec<(&'static str, f64)>, Point)> {
         let (mut client, mut buffer) = (server.connect()?, Vec::new());
         let (begun, mut trips) = (Instant::now(), Vec::new());
         // The first is that of the connection.
@@ -324,14 +327,9 @@ impl Ready<'_> {
         while trips.len() < FEWEST_TRIPS || begun.elapsed() < self.around.phase {
             let asked = Instant::now();
             writer::ask(&mut client, trips.len() as u64 + 1, MESSAGE, &mut buffer)?;
-            trips.push(asked.elapsed().as_secs_f64() * 1e6);
+            trips.push(Nanos::from(asked.elapsed()).0);
         }
-        #[expect(clippy::cast_precision_loss, reason = "round trips of a run")]
-        let rate = trips.len() as f64 / first.elapsed().as_secs_f64();
-        trips.sort_by(f64::total_cmp);
-        let longest = trips.last().copied().unwrap_or_default();
-        let median = trips[(trips.len() - 1) / 2];
-        Ok(vec![("work_per_s", rate), ("round_trip_p50_us", median), ("round_trip_max_us", longest)])
+        Ok(round_trips(trips, first.elapsed()))
     }
 
     fn stream(&self, server: &Server) -> io::Result<Vec<(&'static str, f64)>> {
@@ -353,8 +351,28 @@ impl Ready<'_> {
         if !has_run_time {
             samples.retain(|sample| sample.metric != "predicted_ratio");
         }
-        JobRun { samples, flags: report.flags(), ..JobRun::default() }
+        let points = report.point().into_iter().collect();
+        JobRun { samples, flags: report.flags(), points, ..JobRun::default() }
     }
+}
+
+/// Metrics of round trips, in ns, one after the other over a time; and their distribution.
+fn round_trips(mut trips: Vec<u64>, took: Duration) -> (Vec<(&'static str, f64)>, Point) {
+    trips.sort_unstable();
+    let counts = trips.iter().map(|trip| (*trip, 1)).collect();
+    let whole = (0, Nanos::from(took).0);
+    let point = Point::new("round trips", whole, Vec::new(), hdr::encoded(&counts)).of(&["round_trip_us"]);
+    let at = |index: usize| trips.get(index).copied().unwrap_or_default();
+    #[expect(clippy::cast_precision_loss, reason = "round trips of a run")]
+    let [count, median, longest] =
+        [trips.len() as u64, at(trips.len().saturating_sub(1) / 2), at(trips.len().saturating_sub(1))]
+            .map(|of| of as f64);
+    let values = vec![
+        ("work_per_s", count / took.as_secs_f64()),
+        ("round_trip_p50_us", median / 1e3),
+        ("round_trip_max_us", longest / 1e3),
+    ];
+    (values, point)
 }
 
 /// A protected server, with the proxy before it.
@@ -460,4 +478,22 @@ fn transactions(count: u64) -> String {
         );
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baremark_model::percentile::Percentile;
+
+    /// Percentiles of several trials are those of all their samples, for which each must be stored.
+    #[test]
+    fn every_percentile_of_round_trips_has_its_distribution() {
+        let (values, point) = round_trips((1..=100).rev().map(|us| us * 1000).collect(), Duration::from_secs(2));
+        assert_eq!(values, [("work_per_s", 50.0), ("round_trip_p50_us", 50.0), ("round_trip_max_us", 100.0)]);
+        let percentiles: Vec<Percentile> = values.iter().filter_map(|(metric, _)| Percentile::of_key(metric)).collect();
+        assert_eq!(percentiles.len(), 2);
+        assert!(percentiles.iter().all(|percentile| point.distributions == [percentile.of.as_str()]));
+        let read = hdr::decoded(&point.histogram.expect("round trips")).expect("as written");
+        assert_eq!((read.count(), point.end_ns), (100, 2_000_000_000));
+    }
 }

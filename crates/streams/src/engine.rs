@@ -5,8 +5,8 @@
 
 use crate::counters::{CpuTime, Protocols, ksoftirqd, softirq_time, this_thread, time_of};
 use crate::ends::Path;
+use crate::order::{COUNTED, MEASURED, MEASURING, WAITING, Worker};
 pub use crate::order::{Direction, Order, Pattern};
-use crate::order::{MEASURED, MEASURING, WAITING, Worker};
 use crate::patterns;
 use baremark_sys::affinity;
 use hdrhistogram::Histogram;
@@ -33,6 +33,8 @@ pub struct Outcome {
     pub retransmits: u64,
     /// Round trips, of patterns that have them, in ns.
     pub trips: Histogram<u64>,
+    /// The time in which they ended, in seconds: it has no reading of counters in it.
+    pub trips_seconds: f64,
     /// Share of datagrams that did not arrive, of all that were sent; 0 for TCP.
     pub lost: f64,
 }
@@ -258,9 +260,12 @@ fn measure(order: &Order, path: &Path, shared: &Shared) -> io::Result<Outcome> {
     let cpus = order.cpus.map_or(Vec::new(), |cpus| cpus.to_vec());
     let softirqs = ksoftirqd(&cpus);
     thread::sleep(order.warm_up);
-    shared.stage.store(MEASURING, Ordering::Release);
     let before = moment(path, shared, &softirqs, &cpus)?;
+    let counting = Instant::now();
+    shared.stage.store(MEASURING, Ordering::Release);
     thread::sleep(order.duration);
+    shared.stage.store(COUNTED, Ordering::Release);
+    let trips_seconds = counting.elapsed().as_secs_f64();
     let after = moment(path, shared, &softirqs, &cpus)?;
     let protocols = |end: usize| {
         let (before, after) = (before.protocols[end], after.protocols[end]);
@@ -287,6 +292,7 @@ fn measure(order: &Order, path: &Path, shared: &Shared) -> io::Result<Outcome> {
         receiving: protocols(1),
         retransmits,
         trips: Histogram::new(3).map_err(io::Error::other)?,
+        trips_seconds,
         lost: 0.0,
     })
 }

@@ -51,8 +51,11 @@ pub struct Order {
 }
 
 pub(crate) const WAITING: u8 = 0;
+/// Round trips that end are counted.
 pub(crate) const MEASURING: u8 = 1;
-pub(crate) const MEASURED: u8 = 2;
+/// They are not any more, and threads go on until their times were read.
+pub(crate) const COUNTED: u8 = 2;
+pub(crate) const MEASURED: u8 = 3;
 
 /// What one thread of a transfer shares with the others.
 pub(crate) struct Worker<'w> {

@@ -312,7 +312,7 @@ impl ReadyJob for Ready<'_> {
 fn points(outcome: &Outcome) -> Vec<Point> {
     let trips: Histogram =
         outcome.trips.iter_recorded().map(|trip| (trip.value_iterated_to(), trip.count_at_value())).collect();
-    let all = (0, u64::try_from(Duration::from_secs_f64(outcome.seconds).as_nanos()).unwrap_or(u64::MAX));
+    let all = (0, u64::try_from(Duration::from_secs_f64(outcome.trips_seconds).as_nanos()).unwrap_or(u64::MAX));
     let point = |histogram| Point::new("all", all, Vec::new(), Some(histogram)).of(&["latency_us"]);
     hdr::encoded(&trips).map(point).into_iter().collect()
 }
@@ -335,7 +335,7 @@ fn samples(order: &Order, outcome: &Outcome) -> Vec<Sample> {
         Pattern::Stream => {}
         Pattern::Datagrams => values.push(("lost", 100.0 * outcome.lost)),
         Pattern::RequestResponse | Pattern::ConnectClose => {
-            values.push(("transactions_per_s", per_s(outcome.trips.len())));
+            values.push(("transactions_per_s", outcome.trips.len() as f64 / outcome.trips_seconds));
             for (metric, share) in [("latency_p50_us", 0.5), ("latency_p99_us", 0.99), ("latency_p99_9_us", 0.999)] {
                 if sample_floor(share, 0.95).is_some_and(|floor| outcome.trips.len() >= floor) {
                     values.push((metric, outcome.trips.value_at_quantile(share) as f64 / 1e3));
@@ -344,4 +344,38 @@ fn samples(order: &Order, outcome: &Outcome) -> Vec<Sample> {
         }
     }
     values.into_iter().map(|(metric, value)| Sample::new(metric, value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::{CpuTime, Protocols};
+
+    /// Reading the counters of many threads takes a while, in which round trips end that are not in the counters' time.
+    #[test]
+    fn round_trips_are_over_the_time_in_which_they_were_counted() {
+        let mut trips = hdrhistogram::Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("bounds");
+        trips.record_n(10_000_000, 400).expect("within them");
+        let outcome = Outcome {
+            seconds: 4.4,
+            bytes: 1,
+            cpu: CpuTime::default(),
+            receiving: Protocols::default(),
+            retransmits: 0,
+            trips,
+            trips_seconds: 4.0,
+            lost: 0.0,
+        };
+        let mut arm = ResolvedArm::native(1, baremark_model::arm::PageSize::Small);
+        for knob in &PARAMETERS {
+            if let Default::Typed(text) = knob.default {
+                arm.parameters.insert(knob.key.to_owned(), knob.read_text(text).expect("a default"));
+            }
+        }
+        let order = Order { pattern: Pattern::RequestResponse, ..Settings::of(&arm).expect("defaults").order };
+        let samples = samples(&order, &outcome);
+        let rate = samples.iter().find(|sample| sample.metric == "transactions_per_s").map(|sample| sample.value);
+        assert_eq!(rate, Some(100.0));
+        assert_eq!(points(&outcome)[0].end_ns, 4_000_000_000);
+    }
 }

@@ -92,12 +92,6 @@ fn switches(status: &str) -> u64 {
     of("voluntary_ctxt_switches:").unwrap_or(0) + of("nonvoluntary_ctxt_switches:").unwrap_or(0)
 }
 
-/// Processor time of this process alone, user and system, in ns; what it started does not count.
-#[must_use]
-pub fn own_cpu_ns() -> u64 {
-    clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID).unwrap_or(0)
-}
-
 /// Processor time of a process with all threads that it has had, user and system, in ns; what it started does not count. `None` where it
 /// is gone.
 #[must_use]

@@ -329,7 +329,7 @@ impl Workload for Shop {
         let (completed, rolled_back) = (sum(|operation| operation.committed), sum(|operation| operation.rolled_back));
         let minutes = outcome.elapsed_ns.max(1) as f64 / 60e9;
         let mut samples = vec![
-            Sample::new("orders_per_min", completed / minutes),
+            Sample::new("orders_per_min", sum(|operation| operation.committed_in_time) / minutes),
             Sample::new("rolled_back", 100.0 * rolled_back / (completed + rolled_back).max(1.0)),
         ];
         let summary = outcome.operations.first().and_then(|order| order.latencies.summary());

@@ -13,6 +13,7 @@ use crate::loading::Loader;
 use crate::parameters::{Common, DATABASE, PIPELINE, SHARED, server_of};
 use crate::run::{self, Ready, Workload};
 use crate::space::Data;
+use baremark_load::latency::Latencies;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
@@ -22,6 +23,7 @@ use baremark_model::knob::Misfit;
 use baremark_model::loading::Loading;
 use baremark_model::parameters::joined;
 use baremark_model::seam::Sample;
+use baremark_model::wire::Point;
 use baremark_sys::clock;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -374,6 +376,8 @@ impl Workload for Manager {
         whole.operations.extend(fed.operations.iter().cloned());
         whole.operations.extend(self.feed.operations.iter().cloned());
         for part in [&fed, &self.feed] {
+            whole.ended_in_time += part.ended_in_time;
+            whole.retried_in_time += part.retried_in_time;
             whole.driver_cpu_ns += part.driver_cpu_ns;
             whole.reconnects += part.reconnects;
             for (class, count) in &part.failures {
@@ -423,6 +427,10 @@ impl Workload for Manager {
         samples
     }
 
+    fn points(&self, whole: (u64, u64)) -> Vec<Point> {
+        feed_points(&self.feed, whole)
+    }
+
     fn measured(&self, _: &Outcome) -> Vec<Sample> {
         Vec::new()
     }
@@ -452,6 +460,16 @@ fn median_s(outcome: &Outcome, half: usize, which: usize) -> Option<f64> {
     operation.latencies.percentile(0.5).map(|ns| ns as f64 / 1e9)
 }
 
+/// The distributions of the feed's percentiles.
+fn feed_points(feed: &Outcome, whole: (u64, u64)) -> Vec<Point> {
+    let latencies = feed.operations.first().map(|feed| &feed.latencies);
+    let parts = [("feed lag", "feed_lag_ms", Some(&feed.lag)), ("feed latency", "feed_latency_ms", latencies)];
+    let point = |(name, of, latencies): (&str, &str, Option<&Latencies>)| {
+        Some(Point::new(name, whole, Vec::new(), Some(latencies?.encoded()?)).of(&[of]))
+    };
+    parts.into_iter().filter_map(point).collect()
+}
+
 /// Why a feed did not keep up; `None` when it did.
 fn fell_behind(feed: &Outcome, limit: Duration) -> Option<String> {
     let lag = Duration::from_nanos(feed.lag.largest().unwrap_or(0));
@@ -466,6 +484,8 @@ fn fell_behind(feed: &Outcome, limit: Duration) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Operation;
+    use baremark_model::percentile::Percentile;
 
     #[test]
     fn the_metrics_of_operations_follow_in_their_order() {
@@ -476,6 +496,20 @@ mod tests {
             assert_eq!(NAMES[OPERATIONS.len() + which], format!("{operation} with feed"));
         }
         assert_eq!(METRICS.len(), COMMON_METRICS + OPERATIONS.len() * OPERATION_METRICS + INTERFACE.len());
+    }
+
+    /// Percentiles of several trials are those of all their samples, for which each must be stored.
+    #[test]
+    fn every_percentile_has_its_distribution_among_the_points() {
+        let mut feed = Outcome { operations: vec![Operation::default()], ..Outcome::default() };
+        feed.lag.record(1000);
+        feed.operations[0].latencies.record(2000);
+        let points = feed_points(&feed, (0, 1));
+        let percentiles: Vec<Percentile> = METRICS.iter().filter_map(|metric| Percentile::of_key(metric.key)).collect();
+        for Percentile { of, .. } in &percentiles {
+            assert!(points.iter().any(|point| point.histogram.is_some() && point.distributions.contains(of)), "{of}");
+        }
+        assert_eq!(percentiles.len(), 2);
     }
 
     #[test]

@@ -304,7 +304,7 @@ impl Workload for Sales {
 
     fn samples(&self, outcome: &Outcome) -> Vec<Sample> {
         let minutes = outcome.elapsed_ns.max(1) as f64 / 60e9;
-        let orders = outcome.operations.first().map_or(0, |operation| operation.committed);
+        let orders = outcome.operations.first().map_or(0, |operation| operation.committed_in_time);
         let percentiles = P90.iter().zip(&outcome.operations);
         let percentiles = percentiles.filter_map(|(metric, operation)| {
             Some(Sample::new(*metric, operation.latencies.percentile(0.9)? as f64 / 1e6))

@@ -118,6 +118,7 @@ fn conflicts_are_rolled_back_retried_with_the_same_inputs_and_counted() {
     let (outcome, [drawn, ran, _]) = load(&script, &closed(2.0));
     let outcome = outcome.unwrap();
     assert_eq!((outcome.failed(Class::Serialization), outcome.failed(Class::Deadlock)), (2, 1));
+    assert_eq!(outcome.retried_in_time, 3, "there was no warm-up");
     assert_eq!(script.rollbacks.load(Ordering::Relaxed), 3);
     // The last draw may not have been run.
     assert!(ran == drawn + 3 || ran == drawn + 2, "{drawn} drawn, {ran} ran");
@@ -174,6 +175,22 @@ fn open_arrivals_count_from_their_intended_start() {
     assert!(outcome.lag.largest().unwrap() >= (served - 2) * 20_000_000, "{served} were served");
 }
 
+/// 100/s for 0.2 s, of which each takes 30 ms: no more than six can end in that time, and the rate is not of those that end later.
+#[test]
+fn a_rate_is_of_what_ended_in_the_measured_time() {
+    let drive = Drive::Open { rate: 100.0, poisson: false };
+    let (outcome, _) = load(&script(&[], Duration::from_millis(30)), &Load { drive, ..closed(0.2) });
+    let outcome = outcome.unwrap();
+    assert!(outcome.per_s() < 6.0 / 0.2 + 1e-6, "{} transactions/s", outcome.per_s());
+    assert_eq!(outcome.seconds.iter().sum::<u64>(), outcome.ended_in_time);
+    assert_eq!(outcome.operations[0].committed_in_time, outcome.ended_in_time);
+    assert_eq!(outcome.operations[0].committed, outcome.operations[0].latencies.count());
+    // In a closed loop they are the same.
+    let (outcome, _) = load(&script(&[], Duration::from_millis(1)), &closed(0.5));
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.ended(), outcome.ended_in_time);
+}
+
 #[test]
 fn arrivals_that_nobody_can_start_are_counted() {
     let drive = Drive::Open { rate: 100.0, poisson: false };
@@ -182,6 +199,39 @@ fn arrivals_that_nobody_can_start_are_counted() {
     let outcome = outcome.unwrap();
     assert_eq!(outcome.unserved + ran, 20);
     assert!(outcome.unserved >= 10, "{}", outcome.unserved);
+}
+
+/// A transaction of two seconds leaves twenty arrivals of the warm-up and twenty of the measured time: those of the warm-up are nobody's.
+#[test]
+fn arrivals_of_the_warm_up_that_nobody_can_start_are_not_counted() {
+    let drive = Drive::Open { rate: 100.0, poisson: false };
+    let load_of = Load { drive, warm_up: Duration::from_millis(200), ..closed(0.2) };
+    let (outcome, [_, ran, _]) = load(&script(&[], Duration::from_secs(2)), &load_of);
+    assert_eq!((ran, outcome.unwrap().unserved), (1, 20));
+}
+
+/// Arrivals of which there are too many to pass over them: the interrupt ends that as well.
+#[test]
+fn an_interrupt_ends_the_passing_over_of_arrivals() {
+    let drive = Drive::Open { rate: 1e13, poisson: false };
+    let interrupt = AtomicBool::new(false);
+    let client = Counting::default();
+    let seen = Arc::clone(&client.seen);
+    let mut clients: Vec<Box<dyn Client>> = vec![Box::new(client)];
+    let script = script(&[], Duration::from_secs(2));
+    let (begun, load_of) = (Instant::now(), Load { drive, ..closed(0.1) });
+    let outcome = std::thread::scope(|scope| {
+        let thread = scope
+            .spawn(|| run(&Scripted(Arc::clone(&script)), &mut clients, &["one"], &load_of, &mut || 0, &interrupt));
+        // The second transaction was drawn: the first has ended, long after the measured time.
+        while seen[0].load(Ordering::Relaxed) < 2 && begun.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        interrupt.store(true, Ordering::Release);
+        thread.join().unwrap()
+    });
+    assert_eq!(outcome.unwrap_err(), LoadError::Interrupted);
+    assert!(begun.elapsed() < Duration::from_secs(60));
 }
 
 /// 100/s for 0.2 s that count, and for 0.3 s that do not; then one second and two.

@@ -227,8 +227,8 @@ fn run_under_steps(
 /// What is measured is by the monotonic clock.
 fn is_sound(outcome: &Outcome, names: &[&str], load: &Load, limit: u64) {
     assert_eq!(outcome.elapsed_ns, u64::try_from(load.duration.as_nanos()).unwrap());
-    assert_eq!(outcome.seconds.iter().sum::<u64>(), outcome.ended(), "{:?}", outcome.seconds);
-    let per_s = outcome.ended() as f64 / load.duration.as_secs_f64();
+    assert_eq!(outcome.seconds.iter().sum::<u64>(), outcome.ended_in_time, "{:?}", outcome.seconds);
+    let per_s = outcome.ended_in_time as f64 / load.duration.as_secs_f64();
     assert!((outcome.per_s() - per_s).abs() < 1e-6, "{} of {per_s} transactions/s", outcome.per_s());
     for (operation, name) in outcome.operations.iter().zip(names) {
         let (count, largest) = (operation.latencies.count(), operation.latencies.largest());

@@ -46,6 +46,21 @@ fn latency_counts_from_the_intended_start() {
     keeps_its_depth(&late, 8.0);
 }
 
+/// Syncs had arrivals of their own, so that at a rate of 1000 with a sync after each write there were 500 writes per second. All of these are due
+/// at once; a sync is due when its write has ended, and one at a time has no more latency than the time that there was.
+#[test]
+fn syncs_are_no_arrivals() {
+    for engine in [Engine::IoUring, Engine::Threads] {
+        let load = Load { rate: Some(1e9), poisson: false, bursts: None };
+        let mix = Mix { read_share: 0.0, ..plan().mix };
+        let plan = Plan { engine, load, mix, depth: 1, sync_every: 1, stop: Stop::Count(200, LIMIT_NS), ..plan() };
+        let Some(outcome) = outcome(&plan) else { continue };
+        let syncs = outcome.syncs.summary().unwrap();
+        let (waited, time) = (syncs.mean_ns * syncs.samples as f64, (outcome.ramp_ns + outcome.elapsed_ns) as f64);
+        assert!(waited <= 1.01 * time, "{engine:?}: {waited} ns of {time}");
+    }
+}
+
 #[test]
 fn it_ends_after_a_number_of_operations_and_syncs_as_often_as_it_is_told() {
     for engine in [Engine::IoUring, Engine::Threads] {

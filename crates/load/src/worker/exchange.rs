@@ -338,8 +338,11 @@ impl Worker<'_> {
             match received {
                 Ok(Received::Bytes(count, more)) => {
                     if count > 0 {
-                        self.record.part.counts.received_bytes += count as u64;
-                        self.record.second.received_bytes += count as u64;
+                        // What comes after the end belongs to no second, nor to the rate.
+                        if !self.clock.ending {
+                            self.record.part.counts.received_bytes += count as u64;
+                            self.record.second.received_bytes += count as u64;
+                        }
                         self.heard(connection, count);
                     }
                     if more == More::No && !ended && (!gathers || round > MOST_GATHERED) {

@@ -135,11 +135,13 @@ impl Worker<'_> {
         let done = if actor.first_event == 0 { self.clock.now } else { actor.first_event };
         if !self.clock.ending {
             self.record.part.counts.ended += 1;
+            self.record.part.counts.succeeded += u64::from(outcome.is_ok());
+            record.in_time += u64::from(outcome.is_ok());
         }
         if let Some(window) = &mut self.record.window {
             let from = |start: u64| done.saturating_sub(start);
             let latency = outcome.map(|()| (from(actor.begun), from(actor.intended))).map_err(|(why, _)| why);
-            window.ended((actor.intended, actor.operation), actor.role, latency, operation.limit);
+            window.ended((actor.intended, actor.operation), self.clock.now, actor.role, latency, operation.limit);
         }
         match outcome {
             Ok(()) => {

@@ -58,14 +58,20 @@ impl Window {
         }
     }
 
-    /// An operation has ended. Loops alongside users are recorded, but nobody waits for them.
+    /// An operation has ended `now`, which decides whether it is in the rate of the window; its intended start decides whether its latency is
+    /// recorded. Loops alongside users are recorded, but nobody waits for them, and they are in no rate.
     pub(super) fn ended(
         &mut self,
         (intended, operation): (u64, usize),
+        now: u64,
         role: Role,
         latency: Result<(u64, u64), Failure>,
         limit: Option<Nanos>,
     ) {
+        if let (true, Ok(_), Some(record)) = (self.holds(now), &latency, self.part.operations.get_mut(operation)) {
+            record.in_time += 1;
+            self.part.counts.succeeded += u64::from(!matches!(role, Role::Follow { .. }));
+        }
         let Some(record) = self.record(intended, operation) else { return };
         match latency {
             Ok((raw, corrected)) => {
@@ -195,8 +201,25 @@ mod tests {
         let mut begun = window();
         begun.begun(19, 0);
         assert!(begun.look(25, 30).is_none());
-        begun.ended((19, 0), Role::Open, Ok((3, 4)), None);
+        begun.ended((19, 0), 22, Role::Open, Ok((3, 4)), None);
         let (_, part) = begun.look(26, 30).expect("all has ended");
         assert_eq!((part.counts.intended, part.counts.ended, part.counts.unfinished), (1, 1, 0));
+    }
+
+    /// Ten were meant to start in 10 ns, and one ends every 2 ns: five are in the rate, and all have a latency.
+    #[test]
+    fn a_rate_is_of_what_ended_within_the_window() {
+        let mut window = Window::new(Order { id: 7, begin: 10, end: 20, close: 100 }, &["one".to_owned()]);
+        (10..20).for_each(|at| window.begun(at, 0));
+        for at in 0..10 {
+            let now = 11 + 2 * at;
+            window.ended((10 + at, 0), now, Role::Open, Ok((2, now - 10 - at)), None);
+        }
+        // It was meant to start before the window, and ended in it; a failure is no success.
+        window.ended((9, 0), 12, Role::Open, Ok((2, 3)), None);
+        window.ended((9, 0), 12, Role::Open, Err(Failure::Reset), None);
+        let (_, part) = window.look(31, 30).expect("all has ended");
+        assert_eq!((part.counts.intended, part.operations[0].raw.count(), part.counts.succeeded), (10, 10, 6));
+        assert_eq!(part.operations[0].in_time, 6);
     }
 }

@@ -3,6 +3,7 @@
 
 mod bids;
 mod dial;
+mod ends;
 mod faults;
 mod http2;
 mod loops;
