@@ -122,7 +122,7 @@ const chosen = () => {
   const words = at('text').value.toLowerCase().split(/\s+/).filter(Boolean);
   const [kind, machine] = [at('kind').value, at('machine').value];
   const found = studies.filter(row => (!kind || row.k === kind) && (!machine || row.m === machine) && words.every(word =>
-    `${row.t} ${row.k} ${row.m} ${row.o} ${row.w} ${row.i}`.toLowerCase().includes(word)));
+    `${row.t} ${row.k} ${row.m} ${row.o} ${row.w}`.toLowerCase().includes(word) || word.length > 3 && row.i.includes(word)));
   if (!order) return found;
   const key = COLUMNS[order.column][1], sign = order.down ? -1 : 1;
   // Rows without a number come last, whichever way.
