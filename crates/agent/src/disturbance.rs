@@ -1,4 +1,4 @@
-//! What others took of the CPUs while phases ran, and which quads of phases do not count for it.
+//! What others took of the CPUs while phases ran.
 //!
 //! Measured inside the phases and nowhere else. How long each rank was ready to run while somebody else had its CPU: from the kernel's
 //! account, read by the rank's own thread on both sides of the measured region, to the nanosecond. What others used of all
@@ -6,15 +6,15 @@
 //! this one and what it has started. The kernel counts it in ticks of 10 ms; it is read at the ends of phases that are long enough for that, else of
 //! several. The programs that used most are named, by readings at both ends of the phases.
 
+use baremark_model::disturbed::{QUAD, queued_share};
 use baremark_model::seam::TickRate;
-use baremark_model::wire::{DiscardedQuad, Disturbance, PhaseDisturbance, ProgramShare, Series};
+use baremark_model::wire::{Disturbance, PhaseDisturbance, ProgramShare, Series};
 use baremark_sys::clock;
 use baremark_sys::cpu_time::{CpuTime, TICK_S};
-use baremark_sys::cpu_users::{CpuUsers, outermost_of_this_program};
+use baremark_sys::cpu_users::{CpuUsers, outermost_of_this_program, own_name};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Phases of a quad.
-const QUAD: usize = 4;
 /// Phases from this length on are read one by one: ten ticks.
 const FINE: Duration = Duration::from_millis(100);
 /// During a job so much time passes between two readings, each of which looks at every process.
@@ -22,16 +22,6 @@ const BETWEEN_READINGS: Duration = Duration::from_secs(1);
 /// Programs that are named, and the least share of all CPUs that each has.
 const NAMED: usize = 3;
 const LEAST_NAMED: f64 = 0.005;
-/// A quad in which ranks waited for this share of their time does not count. One time slice of another program takes a
-/// sixth of a quad of two ranks and phases of 5 ms; interrupts and the kernel's own threads take a thousandth.
-const TOO_LONG: f64 = 0.02;
-/// A quad in which others certainly used more than this share of all CPUs does not count: certainly, because a tick of resolution is
-/// taken off first.
-const TOO_MUCH: f64 = 0.10;
-/// From here on a reader should know of it.
-const TOLD_QUEUED: f64 = 0.01;
-const TOLD_OTHERS: f64 = 0.10;
-
 /// The work that others disturb.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
@@ -56,6 +46,19 @@ impl Reading {
     fn now(with_users: bool) -> Self {
         let users = with_users.then(|| CpuUsers::now().ok()).flatten();
         Reading { machine: CpuTime::now().ok(), own_ns: clock::process_cpu_ns(), users, at: Instant::now() }
+    }
+
+    /// Counts what passed from `from` to `to` as before this.
+    fn skip(&mut self, from: &Reading, to: &Reading) {
+        let all = self.machine.zip(from.machine.zip(to.machine));
+        self.machine = all.map(|(machine, (from, to))| CpuTime {
+            busy: machine.busy + to.busy.saturating_sub(from.busy),
+            all: machine.all + to.all.saturating_sub(from.all),
+            stolen: machine.stolen + to.stolen.saturating_sub(from.stolen),
+            cpus: machine.cpus,
+        });
+        self.own_ns += to.own_ns.saturating_sub(from.own_ns);
+        self.at += to.at - from.at;
     }
 
     /// The time of all CPUs from here to `end`, in seconds; `None` where the kernel does not count it.
@@ -106,6 +109,20 @@ pub(crate) struct Meter {
     /// Every program's time before the first phase.
     users: Option<CpuUsers>,
     phases: Vec<PhaseDisturbance>,
+    /// Of one side of a trial, between whose phases others run at another site.
+    side: Option<OneSide>,
+}
+
+/// What a meter of phases with gaps between them keeps in addition.
+#[derive(Default)]
+struct OneSide {
+    /// When the last phase ended, while its lap goes on.
+    ended: Option<Reading>,
+    /// Phases of the lap so far, each of which is known to a tick.
+    spans: u32,
+    /// What other programs used in the phases of a job, in seconds, and the time of all CPUs in them.
+    used: BTreeMap<String, f64>,
+    all_s: f64,
 }
 
 impl Meter {
@@ -117,11 +134,25 @@ impl Meter {
             first.users = None;
         }
         let root = outermost_of_this_program();
-        Meter { work, root, fine: phase >= FINE, last: first.clone(), first, users, phases: Vec::new() }
+        let (last, phases) = (first.clone(), Vec::new());
+        Meter { work, root, fine: phase >= FINE, last, first, users, phases, side: None }
+    }
+
+    /// The same for one side of a trial: between its phases are those of another site, which are no other programs'.
+    pub(crate) fn of_one_side(mut self, is_so: bool) -> Self {
+        self.side = is_so.then(OneSide::default);
+        self
     }
 
     /// The phase at `position` of the schedule begins only now: what came before belongs to none.
     pub(crate) fn phase_begins(&mut self, position: usize) {
+        if self.side.is_some() {
+            self.turn_begins(Reading::now(self.work == Work::Job));
+            return;
+        }
+        if self.work == Work::Kernel {
+            return;
+        }
         // What several short phases have in common is read at the end of the last.
         if self.phases.len() == position && (position == 0 || self.last.at.elapsed() >= BETWEEN_READINGS) {
             self.last = Reading::now(self.work == Work::Job);
@@ -133,12 +164,35 @@ impl Meter {
 
     /// The phase at `position` of the schedule is over.
     pub(crate) fn phase_done(&mut self, position: usize) {
+        if self.side.is_some() {
+            self.turn_ends(position, Reading::now(self.work == Work::Job));
+            return;
+        }
         let is_due = match self.work {
             Work::Kernel => self.fine || (position + 1).is_multiple_of(QUAD),
             Work::Job => self.last.at.elapsed() >= BETWEEN_READINGS,
         };
         if is_due {
             self.lap(position + 1);
+        }
+    }
+
+    /// A phase of one side begins: what passed since its last was the other's.
+    fn turn_begins(&mut self, now: Reading) {
+        let Some(side) = &mut self.side else { return };
+        match side.ended.take() {
+            Some(ended) => self.last.skip(&ended, &now),
+            None => (self.last, side.spans) = (now, 0),
+        }
+        side.spans += 1;
+    }
+
+    /// The phase at `position` of one side is over. Short ones of one quad, half of which is the other side's, are counted together.
+    fn turn_ends(&mut self, position: usize, now: Reading) {
+        if self.work == Work::Job || self.fine || (position + 1).is_multiple_of(QUAD / 2) {
+            self.over_at(position + 1, now);
+        } else if let Some(side) = &mut self.side {
+            side.ended = Some(now);
         }
     }
 
@@ -149,18 +203,36 @@ impl Meter {
 
     /// Phases up to `until` were over when `now` was read.
     fn over_at(&mut self, until: usize, now: Reading) {
-        self.phases.resize(until, self.last.until(&now, self.root));
+        let mut found = self.last.until(&now, self.root);
+        if let Some(side) = &mut self.side {
+            found.resolution *= f64::from(side.spans.max(1));
+            if let Some((all_s, (before, after))) =
+                self.last.all_s(&now).zip(self.last.users.as_ref().zip(now.users.as_ref()))
+            {
+                side.all_s += all_s;
+                for (name, seconds) in after.others_since(before, self.root) {
+                    *side.used.entry(name).or_default() += seconds;
+                }
+            }
+        }
+        self.phases.resize(until, found);
         self.last = now;
     }
 
     /// What others took over the phases in `series`, of so many `arms`.
     pub(crate) fn end(mut self, series: &[Series], arms: usize, rate: TickRate) -> Disturbance {
         if self.phases.len() < series.len() {
-            self.lap(series.len());
+            match self.side.as_mut().and_then(|side| side.ended.take()) {
+                Some(ended) => self.over_at(series.len(), ended),
+                None => self.lap(series.len()),
+            }
         }
         let of = |arm: usize| series.iter().filter(move |phase| phase.arm == arm);
         let rests = |arm: usize| of(arm).flat_map(|phase| &phase.runs).map(|run| run.audit.rests).sum();
-        let whole = self.first.until(&self.last, self.root);
+        let whole = match self.side {
+            Some(_) => mean_of(&self.phases, series),
+            None => self.first.until(&self.last, self.root),
+        };
         for (found, phase) in self.phases.iter_mut().zip(series) {
             found.queued = queued_share(std::iter::once(phase), rate);
         }
@@ -177,82 +249,51 @@ impl Meter {
 
     /// The other programs that used most of the CPUs, over the phases.
     fn programs(&self) -> Vec<ProgramShare> {
+        if let (Some(side), Work::Job) = (&self.side, self.work) {
+            let mut used: Vec<(String, f64)> = side.used.clone().into_iter().collect();
+            used.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+            return shares(used.into_iter(), side.all_s);
+        }
         let now = match self.work {
             Work::Job => self.last.users.clone(),
             Work::Kernel => CpuUsers::now().ok(),
         };
         let used = self.users.as_ref().zip(now).map(|(before, now)| now.others_since(before, self.root));
         let Some((used, all_s)) = used.zip(self.first.all_s(&self.last)) else { return Vec::new() };
-        let shares = used.into_iter().map(|(name, seconds)| ProgramShare { name, share: (seconds / all_s).min(1.0) });
-        shares.take(NAMED).filter(|of| of.share >= LEAST_NAMED).collect()
+        // The other side is this program, too, and where it is a container's it is no descendant.
+        let other_side = self.side.as_ref().and_then(|_| own_name().ok());
+        shares(used.into_iter().filter(|(name, _)| other_side.as_ref() != Some(name)), all_s)
     }
 }
 
-/// The share of the ranks' time in which they waited for their CPUs; `None` where that was not counted or there is no time. The delay is read
-/// on both sides of the region: what ranks waited beyond their time in it they waited outside.
+/// Those that used most, of the time of all CPUs.
+fn shares(used: impl Iterator<Item = (String, f64)>, all_s: f64) -> Vec<ProgramShare> {
+    let shares = used.map(|(name, seconds)| ProgramShare { name, share: (seconds / all_s).min(1.0) });
+    shares.take(NAMED).filter(|of| of.share >= LEAST_NAMED).collect()
+}
+
+/// What others took over phases of different lengths, with gaps between them.
 #[expect(clippy::cast_precision_loss, reason = "nanoseconds of a trial")]
-fn queued_share<'s>(phases: impl Iterator<Item = &'s Series>, rate: TickRate) -> Option<f64> {
-    let (mut queued, mut seconds) = (0.0, 0.0);
-    for run in phases.flat_map(|phase| &phase.runs) {
-        let inside = run.times.iter().map(|time| rate.own(time)).sum::<f64>();
-        queued += (run.audit.queued_ns? as f64 / 1e9).min(inside);
-        seconds += inside;
-    }
-    (seconds > 0.0).then(|| queued / seconds)
-}
-
-/// The quads that do not count: those in which ranks waited for their CPUs for more than [`TOO_LONG`] of their time, or others used more than
-/// [`TOO_MUCH`] of all CPUs, over all four phases of both arms together, so that neither arm is looked at. Where that is more
-/// than half of the trial's quads all of them count: what is left would be a choice among disturbed ones.
-pub(crate) fn discarded(series: &[Series], found: &Disturbance, rate: TickRate) -> Vec<DiscardedQuad> {
-    let all = series.len() / QUAD;
-    let judge = |quad: usize| {
-        let phases = &series[QUAD * quad..QUAD * (quad + 1)];
-        let waited = queued_share(phases.iter(), rate).filter(|share| *share > TOO_LONG);
-        let waited =
-            waited.map(|share| format!("its ranks waited for their CPUs for {:.1} % of their time", 100.0 * share));
-        let used = found.phases.get(QUAD * quad..QUAD * (quad + 1)).and_then(others_share);
-        let used = used.map(|share| format!("other programs used {:.0} % of the CPUs", 100.0 * share));
-        Some(DiscardedQuad { quad, why: waited.or(used)? })
+fn mean_of(phases: &[PhaseDisturbance], series: &[Series]) -> PhaseDisturbance {
+    let mean = |share: fn(&PhaseDisturbance) -> Option<f64>| {
+        let (mut sum, mut all) = (0.0, 0.0);
+        for (phase, times) in phases.iter().zip(series) {
+            let lasted = times.end_ns.saturating_sub(times.begin_ns) as f64;
+            sum += share(phase)? * lasted;
+            all += lasted;
+        }
+        (all > 0.0).then(|| sum / all)
     };
-    let discarded: Vec<DiscardedQuad> = (0..all).filter_map(judge).collect();
-    if 2 * discarded.len() > all { Vec::new() } else { discarded }
-}
-
-/// The share of all CPUs that others used over the phases of a quad, where it is certainly more than [`TOO_MUCH`].
-fn others_share(phases: &[PhaseDisturbance]) -> Option<f64> {
-    let shares: Option<Vec<f64>> = phases.iter().map(|phase| phase.others).collect();
-    let share = 0.25 * shares?.iter().sum::<f64>();
-    // The smallest of the readings' resolutions, which is that of the quad or coarser.
-    let resolution = phases.iter().map(|phase| phase.resolution).fold(f64::INFINITY, f64::min);
-    (share - resolution > TOO_MUCH).then_some(share)
-}
-
-/// What a reader should know.
-pub(crate) fn flags(found: &Disturbance, discarded: &[DiscardedQuad]) -> Vec<String> {
-    let queued = found.queued.iter().flatten().any(|share| *share > TOLD_QUEUED);
-    let others = !found.work_of_others && found.others.is_some_and(|share| share > TOLD_OTHERS);
-    let mut flags = Vec::new();
-    if queued {
-        flags.push(
-            "measured threads were runnable but not running for more than 1 % of the time of their phases".to_owned(),
-        );
-    }
-    if others {
-        flags.push("other programs used more than 10 % of the CPUs during the phases".to_owned());
-    }
-    if !discarded.is_empty() {
-        let text = "some quads of phases were discarded: others used more than 10 % of the CPUs, or ranks waited for more than 2 %";
-        flags.push(text.to_owned());
-    }
-    flags
+    let (others, stolen) = (mean(|phase| phase.others), mean(|phase| phase.stolen));
+    PhaseDisturbance { others, stolen, ..PhaseDisturbance::default() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use baremark_model::disturbed::{discarded, flags};
     use baremark_model::seam::{Audit, RankTime};
-    use baremark_model::wire::BodyRun;
+    use baremark_model::wire::{BodyRun, DiscardedQuad};
 
     const RATE: TickRate = TickRate(1e9);
 
@@ -365,6 +406,23 @@ mod tests {
         assert_eq!(by_quad.phases, [], "nothing is read within a quad");
         by_quad.over_at(QUAD, readings[1].clone());
         assert_eq!(by_quad.phases.iter().map(|phase| phase.others).collect::<Vec<_>>(), [Some(0.25); QUAD]);
+    }
+
+    /// Two short phases of one side with two seconds between them, in which the other side had both CPUs.
+    #[test]
+    fn between_the_phases_of_one_side_nothing_is_counted() {
+        let begun = Instant::now();
+        let mut meter = Meter::begin(Work::Kernel, Duration::from_millis(5)).of_one_side(true);
+        meter.turn_begins(read(begun, 0, [0, 0, 0], 0));
+        meter.turn_ends(0, read(begun, 1000, [100, 100, 0], 1000));
+        meter.turn_begins(read(begun, 3000, [500, 100, 0], 1000));
+        meter.turn_ends(1, read(begun, 4000, [650, 150, 0], 2000));
+        let [first, second] = [phase(0, 0, 0), phase(1, 0, 0)].map(|phase| Series { end_ns: 1_000_000_000, ..phase });
+        let found = meter.end(&[first, second], 1, RATE);
+        // Of 400 ticks in the phases 150 were idle and 200 this process's.
+        assert!(found.phases.len() == 2 && found.phases.iter().all(|of| close(of.others, 0.125)), "{found:?}");
+        assert!(found.phases.iter().all(|of| (of.resolution - 0.005).abs() < 1e-12), "a tick for each: {found:?}");
+        assert!(close(found.others, 0.125), "{found:?}");
     }
 
     fn quads(queued: &[[u64; 4]]) -> Vec<Series> {

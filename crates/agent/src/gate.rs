@@ -13,10 +13,10 @@ use std::sync::mpsc::Receiver;
 #[derive(Debug, thiserror::Error)]
 pub enum GateError {
     /// The stream to the lab failed or ended.
-    #[error("while this site waited for the others of its ensemble: {0}")]
+    #[error("while this site waited for the others: {0}")]
     Wire(#[from] WireError),
     /// The lab said something else.
-    #[error("while this site waited for the others of its ensemble the lab said {0}")]
+    #[error("while this site waited for the others the lab said {0}")]
     OutOfTurn(String),
 }
 

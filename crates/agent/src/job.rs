@@ -2,12 +2,13 @@
 //!
 //! A run of a program has its own beginning and end, and measures itself.
 
-use crate::disturbance::{self, Meter, Work};
+use crate::disturbance::{Meter, Work};
 use crate::placing;
 use crate::progress::Progress;
 use crate::trial::{CALIBRATION, TrialError, crowds, look_for_lost_time};
 use baremark_kernels::isa;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::disturbed;
 use baremark_model::job::{Job, JobError, JobRun, Surroundings, Update};
 use baremark_model::placement::Placed;
 use baremark_model::seam::{ExecutorFacts, Verification};
@@ -49,18 +50,21 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
     ready.iter_mut().try_for_each(|job| job.warm_up())?;
     let (rate, _) = calibration.end(CALIBRATION)?;
     let lost_before = look_for_lost_time(rate);
-    // Sites of an ensemble agree on repetitions, which a job has not.
-    progress.gate(1)?;
+    // Sites of one trial agree on repetitions, which a job has not.
+    progress.agree(None)?;
     progress.phases_begin();
     if job.measures_disks() {
         progress.disk_phases_begin();
     }
-    let mut meter = Meter::begin(Work::Job, Duration::from_nanos(spec.phase_ns));
+    let mut meter = Meter::begin(Work::Job, Duration::from_nanos(spec.phase_ns)).of_one_side(progress.is_one_side());
     let first = clock::monotonic_ns();
     let mut series = Vec::with_capacity(spec.schedule.len());
     let mut checked = vec![String::new(); arms.len()];
     let (mut flags, mut void) = (Vec::new(), Vec::new());
-    for (position, &arm) in spec.schedule.iter().enumerate() {
+    let mut position = 0;
+    while progress.turn(position, spec.schedule.len())? {
+        let arm = spec.schedule.get(position);
+        let arm = *arm.ok_or_else(|| TrialError::spec(format!("the schedule has no phase {position}")))?;
         if let Some(pass) = progress.gate(1)? {
             sleep_until(pass.begin_ns);
         }
@@ -96,13 +100,14 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
         void.extend(run.void);
         progress.phase_done(position, arm);
         point::reached("phase-done");
+        position += 1;
     }
     let lost_after = look_for_lost_time(rate);
     let disturbance = Disturbance {
         work_of_others: !ready.iter().all(|job| job.works_in_own_processes()),
         ..meter.end(&series, arms.len(), rate)
     };
-    flags.extend(disturbance::flags(&disturbance, &[]));
+    flags.extend(disturbed::flags(&disturbance, &[]));
     for list in [&mut flags, &mut void] {
         list.sort();
         list.dedup();

@@ -26,3 +26,4 @@ mod load;
 mod pace;
 mod placing;
 mod trial_error;
+mod turns;

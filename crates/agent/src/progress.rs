@@ -1,6 +1,7 @@
 //! Who is told how a trial comes along.
 
 use crate::gate::{Gate, GateError};
+use crate::turns::Turns;
 use baremark_model::loading::Loading;
 use baremark_model::wire::{FromAgent, Pass, Stretch, write_frame};
 use baremark_observe::watch::Watch;
@@ -50,6 +51,28 @@ pub trait Progress {
         Ok(None)
     }
 
+    /// Everything is prepared; the repetitions that all sites of the trial run, where there are others. `reps` are those that this one has found;
+    /// `None` of work that has none.
+    ///
+    /// # Errors
+    /// When the others will not come.
+    fn agree(&mut self, reps: Option<u64>) -> Result<Option<u64>, GateError> {
+        Ok(self.gate(reps.unwrap_or(1))?.map(|pass| pass.reps))
+    }
+
+    /// Waits until the phase at `position` of `of` may run; `false` where the trial has no further one.
+    ///
+    /// # Errors
+    /// When that will not be told any more.
+    fn turn(&mut self, position: usize, of: usize) -> Result<bool, GateError> {
+        Ok(position < of)
+    }
+
+    /// Whether this is one side of a trial, whose phases alternate with those of another site.
+    fn is_one_side(&self) -> bool {
+        false
+    }
+
     /// A stretch of the phase at `position` was timed.
     fn timed(&mut self, position: usize, stretch: Stretch) {
         let _ = (position, stretch);
@@ -65,17 +88,33 @@ impl<F: FnMut(usize, usize)> Progress for F {
 /// A trial of more phases than this has short ones.
 const MANY_PHASES: usize = 16;
 
+/// How a trial is run.
+pub(crate) enum Way<'o> {
+    /// At this site alone.
+    Alone,
+    /// As one of several sites, which wait for each other.
+    Together(Gate<'o>),
+    /// As one of two sites, whose phases alternate.
+    InTurns(Turns<'o>),
+}
+
 /// Tells the lab, and the observers: these read between phases, after those of either arm alike, so that what their
 /// reading leaves in the caches favours neither.
 pub(crate) struct Told<'o, W> {
     pub output: &'o mut W,
     pub of: usize,
     pub watch: Option<Watch>,
-    /// Where this site waits for others; `None` for a trial that is run alone.
-    pub gate: Option<Gate<'o>>,
+    /// Where this site waits for others.
+    pub way: Way<'o>,
     pub interrupt: Arc<AtomicBool>,
     /// What was stored of the trial before it was interrupted, by the place of the phase.
     pub stored: Vec<(usize, Value)>,
+}
+
+impl<W> Told<'_, W> {
+    fn is_alone(&self) -> bool {
+        matches!(self.way, Way::Alone)
+    }
 }
 
 impl<W: Write> Progress for Told<'_, W> {
@@ -91,18 +130,22 @@ impl<W: Write> Progress for Told<'_, W> {
 
     fn disk_phases_begin(&mut self) {
         // Of several sites none has a hypervisor's counts in its results.
-        if self.gate.is_none() {
+        if self.is_alone() {
             drop(write_frame(self.output, &FromAgent::DiskPhases));
         }
     }
 
     fn phase_done(&mut self, position: usize, arm: usize) {
         if let Some(watch) = &self.watch {
-            watch.phase_done(arm);
+            watch.phase_done(if let Way::InTurns(turns) = &self.way { turns.arm } else { arm });
+        }
+        // The lab gives the turns, and knows.
+        if self.is_one_side() {
+            return;
         }
         // Of many short phases every fourth is reported: the lab would wake up for each, on a CPU that is measured. Sites that
         // wait for each other count theirs.
-        if self.of > MANY_PHASES && self.gate.is_none() && !(position + 1).is_multiple_of(4) {
+        if self.of > MANY_PHASES && self.is_alone() && !(position + 1).is_multiple_of(4) {
             return;
         }
         // A lab that no longer listens is noticed at the next read; the trial's own time is not its.
@@ -115,7 +158,7 @@ impl<W: Write> Progress for Told<'_, W> {
 
     fn store(&mut self, position: usize, row: Value) {
         // A trial of several sites is not taken up in its middle.
-        if self.gate.is_none() {
+        if self.is_alone() {
             drop(write_frame(self.output, &FromAgent::Progress { position, row }));
         }
     }
@@ -125,11 +168,32 @@ impl<W: Write> Progress for Told<'_, W> {
     }
 
     fn gate(&mut self, reps: u64) -> Result<Option<Pass>, GateError> {
-        self.gate.as_ref().map(|gate| gate.pass(reps, self.output)).transpose()
+        match &self.way {
+            Way::Together(gate) => gate.pass(reps, self.output).map(Some),
+            Way::Alone | Way::InTurns(_) => Ok(None),
+        }
+    }
+
+    fn agree(&mut self, reps: Option<u64>) -> Result<Option<u64>, GateError> {
+        match &self.way {
+            Way::InTurns(turns) => turns.prepared(reps, self.output).map(Some),
+            Way::Alone | Way::Together(_) => Ok(self.gate(reps.unwrap_or(1))?.map(|pass| pass.reps)),
+        }
+    }
+
+    fn turn(&mut self, position: usize, of: usize) -> Result<bool, GateError> {
+        match &mut self.way {
+            Way::InTurns(turns) => turns.next(self.watch.as_ref(), self.output),
+            Way::Alone | Way::Together(_) => Ok(position < of),
+        }
+    }
+
+    fn is_one_side(&self) -> bool {
+        matches!(self.way, Way::InTurns(_))
     }
 
     fn timed(&mut self, position: usize, stretch: Stretch) {
-        if let Some(gate) = &mut self.gate {
+        if let Way::Together(gate) = &mut self.way {
             gate.timed(position, stretch);
         }
     }

@@ -3,10 +3,13 @@
 use crate::gate::{self, Gate};
 use crate::interrupt::Interrupt;
 use crate::load;
-use crate::progress::Told;
+use crate::progress::{Told, Way};
 use crate::runner::Runners;
 use crate::spawned::{SpawnError, SpawnedPrograms};
-use baremark_model::wire::{FromAgent, MemberResult, PROTOCOL, ToAgent, TrialSpec, WireError, read_frame, write_frame};
+use crate::turns::{Turns, UsedUntilHeard};
+use baremark_model::wire::{
+    FromAgent, MemberResult, PROTOCOL, SideResult, ToAgent, TrialSpec, WireError, read_frame, write_frame,
+};
 use baremark_observe::watch::Watch;
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -16,7 +19,8 @@ use std::thread;
 use std::time::Duration;
 
 /// What this agent can do, as it says in its greeting.
-pub const CAPABILITIES: &[&str] = &["run-trial", "run-member", "observe", "load", "steer-load", "put-file", "spawn"];
+pub const CAPABILITIES: &[&str] =
+    &["run-trial", "run-member", "take-turns", "observe", "load", "steer-load", "put-file", "spawn"];
 
 /// What an agent is told by whoever made it.
 #[derive(Clone, Copy)]
@@ -35,11 +39,14 @@ pub struct Means<'m> {
 /// # Errors
 /// When the stream is torn or the other side is not a lab of this protocol.
 pub fn serve(input: &mut (impl Read + Send), output: &mut impl Write, means: Means<'_>) -> Result<(), WireError> {
+    let used = UsedUntilHeard::default();
     thread::scope(|scope| {
         let (sender, heard) = channel();
+        let used = &used;
         scope.spawn(move || {
             loop {
                 let frame = read_frame(input);
+                used.note();
                 let last = matches!(frame, Ok(ToAgent::Goodbye) | Err(_));
                 if last {
                     means.interrupt.raise();
@@ -49,12 +56,12 @@ pub fn serve(input: &mut (impl Read + Send), output: &mut impl Write, means: Mea
                 }
             }
         });
-        answer(&heard, output, means)
+        answer((&heard, used), output, means)
     })
 }
 
 fn answer(
-    heard: &Receiver<Result<ToAgent, WireError>>,
+    (heard, used): (&Receiver<Result<ToAgent, WireError>>, &UsedUntilHeard),
     output: &mut impl Write,
     Means { runners, interrupt, tender }: Means<'_>,
 ) -> Result<(), WireError> {
@@ -71,13 +78,17 @@ fn answer(
             Ok(ToAgent::Progress { rows }) => at_work.stored = rows,
             Ok(ToAgent::RunTrial(spec)) => {
                 let stored = std::mem::take(&mut at_work.stored);
-                trial_of(&runners, &spec, Start::Alone { stored }, output, interrupt)?;
+                trial_of(&runners, &spec, (Way::Alone, stored), output, interrupt)?;
             }
             Ok(ToAgent::RunMember(spec)) => {
-                trial_of(&runners, &spec, Start::Together(Gate::new(heard)), output, interrupt)?;
+                trial_of(&runners, &spec, (Way::Together(Gate::new(heard)), Vec::new()), output, interrupt)?;
+            }
+            Ok(ToAgent::TakeTurns(side)) => {
+                let way = Way::InTurns(Turns::new((heard, used), side.arm.min(1)));
+                trial_of(&runners, &side.spec, (way, Vec::new()), output, interrupt)?;
             }
             // The trial that it was for has failed here.
-            Ok(ToAgent::Pass(_)) => {}
+            Ok(ToAgent::Pass(_) | ToAgent::Turn { .. } | ToAgent::EndTurns { .. }) => {}
             Ok(ToAgent::StartLoad { begin_ns }) => match at_work.load.take() {
                 Some(prepared) => load::run(prepared, begin_ns, heard, output)?,
                 None => write_frame(output, &failed("starting the load", "none has been prepared"))?,
@@ -95,39 +106,28 @@ fn answer(
     }
 }
 
-/// How a trial is run.
-enum Start<'g> {
-    /// At this site alone, with what was stored of it before it was interrupted.
-    Alone { stored: Vec<(usize, Value)> },
-    /// As one of several sites, which wait for each other.
-    Together(Gate<'g>),
-}
-
-/// Runs a trial and reports what came of it.
+/// Runs a trial, with what was stored of it before it was interrupted, and reports what came of it.
 fn trial_of(
     runners: &Runners,
     spec: &TrialSpec,
-    start: Start<'_>,
+    (way, stored): (Way<'_>, Vec<(usize, Value)>),
     output: &mut impl Write,
     interrupt: &Interrupt,
 ) -> Result<(), WireError> {
     interrupt.trial_begins(runners.find(&spec.workload).is_some_and(|runner| runner.heeds_interrupt()));
     let watch = spec.observe.as_ref().map(Watch::start);
-    let (gate, stored) = match start {
-        Start::Alone { stored } => (None, stored),
-        Start::Together(gate) => (Some(gate), Vec::new()),
-    };
-    let mut told = Told { output, of: spec.schedule.len(), watch, gate, interrupt: interrupt.flag(), stored };
+    let mut told = Told { output, of: spec.schedule.len(), watch, way, interrupt: interrupt.flag(), stored };
     let result = runners.run(spec, &mut told);
-    let Told { output, watch, gate, .. } = told;
+    let Told { output, watch, way, .. } = told;
     let observation = watch.map(Watch::stop);
     let answer = match result {
         Err(why) => failed(format!("a trial of {}", spec.workload), why.to_string()),
         Ok(mut result) => {
             result.observations.extend(observation);
-            match gate {
-                None => FromAgent::TrialDone(Box::new(result)),
-                Some(gate) => {
+            match way {
+                Way::Alone => FromAgent::TrialDone(Box::new(result)),
+                Way::InTurns(turns) => FromAgent::TurnsDone(Box::new(SideResult { result, idle: turns.idle })),
+                Way::Together(gate) => {
                     let (stretches, together) = (gate.stretches, runners.together(spec));
                     FromAgent::MemberDone(Box::new(MemberResult { result, stretches, together }))
                 }

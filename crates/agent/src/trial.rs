@@ -15,6 +15,7 @@ use baremark_kernels::isa;
 use baremark_microvm::Microvm;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::Metric;
+use baremark_model::disturbed::{QUAD, discarded, flags as flags_of};
 use baremark_model::placement::Topology;
 use baremark_model::scale::extra;
 use baremark_model::seam::{
@@ -34,8 +35,6 @@ const LOST_TIME_LOOK: Duration = Duration::from_millis(10);
 pub(crate) const CALIBRATION: Duration = Duration::from_millis(50);
 /// Entries whose median gives the cost of an empty run.
 const EMPTY_RUNS: usize = 9;
-/// Phases of a quad: ABBA or BAAB.
-const QUAD: usize = 4;
 /// Untimed runs of each arm before the first phase, where the repetitions are known.
 const WARM_RUNS: usize = 2;
 
@@ -91,15 +90,19 @@ pub(crate) fn run(
         void: Vec::new(),
     };
     let mut reps = blinded::whole(stage.reps()?, &arms);
-    if let Some(pass) = progress.gate(reps)? {
-        reps = pass.reps;
-    }
+    spent.on("pacing");
+    reps = progress.agree(Some(reps))?.unwrap_or(reps);
+    // The time until other sites were prepared is theirs.
+    spent.skip();
     let counters = stage.counters(&arms, &memory);
     spent.on("pacing");
-    let mut meter = disturbance::Meter::begin(disturbance::Work::Kernel, Duration::from_nanos(spec.phase_ns));
+    let one_side = progress.is_one_side();
+    let phase = Duration::from_nanos(spec.phase_ns);
+    let mut meter = disturbance::Meter::begin(disturbance::Work::Kernel, phase).of_one_side(one_side);
     let phases = stage.phases(reps, progress, &mut meter)?;
     let disturbance = meter.end(&phases, arms.len(), rate);
-    let discarded = disturbance::discarded(&phases, &disturbance, rate);
+    // Whoever has both sides of a trial knows its quads.
+    let discarded = if one_side { Vec::new() } else { discarded(&phases, &disturbance, rate) };
     spent.on("phases");
     let verifications = stage.verify();
     spent.on("verification");
@@ -110,7 +113,7 @@ pub(crate) fn run(
     let found = Found { pages, counters, grown, verifications, empty };
     let (records, more, mut flags) = records(&arms, &mut ensembles, &memory, (&site, &cpus), &found);
     void.extend(more);
-    flags.extend(disturbance::flags(&disturbance, &discarded));
+    flags.extend(flags_of(&disturbance, &discarded));
     void.sort();
     void.dedup();
     flags.dedup();
@@ -148,6 +151,11 @@ impl Spent {
     fn begin() -> Self {
         let now = Instant::now();
         Spent { begun: now, last: now, by_part: BTreeMap::new() }
+    }
+
+    /// Whatever was done since the last call is left out.
+    fn skip(&mut self) {
+        self.last = Instant::now();
     }
 
     /// Whatever was done since the last call was done on `part`.
@@ -406,11 +414,14 @@ impl Stage<'_> {
         let mut phases = Vec::with_capacity(self.spec.schedule.len());
         progress.phases_begin();
         let began = Instant::now();
-        for (position, &arm) in self.spec.schedule.iter().enumerate() {
+        let mut position = 0;
+        while progress.turn(position, self.spec.schedule.len())? {
+            let arm = self.arm_at(position)?;
             let begin_ns = Nanos::from(began.elapsed()).0;
             if position > 0 && position % QUAD == 0 && self.spec.most_ns.is_some_and(|most| begin_ns >= most) {
                 break;
             }
+            meter.phase_begins(position);
             let phase = self.phase(position, arm, reps, progress)?;
             let phase = Series { begin_ns, end_ns: Nanos::from(began.elapsed()).0, ..phase };
             if phase.samples.is_empty() {
@@ -421,8 +432,15 @@ impl Stage<'_> {
             meter.phase_done(position);
             progress.phase_done(position, arm);
             self.waited += told.elapsed();
+            position += 1;
         }
         Ok(phases)
+    }
+
+    /// The arm of the phase at `position`.
+    fn arm_at(&self, position: usize) -> Result<usize, TrialError> {
+        let arm = self.spec.schedule.get(position);
+        arm.copied().ok_or_else(|| TrialError::spec(format!("the schedule has no phase {position}")))
     }
 
     fn phase(

@@ -38,7 +38,7 @@ pub enum TrialError {
     /// A rank did not come back.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// The other sites of its ensemble did not come.
+    /// The other sites of its trial did not come.
     #[error(transparent)]
     Gate(#[from] GateError),
     /// The clock cannot be used.

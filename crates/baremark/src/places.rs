@@ -67,7 +67,7 @@ pub fn of_plan(
     let mut places = BTreeMap::from([(environments::NATIVE.to_owned(), native)]);
     brought_files_are_there(plan)?;
     let peers = plan.arms.iter().filter_map(|arm| peer::of_arm(&arm.arm));
-    for name in plan.cells.iter().map(|&cell| plan.environment_of(cell)).chain(peers).collect::<BTreeSet<_>>() {
+    for name in plan.cells.iter().flat_map(|&cell| plan.environments_of(cell)).chain(peers).collect::<BTreeSet<_>>() {
         let none = Settings::new();
         if let Some(place) = place(name, plan.environments.get(name).unwrap_or(&none), program()?)? {
             places.insert(name.to_owned(), place);

@@ -115,6 +115,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,
+    alternates: false,
     quick: &[
         ("duration", "300 ms"),
         ("warm_up", "50 ms"),

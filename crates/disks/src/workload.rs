@@ -118,6 +118,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,
+    alternates: false,
     quick: &[("duration", "300 ms"), ("warm_up", "50 ms"), ("size", "64 MiB")],
     check,
 };

@@ -69,9 +69,10 @@ fn grounds<'p>(plan: &'p Plan, pair: &Pair) -> Vec<Ground<'p>> {
     let words = if elsewhere { ", as seen inside," } else { "" };
     let mut all = vec![Ground { above, below, whole: false, words }];
     if elsewhere {
-        // This machine alongside an arm elsewhere is observed over whole trials alone.
-        let words = " of this machine over whole trials";
-        all.push(Ground { above: THIS_MACHINE, below: THIS_MACHINE, whole: true, words });
+        // This machine alongside an arm elsewhere is observed over whole trials alone; where that takes turns with an arm here, over the phases of both.
+        let whole = !pair.interleaved;
+        let words = if whole { " of this machine over whole trials" } else { " of this machine" };
+        all.push(Ground { above: THIS_MACHINE, below: THIS_MACHINE, whole, words });
     }
     all
 }

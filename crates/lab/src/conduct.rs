@@ -12,11 +12,13 @@ use crate::members;
 use crate::schedule;
 use crate::sites::{Sites, Wanted};
 use crate::tally::{self, Finished, PATIENCE};
+use crate::turns::{self, Side};
 use baremark_model::codes::Decision;
 use baremark_model::document::LookRow;
 use baremark_model::environments::{self, NATIVE};
 use baremark_model::event::{Event, TrialStatus};
 use baremark_model::observation::THIS_MACHINE;
+use baremark_model::observer::ObserveSpec;
 use baremark_model::plan::{Plan, Treatment, set_elsewhere};
 use baremark_model::seam::Sample;
 use baremark_model::site::Environment;
@@ -232,11 +234,17 @@ impl<'c> Conductor<'c> {
         let treatments = arms.iter().map(|&arm| self.plan.arms[arm].treatment.clone()).collect();
         (self.watch)(&Event::TrialStarted { block, cell, treatments });
         let began = Instant::now();
-        let wanted = wanted(&spec, self.plan.environment_of(self.plan.cells[cell]), block);
+        let wanted = self.wanted(&spec, block, cell);
         // All arms of a trial have the same state of the host.
         let host = arms.first().map_or(Ok(()), |&arm| self.set_host(arm));
-        let agents = host.map_err(LinkError::Host).and_then(|()| self.agents(wanted, state));
-        let outcome = agents.and_then(|agents| self.run(agents, wanted, (&spec, (block, cell)), state));
+        let outcome = host.map_err(LinkError::Host).and_then(|()| match wanted.as_slice() {
+            &[below, above] => self.run_in_turns([below, above], &spec, state),
+            own => {
+                let own = own.first().copied().ok_or_else(|| LinkError::OutOfTurn("a trial of no arm".to_owned()))?;
+                let agents = self.agents(own, state)?;
+                self.run(agents, own, (&spec, (block, cell)), state)
+            }
+        });
         let elapsed_ns = Nanos::from(began.elapsed()).0;
         let (status, result) = self.judge(outcome)?;
         Some(Finished {
@@ -280,19 +288,13 @@ impl<'c> Conductor<'c> {
         state: &mut State<'c>,
     ) -> Result<TrialResult, LinkError> {
         let name = wanted.environment;
-        let kind = environments::kind_of(name, &self.plan.environments);
-        let sees_files = environments::can(kind).host_files;
-        let fit = |agent: &mut AgentLink<'c>| {
-            let fitted = fitted(spec, agent, &mut state.peers, self.environments, self.interrupt)?;
-            if sees_files { Ok(fitted) } else { carried(fitted, agent) }
-        };
+        let fit = |agent: &mut AgentLink<'c>| self.fit(spec, agent, name, state);
         let specs = agents.iter_mut().map(fit).collect::<Result<Vec<_>, _>>()?;
         let elsewhere = spec.observe.as_ref().filter(|_| name != NATIVE);
         if let Some(observe) = elsewhere {
-            let native = self.environments.get(NATIVE).map(|native| &**native);
-            state.host_observer.begin(native, self.interrupt, observe);
+            self.observe_host(observe, state);
         }
-        let limit = Duration::from_nanos(spec.watchdog_ns.saturating_mul(4 + spec.schedule.len() as u64));
+        let limit = limit_of(spec);
         let (watch, journal) = (&mut *self.watch, &mut *self.journal);
         let run = match agents.as_mut_slice() {
             [agent] => agent
@@ -325,6 +327,80 @@ impl<'c> Conductor<'c> {
         state.sites.keep(self.plan, wanted, agents);
         result.observations.extend(on_host);
         Ok(result)
+    }
+
+    /// Has an agent at each of two sites run its arm of the trial, phase by phase in turns. Where neither is this machine, that is observed alongside.
+    /// Of a trial that fails neither agent is kept.
+    fn run_in_turns(
+        &mut self,
+        wanted: [Wanted<'c>; 2],
+        spec: &TrialSpec,
+        state: &mut State<'c>,
+    ) -> Result<TrialResult, LinkError> {
+        let mut agents = Vec::with_capacity(wanted.len());
+        let mut specs = Vec::with_capacity(wanted.len());
+        for (arm, own) in wanted.into_iter().enumerate() {
+            let place = own.environment;
+            let mut started = self.agents(own, state).map_err(|why| why.at(place))?;
+            for agent in &mut started {
+                let part = turns::part(spec, arm, place);
+                specs.push(self.fit(&part, agent, place, state).map_err(|why| why.at(place))?);
+            }
+            agents.extend(started);
+        }
+        let elsewhere = spec.observe.as_ref().filter(|_| wanted.iter().all(|own| own.environment != NATIVE));
+        if let Some(observe) = elsewhere {
+            self.observe_host(observe, state);
+        }
+        let sides = agents.iter_mut().zip(specs).zip(wanted);
+        let sides = sides.map(|((agent, spec), own)| Side { agent, spec, place: own.environment });
+        let run = match <[Side<'_, 'c>; 2]>::try_from(sides.collect::<Vec<_>>()) {
+            Ok(mut sides) => turns::run(&mut sides, spec, limit_of(spec), &mut |came| match came {
+                Came::Loading(loading) => (self.watch)(&Event::Loading(loading)),
+                Came::Phase { position, of } => (self.watch)(&Event::Phase { position, of }),
+                // A trial of several sites is not taken up in its middle.
+                Came::Progress { .. } => {}
+            }),
+            Err(sides) => Err(LinkError::OutOfTurn(format!("a trial in turns at {} sites", sides.len()))),
+        };
+        let on_host = elsewhere.map(|_| state.host_observer.end());
+        let mut result = run?;
+        for (own, agent) in wanted.into_iter().zip(agents) {
+            state.sites.keep(self.plan, own, vec![agent]);
+        }
+        result.observations.extend(on_host);
+        Ok(result)
+    }
+
+    /// The trial as the agent at a site of `place` is told it.
+    fn fit(
+        &self,
+        spec: &TrialSpec,
+        agent: &mut AgentLink<'c>,
+        place: &str,
+        state: &mut State<'c>,
+    ) -> Result<TrialSpec, LinkError> {
+        let fitted = fitted(spec, agent, &mut state.peers, self.environments, self.interrupt)?;
+        let kind = environments::kind_of(place, &self.plan.environments);
+        if environments::can(kind).host_files { Ok(fitted) } else { carried(fitted, agent) }
+    }
+
+    /// Begins to observe this machine alongside a trial that runs elsewhere.
+    fn observe_host(&self, observe: &ObserveSpec, state: &mut State<'c>) {
+        let native = self.environments.get(NATIVE).map(|native| &**native);
+        state.host_observer.begin(native, self.interrupt, observe);
+    }
+
+    /// The sites that a trial needs: of one environment, or one for each of two arms that take turns at different sites. On this machine all members
+    /// run in one agent; elsewhere each has a site of its own.
+    fn wanted(&self, spec: &TrialSpec, block: u64, cell: usize) -> Vec<Wanted<'c>> {
+        let one = |(arm, environment): (usize, &'c str)| {
+            let arm = spec.arms.get(arm).and_then(|arm| arm.members.first()).map(|member| &member.arm);
+            let of = arm.map_or(1, |arm| arm.parts.max(1));
+            let of = if environment == NATIVE { 1 } else { of };
+            Wanted { environment, block, of, ranks: arm.map_or(1, |arm| arm.ranks) }
+        };
+        self.plan.environments_of(self.plan.cells[cell]).into_iter().enumerate().map(one).collect()
     }
 
     /// Whether a trial counts, and what is kept of it; `None` when the user interrupted it.
@@ -517,12 +593,9 @@ fn floor(agent: &mut AgentLink<'_>, result: &mut TrialResult) -> Result<(), Link
     Ok(())
 }
 
-/// The sites that a trial needs. On this machine all members run in one agent; elsewhere each has a site of its own.
-fn wanted<'e>(spec: &TrialSpec, environment: &'e str, block: u64) -> Wanted<'e> {
-    let arm = spec.arms.first().and_then(|arm| arm.members.first()).map(|member| &member.arm);
-    let of = arm.map_or(1, |arm| arm.parts.max(1));
-    let of = if environment == NATIVE { 1 } else { of };
-    Wanted { environment, block, of, ranks: arm.map_or(1, |arm| arm.ranks) }
+/// How long a trial may take before it is taken to hang.
+fn limit_of(spec: &TrialSpec) -> Duration {
+    Duration::from_nanos(spec.watchdog_ns.saturating_mul(4 + spec.schedule.len() as u64))
 }
 
 /// A trial is flagged when somebody else took the processor for so long, as seen before or after the phases, that one such

@@ -263,8 +263,7 @@ fn about_pages(gain: Interval, delta: Share) -> String {
     }
 }
 
-/// What its own settings give an arm over the place that it is like, where the same reference is below both: that is in
-/// the same trials and cancels.
+/// What its own settings give an arm over the place that it is like, where the same reference is below both, block by block.
 fn own_settings(study: &Study<'_>, arm: usize) -> Option<ExplanationRow> {
     let plan = study.plan;
     let like = plan.arms[arm].like.as_ref()?;
@@ -274,8 +273,7 @@ fn own_settings(study: &Study<'_>, arm: usize) -> Option<ExplanationRow> {
     if plan.arms[arm].emulated || plan.arms[base].emulated {
         return None;
     }
-    let asked =
-        |arm: usize| plan.pairs.iter().position(|pair| pair.numerator == arm && pair.asked && !pair.interleaved);
+    let asked = |arm: usize| plan.pairs.iter().position(|pair| pair.numerator == arm && pair.asked);
     let pairs = [asked(arm)?, asked(base)?];
     if plan.pairs[pairs[0]].denominator != plan.pairs[pairs[1]].denominator {
         return None;

@@ -38,4 +38,5 @@ mod slope;
 pub mod spread;
 pub mod tally;
 mod time_use;
+mod turns;
 mod values;

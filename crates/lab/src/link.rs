@@ -7,7 +7,7 @@ use baremark_model::observation::Observation;
 use baremark_model::observer::ObserveSpec;
 use baremark_model::site::{Environment, Site, SiteError};
 use baremark_model::wire::{
-    FromAgent, PROTOCOL, Pass, ToAgent, TrialResult, TrialSpec, WireError, read_frame, write_frame,
+    FromAgent, PROTOCOL, Pass, ToAgent, TrialResult, TrialSpec, TurnsSpec, WireError, read_frame, write_frame,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -74,6 +74,14 @@ pub enum LinkError {
         /// What became of it.
         why: Box<LinkError>,
     },
+    /// One side of a trial in turns.
+    #[error("at {place}: {why}")]
+    Side {
+        /// The name of its environment.
+        place: String,
+        /// What became of it.
+        why: Box<LinkError>,
+    },
     /// It said something that does not belong here.
     #[error("the agent does not fit: {0}")]
     OutOfTurn(String),
@@ -89,6 +97,14 @@ impl LinkError {
             LinkError::Interrupted => LinkError::Interrupted,
             _ if of == 1 => self,
             why => LinkError::Member { index, of, why: Box::new(why) },
+        }
+    }
+
+    /// The same, of the side of a trial in turns that runs in `place`.
+    pub(crate) fn at(self, place: &str) -> Self {
+        match self {
+            LinkError::Interrupted => LinkError::Interrupted,
+            why => LinkError::Side { place: place.to_owned(), why: Box::new(why) },
         }
     }
 }
@@ -235,6 +251,16 @@ impl<'i> AgentLink<'i> {
         self.send(&ToAgent::RunMember(Box::new(spec.clone())))
     }
 
+    /// Has the agent run one side of a trial in turns.
+    pub(crate) fn take_turns(&mut self, side: TurnsSpec) -> Result<(), LinkError> {
+        if !self.capabilities.iter().any(|name| name == "take-turns") {
+            let what = "it cannot take turns with another site; use this version of baremark there".to_owned();
+            return Err(LinkError::OutOfTurn(what));
+        }
+        self.in_a_trial = true;
+        self.send(&ToAgent::TakeTurns(Box::new(side)))
+    }
+
     /// Lets the agent through the gate at which it waits.
     pub(crate) fn pass(&mut self, pass: Pass) -> Result<(), LinkError> {
         self.send(&ToAgent::Pass(pass))
@@ -345,7 +371,12 @@ impl<'i> AgentLink<'i> {
         self.receive_until(what, limit, limit)
     }
 
-    fn receive_until(&mut self, what: &'static str, left: Duration, limit: Duration) -> Result<FromAgent, LinkError> {
+    pub(crate) fn receive_until(
+        &mut self,
+        what: &'static str,
+        left: Duration,
+        limit: Duration,
+    ) -> Result<FromAgent, LinkError> {
         let deadline = Instant::now() + left;
         loop {
             if self.interrupt.load(Ordering::Relaxed) {
@@ -364,7 +395,11 @@ impl<'i> AgentLink<'i> {
     }
 
     fn seen(&mut self, frame: FromAgent) -> FromAgent {
-        if matches!(frame, FromAgent::TrialDone(_) | FromAgent::MemberDone(_) | FromAgent::Failed { .. }) {
+        let ends = matches!(
+            frame,
+            FromAgent::TrialDone(_) | FromAgent::MemberDone(_) | FromAgent::TurnsDone(_) | FromAgent::Failed { .. }
+        );
+        if ends {
             self.in_a_trial = false;
         }
         frame

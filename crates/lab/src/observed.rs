@@ -155,7 +155,10 @@ impl Table {
     /// What others took of the CPUs while the arm's phases ran; of the machine as a whole over the phases of all arms.
     fn disturbance(&mut self, result: &TrialResult, index: usize) {
         let Some(found) = &result.disturbance else { return };
-        let place = result.observations.first().map_or(THIS_MACHINE, |observation| &observation.place).to_owned();
+        // Of two sites this machine's comes first, and has seen the phases of both arms; an arm's own is the last that has.
+        let has_seen = |seen: &&Observation| seen.arms.iter().any(|of| of.arm == index);
+        let own = result.observations.iter().rev().find(has_seen).or(result.observations.first());
+        let place = own.map_or(THIS_MACHINE, |observation| &observation.place).to_owned();
         let queued = found.queued.get(index).copied().flatten();
         let others = found.others_of(index, result.series.iter().map(|phase| phase.arm));
         for (key, share) in [("phases.queued", queued), ("phases.others", others), ("phases.stolen", found.stolen)] {
@@ -303,13 +306,21 @@ fn notes<'o>(run: &Run, all: impl Iterator<Item = &'o Observation>) -> Vec<Strin
         elsewhere |= observation.place != THIS_MACHINE;
         stretched |= observation.series.interval_ns > run.plan.observe.interval.0;
     }
-    if run.plan.cells.iter().any(|cell| matches!(cell, Cell::Pair(_))) {
+    let sites_of = |cell: &Cell| run.plan.environments_of(*cell).len();
+    let pairs = || run.plan.cells.iter().filter(|cell| matches!(cell, Cell::Pair(_)));
+    if pairs().any(|cell| sites_of(cell) == 1) {
         notes.push(
             "Arms of one trial take turns in one process, faster than series have points: series show them together. Their totals are read between the phases, so they are separate."
                 .to_owned(),
         );
     }
-    if elsewhere {
+    if pairs().any(|cell| sites_of(cell) > 1) {
+        notes.push(
+            "Arms of one trial take turns at two sites: each site's totals are of its own arm's phases, this machine's of the phases of both arms, separately."
+                .to_owned(),
+        );
+    }
+    if elsewhere && run.plan.cells.iter().any(|cell| matches!(cell, Cell::Single(_))) {
         notes.push(
             "While an arm runs elsewhere this machine is observed over the whole trial, preparation and verification \
              included; the environment itself over the arm's phases."

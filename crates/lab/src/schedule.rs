@@ -22,8 +22,8 @@ pub fn order(plan: &Plan, block: u64) -> Vec<usize> {
 /// The trial of `cell` in `block`.
 ///
 /// A pair is interleaved as quads of ABBA or BAAB, as many of the one as of the other, in random order: within four phases
-/// both orders balance a linear drift, and over a trial neither arm follows the other more often. An arm alone runs as
-/// many phases as it would have in a pair. With no quads each arm has one phase.
+/// both orders balance a linear drift, and over a trial neither arm follows the other more often; that is so whether both run in one
+/// process or at two sites. An arm alone runs as many phases as it would have in a pair. With no quads each arm has one phase.
 #[must_use]
 pub fn trial(plan: &Plan, block: u64, cell: usize) -> TrialSpec {
     let place = block.wrapping_mul(plan.cells.len() as u64).wrapping_add(cell as u64);
@@ -52,7 +52,7 @@ pub fn trial(plan: &Plan, block: u64, cell: usize) -> TrialSpec {
         most_ns: most_ns(plan, cell),
         watchdog_ns: arms.iter().map(|&arm| watchdog_ns(plan.design.phase.0, &plan.arms[arm].arm)).max().unwrap_or(0),
         // Elsewhere the agent takes the CPUs that it finds.
-        cpus: if plan.environment_of(plan.cells[cell]) == environments::NATIVE {
+        cpus: if plan.environments_of(plan.cells[cell]).contains(&environments::NATIVE) {
             plan.cpus.clone()
         } else {
             Vec::new()
@@ -93,13 +93,15 @@ fn quads(count: u64, rng: &mut Rng) -> Vec<usize> {
 }
 
 /// For how long a trial of short phases begins further quads: where one repetition takes longer than a phase should, the
-/// trial has fewer of them. Sites of an ensemble, which must agree, and programs run the whole schedule.
+/// trial has fewer of them. Sites of an ensemble, which must agree, and programs run the whole schedule. Of two sites that take turns the lab
+/// counts the time.
 fn most_ns(plan: &Plan, cell: usize) -> Option<u64> {
     const LEAST: u64 = 1_000_000_000;
     let cell = plan.cells[cell];
     let arm = &plan.arms[plan.arms_of(cell)[0]];
     let shares_kernel = environments::can(arm.place()).on_this_kernel() && arm.arm.parts == 1;
-    let cut = plan.design.quads > 1 && (arm.on_this_machine() || shares_kernel);
+    let in_turns = plan.environments_of(cell).len() > 1;
+    let cut = plan.design.quads > 1 && (arm.on_this_machine() || shares_kernel || in_turns);
     cut.then(|| plan.design.phase.0.saturating_mul(2 * plan.phases_of(cell)).max(LEAST))
 }
 

@@ -14,8 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// The workload's kind, the study's section, the factor whose levels are programs, and the key under which an arm carries its
-/// program.
+/// The workload's kind, the study's section, the factor whose levels are programs, and the key under which an arm carries its program.
 pub const KIND: &str = "command";
 /// The section of a study's programs by name.
 pub const NAMED: &str = "commands";
@@ -909,6 +908,7 @@ pub static BARE: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct, ExecutorKind::Microvm],
     section: None,
     short_phases: false,
+    alternates: true,
     quick: &[],
     check,
 };

@@ -246,6 +246,9 @@ pub struct Descriptor {
     pub section: Option<OwnSection>,
     /// Whether the work can be cut into phases of a few milliseconds: loops that an executor enters, not whole programs.
     pub short_phases: bool,
+    /// Whether nothing of it runs between two of its phases: no server, no load. Arms at sites that share no process can then take
+    /// turns phase by phase.
+    pub alternates: bool,
     /// Parameters that `--quick` sets smaller, as typed: key and value.
     pub quick: &'static [(&'static str, &'static str)],
     /// Refuses a combination of parameters and ranks that each alone would pass.

@@ -16,6 +16,7 @@ pub mod courier;
 pub mod credit;
 pub mod descriptor;
 pub mod disk_latency;
+pub mod disturbed;
 pub mod document;
 pub mod ensemble;
 pub mod environments;

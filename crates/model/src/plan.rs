@@ -4,13 +4,17 @@
 //! into one cell, so that they share a trial. What this machine lacks stays in the plan with its reason: a table with a
 //! hole in it is honest, a table without the row is not.
 
+mod compared;
+mod contrasts;
 mod levels;
 
+pub use self::compared::{Contrast, Pair, PlannedArm, Treatment};
+use self::contrasts::{REFERENCE_OF_NONE, contrast, frame_contrasts, page_contrasts, reference_of_none, self_pairs};
 pub use self::levels::set_elsewhere;
 use self::levels::{
     count_of, environment_of, frames_of, host_backing, is_smaller, page_of, placed, quick_value, with_held,
 };
-use crate::arm::{ExecutorKind, Frames, GuestTables, PageSize, ResolvedArm};
+use crate::arm::{ExecutorKind, GuestTables, PageSize, ResolvedArm};
 use crate::codes::ReasonCode;
 use crate::command;
 use crate::descriptor::{Default, Descriptor, Value};
@@ -26,9 +30,6 @@ use crate::units::{Bytes, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// One combination of levels: factor by factor, as labels. Factors that do not apply are left out.
-pub type Treatment = BTreeMap<String, String>;
 
 /// What planning must know of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,94 +58,11 @@ pub struct Mode {
     pub self_check: bool,
 }
 
-/// A treatment and the arm that executes it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PlannedArm {
-    /// The levels.
-    pub treatment: Treatment,
-    /// Where it runs.
-    pub environment: String,
-    /// The place that this is like, where the name is the study's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub like: Option<String>,
-    /// What the agent is told.
-    pub arm: ResolvedArm,
-    /// Whether the place is emulated: no ratio with it has a verdict.
-    #[serde(default)]
-    pub emulated: bool,
-}
-
-impl PlannedArm {
-    /// Which place it is.
-    #[must_use]
-    pub fn place(&self) -> &str {
-        self.like.as_ref().unwrap_or(&self.environment)
-    }
-
-    /// How long one of its phases lasts at least: its workload's own time, else that of the design.
-    #[must_use]
-    pub fn phase(&self, design: &Design) -> Nanos {
-        command::phase_time(&self.arm).unwrap_or(design.phase)
-    }
-
-    /// Whether the arm runs in an agent on this machine itself.
-    #[must_use]
-    pub fn on_this_machine(&self) -> bool {
-        environments::find(self.place()).is_none_or(|kind| kind.can.interleaves)
-    }
-}
-
-/// What a ratio means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Contrast {
-    /// The same work and the same application page size in two environments.
-    Environment,
-    /// The arms differ in the application's page size; printed as such and never as a cost of virtualization.
-    PageSize,
-    /// The arms differ in how the frames of their small pages lie in physical memory; printed as such, as page sizes are.
-    Frames,
-    /// The arms differ in some other factor.
-    Factor,
-    /// One treatment against itself.
-    SelfCheck,
-}
-
-impl Contrast {
-    /// Whether a ratio explains others and is no answer of its own.
-    #[must_use]
-    pub fn explains(self) -> bool {
-        matches!(self, Contrast::PageSize | Contrast::Frames)
-    }
-}
-
-/// Two arms whose ratio is requested, as indices into [`Plan::arms`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pair {
-    /// The arm above the line.
-    pub numerator: usize,
-    /// The arm below the line.
-    pub denominator: usize,
-    /// What the ratio means.
-    pub contrast: Contrast,
-    /// Whether both arms run in one process, interleaved; else each has its own trial in every block.
-    #[serde(default = "yes")]
-    pub interleaved: bool,
-    /// Whether the study asks for it; else it explains, from trials that are run anyway, and does not hold up the end.
-    #[serde(default = "yes")]
-    pub asked: bool,
-}
-
-/// What was so in every plan that was stored before it could be otherwise.
-fn yes() -> bool {
-    true
-}
-
-/// What one trial of every block executes: two arms interleaved, or one alone.
+/// What one trial of every block executes: two arms in turns, or one alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cell {
-    /// Both arms of this pair, in one process.
+    /// Both arms of this pair: in one process, or at two sites where they run in different places.
     Pair(usize),
     /// This arm alone.
     Single(usize),
@@ -248,14 +166,12 @@ impl Plan {
         self.workloads.iter().find(|of| of.kind == kind).map_or(&self.metric, |of| &of.metric)
     }
 
-    /// The environment in which the trials of `cell` run; arms of one cell share it.
+    /// The environments in which the trials of `cell` run: one where its arms share it, else that of each arm, denominator first.
     #[must_use]
-    pub fn environment_of(&self, cell: Cell) -> &str {
-        let arm = match cell {
-            Cell::Pair(pair) => self.pairs[pair].denominator,
-            Cell::Single(arm) => arm,
-        };
-        if self.arms[arm].on_this_machine() { environments::NATIVE } else { &self.arms[arm].environment }
+    pub fn environments_of(&self, cell: Cell) -> Vec<&str> {
+        let mut all: Vec<&str> = self.arms_of(cell).into_iter().map(|arm| self.arms[arm].site()).collect();
+        all.dedup();
+        all
     }
 
     /// The arms of one cell, denominator first.
@@ -763,8 +679,8 @@ impl Resolver<'_> {
         all
     }
 
-    /// The ratios that are requested and the trials that give them: a pair that shares a machine is interleaved in one
-    /// trial, every other arm has a trial of its own.
+    /// The ratios that are requested and the trials that give them: arms that can take turns share a trial, every other arm has one of
+    /// its own.
     fn compare(&mut self, arms: &[PlannedArm]) -> (Vec<Pair>, Vec<Cell>) {
         let mut pairs = if self.mode.self_check { self_pairs(arms) } else { self.pairs(arms) };
         if !self.mode.self_check && !pairs.is_empty() {
@@ -824,11 +740,29 @@ impl Resolver<'_> {
                     levels.map(|(key, level)| (key.to_owned(), level.to_owned())).collect()
                 };
                 let together = host(arm) == host(&arms[denominator]);
-                let interleaved = together && arm.on_this_machine() && arms[denominator].on_this_machine();
+                let below = &arms[denominator];
+                let here = arm.on_this_machine() && below.on_this_machine();
+                let interleaved = together && (here || self.alternate(arm, below));
                 pairs.push(Pair { numerator, denominator, contrast, interleaved, asked: true });
             }
         }
         pairs
+    }
+
+    /// Whether two arms take turns phase by phase though they share no process: both stay where they are, and nothing of the work runs at the
+    /// side that waits. Arms that do not fit into memory at the same time do not, nor does an emulated one, whose phases of the same work last much longer.
+    fn alternate(&self, above: &PlannedArm, below: &PlannedArm) -> bool {
+        let both = [above, below];
+        let [descriptor, other] = both.map(|arm| self.workload_of(arm));
+        let alone = |arm: &PlannedArm| arm.arm.parts == 1 && arm.arm.executor != ExecutorKind::Null;
+        let bytes = |arm: &PlannedArm| descriptor.footprint.and_then(|of| (of.bytes)(&arm.arm)).unwrap_or(0);
+        let together = bytes(above).saturating_add(bytes(below));
+        descriptor.alternates
+            && descriptor.kind == other.kind
+            && above.site() != below.site()
+            && both.into_iter().all(alone)
+            && !both.iter().any(|arm| arm.emulated)
+            && together <= self.limits.memory_available.0
     }
 
     /// An arm that does not fit into memory next to the one that it takes turns with, and why, where the study varies the size.
@@ -913,78 +847,4 @@ pub fn parameter_at(environment: &str, workload: &str, parameter: &str, value: &
 #[must_use]
 pub fn level_of(workload: &str, parameter: &str, level: &str) -> String {
     format!("{workload}.{parameter}={level}")
-}
-
-/// Every arm against itself; an arm that runs nothing has nothing to be compared.
-fn self_pairs(arms: &[PlannedArm]) -> Vec<Pair> {
-    let runs = |arm: &usize| arms[*arm].arm.executor != ExecutorKind::Null;
-    let pair =
-        |arm| Pair { numerator: arm, denominator: arm, contrast: Contrast::SelfCheck, interleaved: true, asked: true };
-    (0..arms.len()).filter(runs).map(pair).collect()
-}
-
-/// Large pages against small ones wherever both are measured and nothing else differs: what large pages alone would give.
-fn page_contrasts(arms: &[PlannedArm], asked: &[Pair]) -> Vec<Pair> {
-    let mut found = Vec::new();
-    for (numerator, large) in arms.iter().enumerate() {
-        let mut small = large.treatment.clone();
-        let is_large = small.insert("page".to_owned(), PageSize::Small.to_string()).as_deref() == Some("2m");
-        let denominator = arms.iter().position(|arm| arm.treatment == small);
-        let Some(denominator) = denominator.filter(|_| is_large && large.arm.executor != ExecutorKind::Null) else {
-            continue;
-        };
-        if !asked.iter().any(|pair| pair.numerator == numerator && pair.denominator == denominator) {
-            let contrast = Contrast::PageSize;
-            found.push(Pair { numerator, denominator, contrast, interleaved: false, asked: false });
-        }
-    }
-    found
-}
-
-/// Native memory whose frames lie as a study has them against such as the kernel gives: what frames alone give. Both take turns in a trial, for frames
-/// that the kernel gives depend on what ran before.
-fn frame_contrasts(arms: &[PlannedArm], asked: &[Pair]) -> Vec<Pair> {
-    let mut found = Vec::new();
-    for (numerator, arm) in arms.iter().enumerate() {
-        let mut usual = arm.treatment.clone();
-        let varied = usual.insert("page_frames".to_owned(), Frames::AsGiven.to_string());
-        let denominator = arms.iter().position(|other| other.treatment == usual);
-        let Some(denominator) = denominator.filter(|&base| varied.is_some() && base != numerator) else { continue };
-        let is_asked = asked.iter().any(|pair| pair.numerator == numerator && pair.denominator == denominator);
-        if arm.environment == environments::NATIVE && !is_asked {
-            let contrast = Contrast::Frames;
-            found.push(Pair { numerator, denominator, contrast, interleaved: true, asked: false });
-        }
-    }
-    found
-}
-
-/// Why native memory whose frames lie otherwise is not measured where nothing is compared with it.
-const REFERENCE_OF_NONE: &str = "no virtual machine of this study can be measured here whose memory lies so";
-
-/// A native arm whose frames lie otherwise than the kernel gives them, in a study of environments where none is compared with it.
-fn reference_of_none(arms: &[PlannedArm], pairs: &[Pair]) -> Option<usize> {
-    if !pairs.iter().any(|pair| pair.asked && pair.contrast == Contrast::Environment) {
-        return None;
-    }
-    let compared =
-        |arm: usize| pairs.iter().any(|pair| pair.asked && [pair.numerator, pair.denominator].contains(&arm));
-    (0..arms.len()).find(|&arm| {
-        let level = arms[arm].treatment.get("page_frames");
-        level.is_some_and(|level| *level != Frames::AsGiven.to_string()) && !compared(arm)
-    })
-}
-
-fn contrast(above: &PlannedArm, below: &PlannedArm) -> Contrast {
-    let same_work = above
-        .treatment
-        .iter()
-        .all(|(key, label)| key == environments::FACTOR || below.treatment.get(key).is_none_or(|other| other == label));
-    if above.arm.page != below.arm.page {
-        Contrast::PageSize
-    } else if above.environment != below.environment && same_work {
-        Contrast::Environment
-    } else {
-        Contrast::Factor
-    }
 }

@@ -49,6 +49,19 @@ pub enum ToAgent {
     RunMember(Box<TrialSpec>),
     /// All sites are at the gate.
     Pass(Pass),
+    /// Run one arm of this trial, whose other arm runs at another site: answered with [`FromAgent::AtTurn`] when it is prepared, then, after
+    /// [`ToAgent::Pass`], before each phase, and with [`FromAgent::TurnsDone`] or [`FromAgent::Failed`] at the end. Needs `take-turns`.
+    TakeTurns(Box<TurnsSpec>),
+    /// Run one phase now; the other side waits.
+    Turn {
+        /// Phases of the other side since this side's last one.
+        others: u32,
+    },
+    /// No phase is left; verify, and answer with [`FromAgent::TurnsDone`].
+    EndTurns {
+        /// Phases of the other side since this side's last one.
+        others: u32,
+    },
     /// Observe the site from now on, alongside whatever else runs there; answered with [`FromAgent::Observing`].
     Observe(Box<ObserveSpec>),
     /// Stop observing; answered with [`FromAgent::Observed`].
@@ -158,6 +171,13 @@ pub enum FromAgent {
     },
     /// The trial of one site of several ran to its end.
     MemberDone(Box<MemberResult>),
+    /// Waiting for this side's next phase, with nothing running: at first when everything is prepared.
+    AtTurn {
+        /// The repetitions that this side has found for a phase; `None` of work that has none and runs its schedule whole.
+        reps: Option<u64>,
+    },
+    /// One side's part of a trial in turns ran to its end.
+    TurnsDone(Box<SideResult>),
     /// The site is being observed.
     Observing,
     /// What was observed.
@@ -267,6 +287,33 @@ pub struct Pass {
     pub reps: u64,
     /// The moment at which all of them begin, by the site's own monotonic clock, in nanoseconds.
     pub begin_ns: u64,
+}
+
+/// One side of a trial whose two arms run at different sites, phase by phase in turns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TurnsSpec {
+    /// The trial as far as it runs here: one arm, and a phase of the schedule for each turn that it can have.
+    pub spec: TrialSpec,
+    /// Which arm of the whole trial it is, 0 or 1.
+    pub arm: usize,
+}
+
+/// What one side of a trial in turns measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SideResult {
+    /// Its own part, whose only arm is number 0.
+    pub result: TrialResult,
+    /// What it did while the other side had its phases.
+    pub idle: Idle,
+}
+
+/// The processor time that a side of a trial in turns used while the phases of the other ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Idle {
+    /// How long it waited for its turn while the other side had one, in nanoseconds.
+    pub ns: u64,
+    /// The processor time of its process meanwhile, in nanoseconds.
+    pub cpu_ns: u64,
 }
 
 /// A stretch that was timed, by the site's monotonic clock.

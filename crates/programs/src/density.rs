@@ -125,6 +125,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,
+    alternates: false,
     quick: &[("max", "4")],
     check: |_| Ok(()),
 };

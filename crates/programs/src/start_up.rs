@@ -44,6 +44,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,
+    alternates: false,
     quick: &[],
     check: |_| Ok(()),
 };

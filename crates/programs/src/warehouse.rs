@@ -93,6 +93,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,
+    alternates: false,
     quick: &[("heap", "256 MiB"), ("warm", "1 s"), ("time", "2 s")],
     check: |arm| Settings::of(arm).map(drop),
 };

@@ -230,8 +230,33 @@ fn notes(document: &Document) -> Vec<String> {
     notes.extend(idle.map(|(name, _)| format!("{name}: no-op; it measures the harness overhead.")));
     let own = document.run.environments.iter().filter(|own| own.name != own.place);
     notes.extend(own.map(|own| own_environment(&document.run, own)));
+    notes.extend(turns(document));
     notes.extend(intervals(document));
     notes
+}
+
+/// `native and sandbox took turns phase by phase, each at a site of its own; whichever waited used at most 0.12 % of a CPU.`
+fn turns(document: &Document) -> Option<String> {
+    let (mut names, mut most) = (Vec::<String>::new(), 0.0_f64);
+    let arms = document.trials.iter().filter(|trial| trial.status == TrialStatus::Ok).flat_map(|trial| &trial.arms);
+    for arm in arms {
+        let counted = |name: &str| arm.counters.get(name).copied();
+        // Only of arms that took turns at two sites is this counted.
+        let Some((idle_ns, cpu_ns)) = counted("idle_ns").zip(counted("idle_cpu_ns")) else { continue };
+        let name = clean(environments::of(&arm.treatment));
+        if !names.contains(&name) {
+            names.push(name);
+        }
+        #[expect(clippy::cast_precision_loss, reason = "nanoseconds of a trial")]
+        let share = cpu_ns as f64 / (idle_ns as f64).max(1.0);
+        most = most.max(100.0 * share);
+    }
+    let (last, first) = names.split_last().filter(|(_, first)| !first.is_empty())?;
+    let names = format!("{} and {last}", first.join(", "));
+    let most = number::fixed(most, 2);
+    Some(format!(
+        "{names} took turns phase by phase, each at a site of its own; whichever waited used at most {most} % of a CPU."
+    ))
 }
 
 /// `tuned: qemu with backing = 2m, pin = 0 1.`

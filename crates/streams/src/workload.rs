@@ -140,6 +140,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,
+    alternates: false,
     quick: &[],
     check: |arm| Settings::of(arm).map(drop),
 };

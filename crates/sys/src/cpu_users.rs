@@ -81,6 +81,14 @@ fn seconds(ticks: u64) -> f64 {
     ticks as f64 * TICK_S
 }
 
+/// The name of this process, as the kernel has it.
+///
+/// # Errors
+/// What reading `/proc/self/comm` gives.
+pub fn own_name() -> io::Result<String> {
+    Ok(fs::read_to_string("/proc/self/comm")?.trim_end().to_owned())
+}
+
 /// The outermost of this process's ancestors that run the same program as it, without a gap: the one whose descendants are all that this program
 /// has started. This process itself where its parent is another program, or cannot be looked at.
 #[must_use]

@@ -8,7 +8,7 @@ use baremark_model::arm::{PageSize, ResolvedArm};
 use baremark_model::descriptor::Descriptor;
 use baremark_model::seam::Verification;
 use baremark_model::wire::{
-    ArmSpec, FromAgent, Member, PROTOCOL, ToAgent, TrialResult, TrialSpec, read_frame, write_frame,
+    ArmSpec, FromAgent, Member, PROTOCOL, Pass, ToAgent, TrialResult, TrialSpec, TurnsSpec, read_frame, write_frame,
 };
 use std::os::unix::net::UnixStream;
 use std::thread;
@@ -113,6 +113,65 @@ fn a_job_gets_the_consent_of_its_order_and_no_other() {
             }
         }
     });
+}
+
+/// What a side says when it waits for its turn.
+fn at_turn(lab: &mut UnixStream) -> Option<u64> {
+    match read_frame(lab).unwrap() {
+        FromAgent::AtTurn { reps } => reps,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Two agents that share nothing but this test, which gives the turns: ABBA, and another quad for which there is no time.
+#[test]
+fn two_sides_run_their_phases_in_turns_and_say_nothing_meanwhile() {
+    for descriptor in RUNNERS.descriptors() {
+        with_agent(|first| {
+            with_agent(|second| {
+                let part = TrialSpec { schedule: vec![0; 4], ..spec(descriptor.kind, Duration::from_millis(2)) };
+                let part = TrialSpec { arms: part.arms[..1].to_vec(), allocation_order: vec![0], ..part };
+                let mut sides = [first, second];
+                let mut found = Vec::new();
+                for (arm, lab) in sides.iter_mut().enumerate() {
+                    let order = ToAgent::TakeTurns(Box::new(TurnsSpec { spec: part.clone(), arm }));
+                    write_frame(*lab, &order).unwrap();
+                    found.push(at_turn(lab));
+                }
+                assert_eq!(found.iter().all(Option::is_some), descriptor.kind == "toy-kernel", "{found:?}");
+                let reps = found.iter().flatten().copied().max().unwrap_or(1);
+                for lab in &mut sides {
+                    write_frame(*lab, &ToAgent::Pass(Pass { reps, begin_ns: 0 })).unwrap();
+                    assert_eq!(at_turn(lab), None);
+                }
+                for (arm, others) in [(0, 0), (1, 1), (1, 0), (0, 2)] {
+                    write_frame(sides[arm], &ToAgent::Turn { others }).unwrap();
+                    assert_eq!(at_turn(sides[arm]), None);
+                }
+                for (lab, others) in sides.into_iter().zip([0, 1]) {
+                    write_frame(lab, &ToAgent::EndTurns { others }).unwrap();
+                    let FromAgent::TurnsDone(done) = read_frame(lab).unwrap() else { panic!("no result") };
+                    let ran = TrialSpec { schedule: vec![0; 2], ..part.clone() };
+                    conforms(descriptor, &ran, &done.result);
+                    assert!(done.result.series.iter().all(|phase| phase.reps == reps), "{:?}", done.result.series);
+                    assert!(done.idle.ns > 0, "it waited for the other's phases: {:?}", done.idle);
+                    assert!(done.result.discarded.is_empty(), "one side has no quads");
+                }
+            });
+        });
+    }
+}
+
+#[test]
+fn a_side_whose_lab_is_gone_leaves() {
+    for descriptor in RUNNERS.descriptors() {
+        with_agent(|lab| {
+            let part = TrialSpec { schedule: vec![0; 4], ..spec(descriptor.kind, Duration::from_millis(2)) };
+            let part = TrialSpec { arms: part.arms[..1].to_vec(), allocation_order: vec![0], ..part };
+            write_frame(lab, &ToAgent::TakeTurns(Box::new(TurnsSpec { spec: part, arm: 1 }))).unwrap();
+            at_turn(lab);
+        });
+    }
 }
 
 #[test]

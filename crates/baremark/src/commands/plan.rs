@@ -187,7 +187,10 @@ fn describe(plan: &Plan) -> String {
         let phases = plan.phases_of(cell);
         let arms: Vec<String> = plan.arms_of(cell).iter().map(|&arm| label(&plan.arms[arm].treatment)).collect();
         let _ = match cell {
-            Cell::Pair(_) => writeln!(text, "  {}\n    against {}: {phases} phases, interleaved", arms[1], arms[0]),
+            Cell::Pair(_) => {
+                let sites = if plan.environments_of(cell).len() > 1 { ", at a site each" } else { "" };
+                writeln!(text, "  {}\n    against {}: {phases} phases, interleaved{sites}", arms[1], arms[0])
+            }
             Cell::Single(_) => writeln!(text, "  {}: {phases} phases", arms[0]),
         };
     }

@@ -59,6 +59,7 @@ pub fn all(document: &Value) -> Vec<&Value> {
 
 /// Those of one environment.
 pub fn of<'d>(document: &'d Value, environment: &str) -> Vec<&'d Value> {
-    let of = |trial: &&Value| trial["arms"][0]["treatment"]["environment"] == environment;
+    let runs_there = |arm: &Value| arm["treatment"]["environment"] == environment;
+    let of = |trial: &&Value| trial["arms"].as_array().unwrap().iter().any(runs_there);
     all(document).into_iter().filter(of).collect()
 }

@@ -1,12 +1,14 @@
 //! The sandbox: what a program finds in it, that it conforms, and that nothing of it outlives whoever wanted it.
 
 use crate::bench::{Bench, signal, text};
+use crate::outcome::{counts, rows};
 use crate::run_in::fold_in;
 use crate::sites::{NEVER, Program, as_lab, cpu, lab, temporary, usable, wait_for};
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::sandbox::{Sandbox, Settings};
 use baremark_model::site::Environment;
 use baremark_sys::sandbox::Layer;
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -233,4 +235,46 @@ fn a_static_and_a_dynamic_program_print_the_same_in_a_sandbox() {
     for out in fold_in(&Bench::new(), "native,sandbox") {
         assert!(out.contains("sandbox / native = 1.00 "), "{out}");
     }
+}
+
+/// Native and a sandbox in one trial: both agents stay, their phases alternate, and whichever waits does nothing.
+#[test]
+fn native_and_a_sandbox_take_turns_phase_by_phase() {
+    let program = Program::new();
+    if layers(&program).is_none() {
+        return;
+    }
+    let bench = Bench::new();
+    let study = "[study]\ntitle = \"turns\"\n[workload]\nkind = \"fma\"\n[factors]\nenvironment = [\"native\", \"sandbox\"]\nranks = 1\n\
+                 [design]\nquads = 5\nleast_blocks = 4\nmost_blocks = 4\n[report]\nratio_to = { environment = \"native\" }\n";
+    bench.write("study.toml", study);
+    let before = groups();
+    let ran = bench.run(&["run", "study.toml"]);
+    assert_eq!(ran.status.code(), Some(0), "{}{}", text(&ran.stdout), text(&ran.stderr));
+    let document = bench.json(&["report", "--json"]);
+    let trials = rows(&document, "trials");
+    assert_eq!(trials.len(), 4, "one for both arms in each block: {document:#}");
+    for trial in trials.iter().filter(|trial| counts(trial)) {
+        let schedule: Vec<u64> = rows(trial, "schedule").iter().map(|arm| arm.as_u64().unwrap()).collect();
+        assert!(schedule.len() == 20 && schedule.chunks(4).all(|quad| quad == [0, 1, 1, 0] || quad == [1, 0, 0, 1]));
+        let arms = rows(trial, "arms");
+        let places: Vec<&Value> = arms.iter().map(|arm| &arm["treatment"]["environment"]).collect();
+        assert_eq!(places, ["native", "sandbox"]);
+        for arm in arms {
+            let phases = rows(arm, "phases");
+            assert!(phases.len() >= 2 && phases.len() * 2 <= schedule.len(), "{arm:#}");
+            let counted = |name: &str| arm["counters"][name].as_u64().unwrap();
+            assert!(counted("idle_ns") > 0 && counted("idle_cpu_ns") * 100 <= counted("idle_ns"), "{arm:#}");
+        }
+        assert_eq!(rows(&arms[0], "phases").len(), rows(&arms[1], "phases").len(), "{trial:#}");
+    }
+    if trials.iter().any(counts) {
+        let details =
+            text(&bench.run(&["report", "--details"]).stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            details.contains("native and sandbox took turns phase by phase, each at a site of its own"),
+            "{details}"
+        );
+    }
+    assert!(left(&program, &before).is_empty(), "{:?}", left(&program, &before));
 }

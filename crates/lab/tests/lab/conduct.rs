@@ -28,6 +28,7 @@ pub static WORKLOAD: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct, ExecutorKind::Microvm],
     section: None,
     short_phases: true,
+    alternates: true,
     quick: &[],
     check: sound,
 };
@@ -224,7 +225,7 @@ fn a_feature_of_this_host_is_never_set_for_a_trial_on_another_machine() {
     let Ok(Ending::NothingToCompare(why)) = ending else { panic!("{ending:?}") };
     assert!(why.contains("host.swappiness is set on this machine, and 'ssh' runs on another"), "{why}");
     let counted = |trial: &&baremark_lab::tally::Finished| trial.counted().is_some();
-    let is_native = |trial: &baremark_lab::tally::Finished| plan.environment_of(plan.cells[trial.cell]) == "native";
+    let is_native = |trial: &baremark_lab::tally::Finished| plan.environments_of(plan.cells[trial.cell]) == ["native"];
     assert!(memory.trials.iter().filter(counted).all(is_native), "those of this machine alone");
 }
 

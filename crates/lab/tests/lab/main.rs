@@ -23,3 +23,4 @@ mod schedule;
 mod search;
 mod several_sites;
 mod spread;
+mod turns;

@@ -14,7 +14,7 @@ fn each_member_has_its_own_estimate_beside_that_of_all() {
     let plan = plan("microvm");
     let mut memory = Memory::default();
     let played = || Played::new(|spec| Answer::Values(vec![3.0; spec.arms.len()]));
-    let places = plan.cells.iter().map(|&cell| (plan.environment_of(cell), played())).collect();
+    let places = plan.cells.iter().map(|&cell| (plan.environments_of(cell)[0], played())).collect();
     conduct(&plan, places, &mut memory, &NEVER).0.unwrap();
     for trial in &mut memory.trials {
         let phases = &mut trial.result.as_mut().unwrap().series;

@@ -39,7 +39,7 @@ fn arm(arm: usize, seconds: f64, switches: f64) -> ArmValues {
 fn observed(plan: &Plan, seen: impl Fn(u64, &mut Vec<Observation>)) -> (Memory, Document) {
     let mut memory = Memory::default();
     let played = || Played::new(|spec| Answer::Values(vec![1.0; spec.arms.len()]));
-    let places = plan.cells.iter().map(|&cell| (plan.environment_of(cell), played())).collect();
+    let places = plan.cells.iter().map(|&cell| (plan.environments_of(cell)[0], played())).collect();
     conduct(plan, places, &mut memory, &NEVER).0.unwrap();
     for trial in &mut memory.trials {
         let observations = &mut trial.result.as_mut().unwrap().observations;

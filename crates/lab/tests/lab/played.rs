@@ -14,8 +14,8 @@ use baremark_model::site::{Environment, Link, Missing, Portion, Site, SiteError}
 use baremark_model::study::Design;
 use baremark_model::units::{Nanos, Share, UnixTime};
 use baremark_model::wire::{
-    ArmRecord, BodyRun, FromAgent, LostTime, MemberResult, PROTOCOL, PagesSeen, Series, Stretch, ToAgent, TrialResult,
-    TrialSpec, read_frame, write_frame,
+    ArmRecord, BodyRun, FromAgent, Idle, LostTime, MemberResult, PROTOCOL, PagesSeen, Pass, Series, SideResult,
+    Stretch, ToAgent, TrialResult, TrialSpec, TurnsSpec, read_frame, write_frame,
 };
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
@@ -44,6 +44,9 @@ type Script = Arc<Mutex<dyn FnMut(&TrialSpec) -> Answer + Send>>;
 /// What happens while a site starts: of which place among several, with the flag that gives it up.
 type Starting = Arc<dyn Fn(usize, &AtomicBool) -> Result<(), SiteError> + Send + Sync>;
 
+/// What happens in a turn: of which arm, with how many phases of the other side since its last. It dies where that is false.
+type Turning = Arc<dyn Fn(usize, u32) -> bool + Send + Sync>;
+
 #[derive(Clone)]
 pub struct Played {
     starting: Starting,
@@ -54,6 +57,9 @@ pub struct Played {
     /// Which of several sites this is, by the stretch that it says each half lasted.
     lasted_ns: Vec<u64>,
     index: usize,
+    capabilities: &'static [&'static str],
+    turning: Turning,
+    idle: Idle,
 }
 
 struct PlayedSite {
@@ -84,7 +90,22 @@ impl Played {
             greeting: PROTOCOL,
             lasted_ns: Vec::new(),
             index: 0,
+            capabilities: &["run-member", "take-turns", "load", "steer-load"],
+            turning: Arc::new(|_, _| true),
+            idle: Idle { ns: 1_000_000, cpu_ns: 1000 },
         }
+    }
+
+    /// Agents whose turns are told to `turning`, and which use so much CPU time while they wait for them.
+    pub fn in_turns(mut self, idle: Idle, turning: impl Fn(usize, u32) -> bool + Send + Sync + 'static) -> Self {
+        (self.idle, self.turning) = (idle, Arc::new(turning));
+        self
+    }
+
+    /// Agents of a version that cannot take turns.
+    pub fn of_one_place(mut self) -> Self {
+        self.capabilities = &["run-member"];
+        self
     }
 
     /// Sites that start so.
@@ -164,7 +185,7 @@ fn play(mut stream: UnixStream, played: &Played) {
             ToAgent::Hello { .. } => FromAgent::Hello {
                 protocol,
                 version: "0".to_owned(),
-                capabilities: ["run-member", "load", "steer-load"].map(str::to_owned).to_vec(),
+                capabilities: played.capabilities.iter().map(|&name| name.to_owned()).collect(),
                 instruction_set: Isa::Baseline,
                 pid: 1,
             },
@@ -193,6 +214,17 @@ fn play(mut stream: UnixStream, played: &Played) {
                         let Some(member) = member(&mut stream, &spec, played, &values) else { return };
                         FromAgent::MemberDone(Box::new(member))
                     }
+                    _ => return,
+                }
+            }
+            ToAgent::TakeTurns(side) => {
+                let answer = (script.lock().unwrap())(&side.spec);
+                match answer {
+                    Answer::Values(values) => {
+                        let Some(done) = turns(&mut stream, &side, played, &values) else { return };
+                        FromAgent::TurnsDone(Box::new(done))
+                    }
+                    Answer::Failed(why) => FromAgent::Failed { what: "a trial".to_owned(), why: why.to_owned() },
                     _ => return,
                 }
             }
@@ -271,6 +303,34 @@ fn member(stream: &mut UnixStream, spec: &TrialSpec, played: &Played, values: &[
     Some(MemberResult { result, stretches, together: together.map(|(key, rule)| (key.to_owned(), rule)).into() })
 }
 
+/// One side of a trial in turns, whose ranks say that a phase lasted a millisecond by a clock of 2 GHz. It has found 5 repetitions more than its arm's
+/// number, and continues with those of the other side alone.
+fn turns(stream: &mut UnixStream, side: &TurnsSpec, played: &Played, values: &[f64]) -> Option<SideResult> {
+    let mut ask = |reps| {
+        write_frame(stream, &FromAgent::AtTurn { reps }).ok()?;
+        read_frame::<ToAgent>(stream).ok()
+    };
+    let ToAgent::Pass(Pass { reps: 6, .. }) = ask(Some(5 + side.arm as u64))? else { return None };
+    let mut phases = 0;
+    loop {
+        match ask(None)? {
+            ToAgent::Turn { others } if (played.turning)(side.arm, others) => phases += 1,
+            ToAgent::EndTurns { .. } => break,
+            _ => return None,
+        }
+    }
+    let mut result = result(&side.spec, values);
+    result.tick_rate_per_s = TickRate(2e9);
+    result.series.truncate(phases);
+    for (phase, place) in result.series.iter_mut().zip(1..) {
+        phase.reps = 6;
+        phase.runs.truncate(1);
+        let start_ticks = place * 1_000_000_000_000;
+        phase.runs[0].times = vec![RankTime { rank: 0, start_ticks, end_ticks: start_ticks + 2_000_000 }];
+    }
+    Some(SideResult { result, idle: played.idle })
+}
+
 pub fn now_ns() -> u64 {
     static BEGAN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     u64::try_from(BEGAN.get_or_init(Instant::now).elapsed().as_nanos()).unwrap()
@@ -341,6 +401,14 @@ fn arm(environment: &str) -> PlannedArm {
         arm: ResolvedArm { executor, ..ResolvedArm::native(1, PageSize::Small) },
         emulated: false,
     }
+}
+
+/// Native against a container in one trial, at two sites in turns.
+pub fn in_turns() -> Plan {
+    let mut plan = plan("container");
+    plan.pairs[0].interleaved = true;
+    plan.cells = vec![Cell::Pair(0)];
+    plan
 }
 
 /// Native against microvm in one process, or against a container in trials of its own.

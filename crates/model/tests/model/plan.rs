@@ -2,7 +2,7 @@
 
 use crate::specimen::WORKLOADS;
 use baremark_model::arm::{ExecutorKind, Frames, GuestTables, PageSize};
-use baremark_model::descriptor::{Kind, Value};
+use baremark_model::descriptor::{Descriptor, Kind, Value};
 use baremark_model::environments::{ALL, LIKE, NAMES};
 use baremark_model::plan::{Cell, Contrast, Limits, Mode, Pair, Plan, QUICK_BLOCKS, level_of, resolve};
 use baremark_model::study::parse;
@@ -621,16 +621,36 @@ fn consistent(plan: &Plan, base: &[(usize, usize)]) -> Result<(), TestCaseError>
 }
 
 #[test]
-fn places_that_share_no_process_have_trials_of_their_own_and_are_compared_block_by_block() {
+fn places_that_share_no_process_take_turns_at_two_sites() {
     let text = SKETCH.replace("[\"native\", \"microvm\"]", "[\"native\", \"container\", \"microvm\"]");
     let plan = planned(&study(&text, TO_NATIVE));
     let interleaved: Vec<bool> = asked(&plan).map(|pair| pair.interleaved).collect();
-    assert_eq!(interleaved, [false, false, true, true], "container and microvm against native, small and large");
-    let singles = plan.cells.iter().filter(|cell| matches!(cell, Cell::Single(_))).count();
-    assert_eq!((plan.cells.len(), singles), (6, 4), "two interleaved pairs; native and container, small and large");
-    let places: Vec<&str> = plan.cells.iter().map(|&cell| plan.environment_of(cell)).collect();
-    assert_eq!(places.iter().filter(|place| **place == "container").count(), 2, "{places:?}");
+    assert_eq!(interleaved, [true; 4], "container and microvm against native, small and large");
+    assert!(plan.cells.iter().all(|cell| matches!(cell, Cell::Pair(_))), "{:?}", plan.cells);
+    let places: Vec<Vec<&str>> = plan.cells.iter().map(|&cell| plan.environments_of(cell)).collect();
+    let of = |place: &[&str]| places.iter().filter(|sites| **sites == place).count();
+    assert_eq!((of(&["native", "container"]), of(&["native"]), places.len()), (2, 2, 4), "{places:?}");
     assert_eq!(plan.environments["container"]["network"], Value::Choice("none".to_owned()), "defaults are filled in");
+}
+
+/// What stays with whole trials: what does not fit into memory twice, ensembles, emulated places, and work that runs on between its phases.
+#[test]
+fn arms_that_cannot_alternate_between_two_sites_have_trials_of_their_own() {
+    let text = study("environment = [\"native\", \"container\"]", TO_NATIVE);
+    let cells = |text: &str, limits: &Limits| outcome(text, limits, Mode::default()).expect("a plan").cells;
+    let alone = [Cell::Single(0), Cell::Single(1)];
+    assert_eq!(cells(&text, &machine()), [Cell::Pair(0)]);
+    let narrow = Limits { memory_available: Bytes(3 << 29), ..machine() };
+    assert_eq!(cells(&text, &narrow), alone, "a table of 1 GiB each, and 1.5 GiB");
+    let guests = study("environment = [\"qemu\", \"tuned\"]\ncount = [2]\nranks = [2]", "{ environment = \"qemu\" }")
+        + "[environments.tuned]\nlike = \"qemu\"\n";
+    assert_eq!(cells(&guests, &machine()), alone, "two guests each");
+    let emulated = Limits { emulated: BTreeSet::from(["container".to_owned()]), ..machine() };
+    assert_eq!(cells(&text, &emulated), alone);
+    let served: &Descriptor = Box::leak(Box::new(Descriptor { alternates: false, ..*WORKLOADS[0] }));
+    let served = parse("a.toml", text.as_bytes(), &[served]).expect("the study is sound");
+    let plan = resolve("a.toml", &served, &machine(), Mode::default()).expect("a plan");
+    assert_eq!(plan.cells, alone);
 }
 
 #[test]
@@ -661,7 +681,7 @@ fn places_of_the_studys_own_names_are_planned_as_what_they_are_like() {
     for &arm in &tuned {
         let arm = &plan.arms[arm];
         assert_eq!((arm.place(), arm.on_this_machine(), arm.arm.executor), ("qemu", false, ExecutorKind::Direct));
-        assert_eq!(plan.environment_of(Cell::Single(tuned[0])), "tuned", "it has sites of its own");
+        assert_eq!(plan.environments_of(Cell::Single(tuned[0])), ["tuned"], "it has sites of its own");
     }
     let of = |name: &str, key: &str| plan.environments[name][key].to_string();
     assert_eq!((of("tuned", "memory"), of("tuned", "backing")), ("1 GiB".to_owned(), "2m".to_owned()));
@@ -669,7 +689,7 @@ fn places_of_the_studys_own_names_are_planned_as_what_they_are_like() {
     let beside = |arm: usize, other: &str| {
         let pair = plan.pairs.iter().find(|pair| pair.numerator == arm).expect("a ratio");
         assert_eq!((plan.arms[pair.denominator].environment.as_str(), pair.contrast), (other, Contrast::Environment));
-        assert!(!pair.interleaved);
+        assert_eq!(pair.interleaved, plan.arms[arm].arm.parts == 1, "ensembles have trials of their own");
     };
     tuned.iter().for_each(|&arm| beside(arm, "qemu"));
 

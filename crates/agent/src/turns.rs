@@ -1,0 +1,89 @@
+//! Where one side of a trial waits for its turn, while the other runs its phases at another site.
+//!
+//! Both sides are prepared and stay. The lab gives the turns, one at a time, in the order of the schedule; the side that waits is
+//! blocked in a read, and tells at the end what processor time it used all the same.
+
+use crate::gate::GateError;
+use baremark_model::wire::{FromAgent, Idle, Pass, ToAgent, WireError, write_frame};
+use baremark_observe::watch::Watch;
+use baremark_sys::clock;
+use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Receiver;
+
+/// What this process had used of the CPUs when it last heard from the lab. Whoever waits for its turn is not charged with what it takes to have
+/// it.
+#[derive(Default)]
+pub(crate) struct UsedUntilHeard {
+    at_ns: AtomicU64,
+    cpu_ns: AtomicU64,
+}
+
+impl UsedUntilHeard {
+    /// Something was heard just now.
+    pub(crate) fn note(&self) {
+        self.at_ns.store(clock::monotonic_ns(), Ordering::Release);
+        self.cpu_ns.store(clock::process_cpu_ns(), Ordering::Release);
+    }
+
+    /// The time and what was used from `since` to then.
+    fn idle_since(&self, since: Idle) -> Idle {
+        let (at_ns, cpu_ns) = (self.at_ns.load(Ordering::Acquire), self.cpu_ns.load(Ordering::Acquire));
+        Idle { ns: at_ns.saturating_sub(since.ns), cpu_ns: cpu_ns.saturating_sub(since.cpu_ns) }
+    }
+}
+
+/// The way to the lab while this side's phases alternate with another's.
+pub(crate) struct Turns<'h> {
+    heard: &'h Receiver<Result<ToAgent, WireError>>,
+    used: &'h UsedUntilHeard,
+    /// Which arm of the whole trial runs here, 0 or 1.
+    pub(crate) arm: usize,
+    /// What was used while the other side had its turns.
+    pub(crate) idle: Idle,
+    ended: bool,
+}
+
+impl<'h> Turns<'h> {
+    pub(crate) fn new(
+        (heard, used): (&'h Receiver<Result<ToAgent, WireError>>, &'h UsedUntilHeard),
+        arm: usize,
+    ) -> Self {
+        Turns { heard, used, arm, idle: Idle::default(), ended: false }
+    }
+
+    /// Says that everything is prepared, and waits until the other side is, too; the repetitions that both run.
+    pub(crate) fn prepared(&self, reps: Option<u64>, output: &mut impl Write) -> Result<u64, GateError> {
+        write_frame(output, &FromAgent::AtTurn { reps })?;
+        match self.heard.recv().unwrap_or(Err(WireError::Closed))? {
+            ToAgent::Pass(Pass { reps, .. }) => Ok(reps),
+            other => Err(GateError::OutOfTurn(format!("{other:?}"))),
+        }
+    }
+
+    /// Waits for the next turn; whether there is one. What the observers have seen meanwhile was in the other side's phases.
+    pub(crate) fn next(&mut self, watch: Option<&Watch>, output: &mut impl Write) -> Result<bool, GateError> {
+        if self.ended {
+            return Ok(false);
+        }
+        write_frame(output, &FromAgent::AtTurn { reps: None })?;
+        let since = Idle { ns: clock::monotonic_ns(), cpu_ns: clock::process_cpu_ns() };
+        let others = match self.heard.recv().unwrap_or(Err(WireError::Closed))? {
+            ToAgent::Turn { others } => others,
+            ToAgent::EndTurns { others } => {
+                self.ended = true;
+                others
+            }
+            other => return Err(GateError::OutOfTurn(format!("{other:?}"))),
+        };
+        if others > 0 {
+            let waited = self.used.idle_since(since);
+            self.idle.ns += waited.ns;
+            self.idle.cpu_ns += waited.cpu_ns;
+            if let Some(watch) = watch {
+                watch.phase_done(1 - self.arm);
+            }
+        }
+        Ok(!self.ended)
+    }
+}

@@ -1,0 +1,324 @@
+//! One trial of two arms that share no process: each at a site of its own, phase by phase in turns.
+//!
+//! Both sides are prepared one after the other and stay. The lab gives the turns in the order of the schedule, quads of ABBA as in a
+//! trial of one process; the side that waits has nothing to do but to read. Phases are timed at the sites, so that no frame is in what
+//! is measured. What both measured becomes one trial, whose series are in the order of the schedule.
+
+use crate::host_observer::placed;
+use crate::link::{AgentLink, Came, LinkError};
+use baremark_model::disturbed::{QUAD, discarded, flags};
+use baremark_model::environments::NATIVE;
+use baremark_model::observation::{Observation, THIS_MACHINE};
+use baremark_model::seam::{RankTime, TickRate};
+use baremark_model::units::Nanos;
+use baremark_model::wire::{
+    ArmRecord, Disturbance, FromAgent, Idle, LostTime, Pass, ProgramShare, Series, SideResult, ToAgent, TrialResult,
+    TrialSpec, TurnsSpec,
+};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// A phase lasts at least so many times as long as a turn takes to be given: of a kernel's trial 95 % of the time can be measured.
+const PHASE_IN_ROUND_TRIPS: u64 = 20;
+/// A side that uses more than this share of one CPU while the other has its turns is not idle.
+const MOST_IDLE_CPU: f64 = 0.01;
+/// Of many short phases every fourth is told to whoever watches.
+const MANY_PHASES: usize = 16;
+/// Programs that are named of those that used the CPUs.
+const NAMED: usize = 3;
+
+/// One side of a trial: what runs there, and where.
+pub(crate) struct Side<'a, 'i> {
+    /// Its agent.
+    pub agent: &'a mut AgentLink<'i>,
+    /// The trial as its agent is told it, with its own arm alone.
+    pub spec: TrialSpec,
+    /// The name of its environment.
+    pub place: &'a str,
+}
+
+/// What one side of `spec` runs: arm `arm` alone, and as many phases as that has in the schedule.
+pub(crate) fn part(spec: &TrialSpec, arm: usize, place: &str) -> TrialSpec {
+    let phases = spec.schedule.iter().filter(|&&of| of == arm).count();
+    TrialSpec {
+        arms: spec.arms.get(arm).cloned().into_iter().collect(),
+        schedule: vec![0; phases],
+        allocation_order: vec![0],
+        // The schedule is cut short for both sides alike.
+        most_ns: None,
+        // Elsewhere the agent takes the CPUs that it finds.
+        cpus: if place == NATIVE { spec.cpus.clone() } else { Vec::new() },
+        ..spec.clone()
+    }
+}
+
+/// Runs `spec` at both sides, within `limit`; `came` is called with what comes of it before its end.
+pub(crate) fn run(
+    sides: &mut [Side<'_, '_>; 2],
+    spec: &TrialSpec,
+    limit: Duration,
+    came: &mut dyn FnMut(Came),
+) -> Result<TrialResult, LinkError> {
+    let begun = Instant::now();
+    let mut trial = Trial { deadline: begun + limit, limit, came };
+    let mut slowest_ns = 0;
+    for side in sides.iter_mut() {
+        slowest_ns = slowest_ns.max(side.agent.round_trip_ns().map_err(|why| why.at(side.place))?);
+    }
+    let phase_ns = spec.phase_ns.max(PHASE_IN_ROUND_TRIPS.saturating_mul(slowest_ns));
+    // One after the other, as in one process: neither is prepared, nor its repetitions found, while the other uses the CPUs.
+    let mut found = [None; 2];
+    for (arm, side) in sides.iter_mut().enumerate() {
+        let own = TurnsSpec { spec: TrialSpec { phase_ns, ..side.spec.clone() }, arm };
+        found[arm] = side.agent.take_turns(own).and_then(|()| trial.at_turn(side)).map_err(|why| why.at(side.place))?;
+    }
+    let reps = found.iter().flatten().copied().max().unwrap_or(1);
+    for side in sides.iter_mut() {
+        let pass = Pass { reps, begin_ns: 0 };
+        side.agent.pass(pass).and_then(|()| trial.at_turn(side)).map_err(|why| why.at(side.place))?;
+    }
+    // Work without repetitions runs its schedule whole.
+    let cut = found.iter().all(Option::is_some).then_some(spec.most_ns).flatten();
+    let phases_begun = Instant::now();
+    let elapsed_ns = || Nanos::from(phases_begun.elapsed()).0;
+    let mut others = [0_u32; 2];
+    let mut times = Vec::with_capacity(spec.schedule.len());
+    for (position, &arm) in spec.schedule.iter().enumerate() {
+        let begin_ns = elapsed_ns();
+        if position > 0 && position % QUAD == 0 && cut.is_some_and(|most| begin_ns >= most) {
+            break;
+        }
+        let side =
+            sides.get_mut(arm).ok_or_else(|| LinkError::OutOfTurn(format!("a schedule names arm {arm} of 2")))?;
+        let turn = ToAgent::Turn { others: std::mem::take(&mut others[arm]) };
+        side.agent.send(&turn).and_then(|()| trial.at_turn(side)).map_err(|why| why.at(side.place))?;
+        others[1 - arm] += 1;
+        times.push((arm, begin_ns, elapsed_ns()));
+        let of = spec.schedule.len();
+        if of <= MANY_PHASES || (position + 1).is_multiple_of(QUAD) {
+            (trial.came)(Came::Phase { position, of });
+        }
+    }
+    let phases_ns = elapsed_ns();
+    let [below, above] = sides;
+    let both = [trial.end(below, others[0])?, trial.end(above, others[1])?];
+    let elapsed_ns = Nanos::from(begun.elapsed()).0;
+    join(both, &times, (phases_ns, elapsed_ns)).map_err(LinkError::OutOfTurn)
+}
+
+/// What waiting for a side needs.
+struct Trial<'c> {
+    deadline: Instant,
+    limit: Duration,
+    came: &'c mut dyn FnMut(Came),
+}
+
+impl Trial<'_> {
+    /// Waits until a side has nothing to do but to wait for its turn; the repetitions that it has found.
+    fn at_turn(&mut self, side: &mut Side<'_, '_>) -> Result<Option<u64>, LinkError> {
+        match self.frame(side)? {
+            FromAgent::AtTurn { reps } => Ok(reps),
+            other => Err(LinkError::OutOfTurn(format!("{other:?}"))),
+        }
+    }
+
+    /// Ends a side's turns, of which `others` of the other side's were the last, and takes what it has measured.
+    fn end<'p>(&mut self, side: &mut Side<'p, '_>, others: u32) -> Result<(&'p str, SideResult), LinkError> {
+        let place = side.place;
+        side.agent.send(&ToAgent::EndTurns { others }).map_err(|why| why.at(place))?;
+        let mut done = match self.frame(side).map_err(|why| why.at(place))? {
+            FromAgent::TurnsDone(done) => *done,
+            other => return Err(LinkError::OutOfTurn(format!("{other:?}")).at(place)),
+        };
+        let site = if place == NATIVE { THIS_MACHINE } else { place };
+        let seen = std::mem::take(&mut done.result.observations);
+        done.result.observations = seen.into_iter().map(|seen| placed(seen, site)).collect();
+        Ok((place, done))
+    }
+
+    fn frame(&mut self, side: &mut Side<'_, '_>) -> Result<FromAgent, LinkError> {
+        loop {
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            match side.agent.receive_until("finish a trial", left, self.limit)? {
+                FromAgent::Loading(loading) => (self.came)(Came::Loading(loading)),
+                FromAgent::Failed { what, why } => return Err(LinkError::Refused { what, why }),
+                frame => return Ok(frame),
+            }
+        }
+    }
+}
+
+/// What both sides measured as one trial; `times` are the turns that were given: whose, and from when to when by the lab's clock.
+fn join(
+    sides: [(&str, SideResult); 2],
+    times: &[(usize, u64, u64)],
+    (phases_ns, elapsed_ns): (u64, u64),
+) -> Result<TrialResult, String> {
+    let mut void = Vec::new();
+    let mut flagged: Vec<String> = Vec::new();
+    for (place, side) in &sides {
+        void.extend(side.result.void.iter().map(|why| format!("at {place}: {why}")));
+        void.extend(not_idle(place, side.idle));
+        flagged.extend(side.result.flags.iter().cloned());
+    }
+    let mut own = [0, 1].map(|side: usize| sides[side].1.result.series.iter());
+    let rates = [0, 1].map(|side: usize| sides[side].1.result.tick_rate_per_s);
+    let mut series = Vec::with_capacity(times.len());
+    for (phase, &(arm, begin_ns, end_ns)) in times.iter().enumerate() {
+        let found = own[arm].next().ok_or_else(|| format!("phases of {} are missing", sides[arm].0))?;
+        series.push(on_labs_clock(Series { phase, arm, begin_ns, end_ns, ..found.clone() }, rates[arm]));
+    }
+    if let Some(arm) = (0..2).find(|&arm| own[arm].next().is_some()) {
+        return Err(format!("{} has more phases than it had turns", sides[arm].0));
+    }
+    let rate = TickRate(1e9);
+    let disturbance = disturbance(&sides, times);
+    let discarded = disturbance.as_ref().map_or_else(Vec::new, |found| discarded(&series, found, rate));
+    flagged.extend(disturbance.iter().flat_map(|found| flags(found, &discarded)));
+    let sets = [0, 1].map(|side: usize| sides[side].1.result.instruction_set);
+    if sets[0] != sets[1] {
+        flagged.push(format!("its sides have different instruction sets: {:?} and {:?}", sets[0], sets[1]));
+    }
+    flagged.sort();
+    flagged.dedup();
+    let [one, other] = [&sides[0].1.result, &sides[1].1.result];
+    let worst = |of: fn(&TrialResult) -> LostTime| {
+        if of(one).share >= of(other).share { of(one) } else { of(other) }
+    };
+    let result = TrialResult {
+        arms: Vec::new(),
+        void,
+        flags: flagged,
+        tick_rate_per_s: rate,
+        instruction_set: sets[0],
+        lost_before: worst(|result| result.lost_before),
+        lost_after: worst(|result| result.lost_after),
+        elapsed_ns,
+        spent_ns: spent([one, other], phases_ns),
+        disturbance,
+        discarded,
+        series,
+        observations: Vec::new(),
+    };
+    let observations = observations(&sides, times);
+    let partners = [sides[1].0.to_owned(), sides[0].0.to_owned()];
+    let arms = sides.into_iter().zip(partners).map(|((place, side), partner)| record(place, side, &partner));
+    let arms = arms.collect::<Option<Vec<ArmRecord>>>().ok_or("a side has no arm")?;
+    Ok(TrialResult { arms, observations, ..result })
+}
+
+/// Why a trial does not count, one side of which was at work while the other had its turns.
+#[expect(clippy::cast_precision_loss, reason = "nanoseconds of a trial")]
+fn not_idle(place: &str, idle: Idle) -> Option<String> {
+    let share = idle.cpu_ns as f64 / (idle.ns as f64).max(1.0);
+    (share > MOST_IDLE_CPU).then(|| {
+        format!(
+            "at {place}: it used {:.1} % of a CPU while the other side had its turns, more than {:.0} %",
+            100.0 * share,
+            100.0 * MOST_IDLE_CPU
+        )
+    })
+}
+
+/// A phase with the times of its ranks in nanoseconds since the first phase began, as far as the lab's clock tells it: the first rank's start is the
+/// phase's. Lengths are the site's own.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "nanoseconds of a phase")]
+fn on_labs_clock(mut phase: Series, rate: TickRate) -> Series {
+    for run in &mut phase.runs {
+        let first = run.times.iter().map(|time| time.start_ticks).min().unwrap_or(0);
+        let at = |tick: u64| phase.begin_ns + (rate.seconds(tick.saturating_sub(first)) * 1e9).round() as u64;
+        for time in &mut run.times {
+            *time = RankTime { rank: time.rank, start_ticks: at(time.start_ticks), end_ticks: at(time.end_ticks) };
+        }
+    }
+    phase
+}
+
+/// What others took at both sides, each in its own phases.
+fn disturbance(sides: &[(&str, SideResult); 2], times: &[(usize, u64, u64)]) -> Option<Disturbance> {
+    let [one, other] = [0, 1].map(|side: usize| sides[side].1.result.disturbance.as_ref());
+    let both = [one?, other?];
+    let mean = |share: fn(&Disturbance) -> Option<f64>| {
+        let known: Vec<f64> = both.into_iter().filter_map(share).collect();
+        #[expect(clippy::cast_precision_loss, reason = "one or two")]
+        let count = known.len() as f64;
+        (!known.is_empty()).then(|| known.iter().sum::<f64>() / count)
+    };
+    let mut own = both.map(|found| found.phases.iter().copied());
+    let phases: Option<Vec<_>> = times.iter().map(|&(arm, ..)| own[arm].next()).collect();
+    Some(Disturbance {
+        queued: both.iter().map(|found| found.queued.first().copied().flatten()).collect(),
+        rests: both.iter().map(|found| found.rests.first().copied().unwrap_or(0)).collect(),
+        others: mean(|found| found.others),
+        stolen: mean(|found| found.stolen),
+        programs: programs(both),
+        work_of_others: both.iter().any(|found| found.work_of_others),
+        phases: phases.unwrap_or_default(),
+    })
+}
+
+/// The programs that used most at either side; of one that both name, the larger share.
+fn programs(both: [&Disturbance; 2]) -> Vec<ProgramShare> {
+    let mut all: Vec<ProgramShare> = Vec::new();
+    for program in both.iter().flat_map(|found| &found.programs) {
+        match all.iter_mut().find(|known| known.name == program.name) {
+            Some(known) => known.share = known.share.max(program.share),
+            None => all.push(program.clone()),
+        }
+    }
+    all.sort_by(|one, other| other.share.total_cmp(&one.share));
+    all.truncate(NAMED);
+    all
+}
+
+/// Where the time of both sides went. Each was prepared and verified alone; their phases are those of the trial.
+fn spent(sides: [&TrialResult; 2], phases_ns: u64) -> BTreeMap<String, u64> {
+    const PHASES: &str = "phases";
+    if sides.iter().any(|side| side.spent_ns.is_empty()) {
+        return BTreeMap::new();
+    }
+    let mut sum: BTreeMap<String, u64> = BTreeMap::new();
+    for (part, &ns) in sides.iter().flat_map(|side| &side.spent_ns) {
+        *sum.entry(part.clone()).or_default() += ns;
+    }
+    sum.insert(PHASES.to_owned(), phases_ns);
+    sum
+}
+
+/// What was observed, this machine first. A side on this machine has seen this machine in the phases of both; any other has seen itself, and of its own
+/// phases alone.
+fn observations(sides: &[(&str, SideResult); 2], times: &[(usize, u64, u64)]) -> Vec<Observation> {
+    let phases = |arm: usize| {
+        let count = times.iter().filter(|(of, ..)| *of == arm).count();
+        u32::try_from(count).unwrap_or(u32::MAX)
+    };
+    let mut all = Vec::new();
+    for (arm, (_, side)) in sides.iter().enumerate() {
+        for mut seen in side.result.observations.iter().cloned() {
+            if seen.place != THIS_MACHINE {
+                seen.arms.retain(|of| of.arm == arm);
+            }
+            seen.arms.iter_mut().for_each(|of| of.phases = phases(of.arm));
+            all.push(seen);
+        }
+    }
+    all.sort_by_key(|seen| seen.place != THIS_MACHINE);
+    all
+}
+
+/// What is true of one arm, with how it took turns.
+#[expect(clippy::cast_precision_loss, reason = "nanoseconds of a trial")]
+fn record(place: &str, side: SideResult, partner: &str) -> Option<ArmRecord> {
+    let SideResult { result, idle } = side;
+    let mut arm = result.arms.into_iter().next()?;
+    let share = 100.0 * idle.cpu_ns as f64 / (idle.ns as f64).max(1.0);
+    let notes = [
+        ("place", place.to_owned()),
+        ("in turns with", partner.to_owned()),
+        ("while it waited", format!("{share:.2} % of a CPU")),
+    ];
+    arm.executor.notes.extend(notes.map(|(name, what)| (name.to_owned(), what)));
+    arm.counters.insert("idle_ns".to_owned(), idle.ns);
+    arm.counters.insert("idle_cpu_ns".to_owned(), idle.cpu_ns);
+    Some(arm)
+}
