@@ -9,6 +9,7 @@ use baremark_sys::log_tail::LogTail;
 use baremark_sys::{offspring, process};
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::ptr;
@@ -223,6 +224,19 @@ fn die_with(parent: u32, signal: libc::c_int) -> io::Result<()> {
         libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
     }
     process::die_with(parent, signal)
+}
+
+/// Leaves a descriptor open in the child that `command` starts.
+pub(crate) fn hand_over(command: &mut Command, socket: &impl AsRawFd) {
+    let number = socket.as_raw_fd();
+    // SAFETY: fcntl on a number is async-signal-safe; the descriptor is open in the child, whose copy alone it changes.
+    unsafe { command.pre_exec(move || let_through(number)) };
+}
+
+fn let_through(descriptor: i32) -> io::Result<()> {
+    // SAFETY: F_SETFD takes numbers alone.
+    let rc = unsafe { libc::fcntl(descriptor, libc::F_SETFD, 0) };
+    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod child;
 pub mod conformance;
 pub mod container;
 mod folder;
+mod guest;
 pub mod kubernetes;
 pub mod lab;
 pub mod mpi;

@@ -10,7 +10,6 @@
 
 mod disk_totals;
 mod hardware;
-mod modules;
 mod operations;
 mod portion;
 mod qmp;
@@ -22,27 +21,22 @@ pub use operations::{Done, GuestOperations, Operation};
 pub use settings::{Accel, Backing, Disks, Mmu, Net, Port, Root, Settings, Topology};
 
 use crate::child::Piped;
+use crate::guest::frames::{NotThere, connect};
+use crate::guest::initial::{self, Initial};
+use crate::guest::{kernel, memory};
 use crate::lab::LabPort;
-use crate::patience::receive;
-use baremark_model::credit::{self, Credit, ToGuest};
 use baremark_model::disk_latency::DiskLatency;
 use baremark_model::site::{Environment, Link, Missing, OWN_ROOT, Portion, Site, SiteError, loopback};
 use baremark_sys::affinity::pin_thread;
-use baremark_sys::cpio::{self, Cpio};
-use baremark_sys::loaded_program;
 use disk_totals::DiskTotals;
-use modules::Modules;
 use qmp::Qmp;
-use std::fs::{self, File};
-use std::io::{self, PipeReader};
+use std::fs::File;
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, ChildStdout, Command};
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// The emulator's program.
@@ -59,9 +53,7 @@ pub struct Qemu {
 
 #[derive(Default)]
 struct Once {
-    initial: OnceLock<File>,
-    /// Held while that is made: guests that start at once wait for one.
-    making: Mutex<()>,
+    initial: Initial,
     emulated: OnceLock<bool>,
 }
 
@@ -73,72 +65,22 @@ impl Qemu {
     }
 
     fn kernel(&self) -> PathBuf {
-        self.settings.kernel.clone().unwrap_or_else(|| PathBuf::from(format!("/boot/vmlinuz-{}", release())))
+        self.settings.kernel.clone().unwrap_or_else(kernel::of_this_machine)
     }
 
     /// All modules that the guest loads, in order.
     fn module_files(&self) -> Result<Vec<PathBuf>, Missing> {
         let settings = &self.settings;
-        let mut files = settings.modules.clone();
         let mut names = hardware::drivers(settings);
         names.extend(settings.module_names.iter().cloned());
-        if names.is_empty() {
-            return Ok(files);
-        }
-        let folder = settings.module_folder.clone().unwrap_or_else(|| PathBuf::from("/lib/modules").join(release()));
-        for file in Modules::under(&folder).files_of(&names)? {
-            if !files.contains(&file) {
-                files.push(file);
-            }
-        }
-        Ok(files)
-    }
-
-    /// Says which file of the guest cannot be read.
-    fn guest_is_there(&self) -> Result<(), Missing> {
-        for file in std::iter::once(self.kernel()).chain(self.module_files()?) {
-            File::open(&file).map_err(|why| Missing {
-                what: format!("a file of the guest's kernel, {}, cannot be read: {why}", file.display()),
-                remedy: "run `baremark setup guest-kernel`, or set kernel to a bzImage that has its modules".to_owned(),
-            })?;
-        }
-        Ok(())
+        kernel::module_files(&settings.modules, &names, settings.module_folder.as_deref())
     }
 
     /// The initial file system, made once and kept in memory.
-    fn initial(&self) -> Result<&File, SiteError> {
-        let _alone = self.once.making.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(made) = self.once.initial.get() {
-            return Ok(made);
-        }
-        let made = self.make_initial()?;
-        Ok(self.once.initial.get_or_init(|| made))
-    }
-
-    fn make_initial(&self) -> Result<File, SiteError> {
-        let read = |path: &Path| {
-            fs::read(path).map_err(|source| SiteError::Io { what: format!("reading {}", path.display()), source })
-        };
-        let program = loaded_program::loaded(read(&self.program)?);
-        let modules = self.module_files()?.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
-        let write = || {
-            let mut cpio = Cpio::new(io::BufWriter::new(cpio::in_memory()?));
-            for folder in ["dev", "proc", "sys", "tmp", "modules"] {
-                cpio.folder(folder)?;
-            }
-            // What the first process says before it has mounted anything goes here.
-            cpio.character_device("dev/console", 5, 1)?;
-            if self.settings.root == Root::Host {
-                let path = std::env::var_os("PATH").unwrap_or_default();
-                cpio.file("path", path.as_encoded_bytes())?;
-            }
-            for (place, module) in modules.iter().enumerate() {
-                cpio.file(&format!("modules/{place:03}"), module)?;
-            }
-            cpio.program("init", &program)?;
-            cpio.finish()?.into_inner().map_err(io::IntoInnerError::into_error)
-        };
-        write().map_err(|source| SiteError::Io { what: "making the guest's initial file system".to_owned(), source })
+    fn initial(&self) -> Result<PathBuf, SiteError> {
+        let search_path = std::env::var_os("PATH").unwrap_or_default();
+        let search_path = (self.settings.root == Root::Host).then_some(search_path.as_os_str());
+        self.once.initial.path(&self.program, || self.module_files(), search_path)
     }
 
     fn command(&self, emulated: bool) -> Result<(Command, Qmp), SiteError> {
@@ -153,8 +95,7 @@ impl Qemu {
         }
         hardware::tell(settings, &mut command)?;
         command.arg("-kernel").arg(self.kernel());
-        let initial = self.initial()?.as_raw_fd();
-        command.arg("-initrd").arg(format!("/proc/{}/fd/{initial}", std::process::id()));
+        command.arg("-initrd").arg(self.initial()?);
         let mut words = vec!["console=ttyS0", "quiet", "panic=-1"];
         if emulated {
             // The kernel panics when a timer looks broken that is merely late, as an emulated one is on a busy machine.
@@ -216,7 +157,8 @@ impl Qemu {
             let source = io::Error::from(io::ErrorKind::NotConnected);
             return Err(SiteError::Io { what: "piping to QEMU".to_owned(), source });
         };
-        match connect(streams, limit, interrupt) {
+        let (from_port, to_port) = streams;
+        match connect(from_port, to_port, Instant::now() + limit, interrupt) {
             Ok(link) => {
                 let mut site = QemuSite {
                     guest,
@@ -288,7 +230,7 @@ impl Qemu {
                 return Err(format!("disk {place} of the guest has {queues:?} queues, not as disk_queues says"));
             }
         }
-        hardware::backing_is(settings.backing, settings.memory_bytes, pid)
+        memory::backing_is(settings.backing, settings.memory_bytes, pid)
     }
 
     /// Whether a guest reaches its agent within the test's limit when the processor runs it.
@@ -314,20 +256,11 @@ impl Environment for Qemu {
             let remedy = "install QEMU for x86-64 (qemu-system-x86 on Debian)".to_owned();
             return Err(Missing { what: format!("{QEMU} does not run: {why}"), remedy });
         }
-        if !self.program.is_file() {
-            let what = format!("the agent's program {} does not exist", self.program.display());
-            let remedy = "install baremark again; it runs itself as its agent".to_owned();
-            return Err(Missing { what, remedy });
-        }
-        if let Some(word) =
-            self.settings.kernel_options.iter().find(|word| *word == "--" || word.contains(char::is_whitespace))
-        {
-            let what = format!("'{word}' is not one word of a kernel's command line");
-            return Err(Missing { what, remedy: "give the words one by one, and no --".to_owned() });
-        }
+        initial::has_its_program(&self.program)?;
+        kernel::are_words(&self.settings.kernel_options)?;
         hardware::check(&self.settings)?;
         root::check(self.settings.root)?;
-        self.guest_is_there()
+        kernel::are_readable(std::iter::once(self.kernel()).chain(self.module_files()?))
     }
 
     fn emulated(&self, interrupt: &AtomicBool) -> bool {
@@ -349,54 +282,6 @@ impl Environment for Qemu {
     fn start(&self, interrupt: &AtomicBool) -> Result<Box<dyn Site>, SiteError> {
         self.probe()?;
         Ok(Box::new(self.boot(self.emulated(interrupt), self.settings.boot_limit, interrupt)?))
-    }
-}
-
-/// The release of this machine's kernel.
-fn release() -> String {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    release.trim().to_owned()
-}
-
-/// Why there is no agent.
-enum NotThere {
-    /// The guest is gone.
-    Ended,
-    /// The time is over.
-    Silent,
-    /// It could not be waited for.
-    Other(SiteError),
-}
-
-impl From<SiteError> for NotThere {
-    fn from(why: SiteError) -> Self {
-        NotThere::Other(why)
-    }
-}
-
-/// Carries frames between the guest's port and a pipe, once the guest says that it listens.
-fn connect(
-    (from_port, to_port): (ChildStdout, ChildStdin),
-    limit: Duration,
-    interrupt: &AtomicBool,
-) -> Result<Link, NotThere> {
-    let (from_agent, passed): (PipeReader, _) =
-        io::pipe().map_err(|source| SiteError::Io { what: "piping to QEMU".to_owned(), source })?;
-    let credit = Arc::new(Credit::default());
-    let granted = Arc::clone(&credit);
-    let (ready, is_ready) = sync_channel(1);
-    thread::spawn(move || {
-        // Whoever waits for a guest that is too late has left.
-        let tell = move || ready.send(()).unwrap_or_default();
-        credit::from_guest(from_port, tell, passed, &granted)
-    });
-    match receive(&is_ready, Instant::now() + limit, interrupt)? {
-        Ok(()) => {
-            let to_agent = Box::new(ToGuest { port: to_port, credit });
-            Ok(Link { from_agent: Box::new(from_agent), to_agent })
-        }
-        Err(RecvTimeoutError::Disconnected) => Err(NotThere::Ended),
-        Err(RecvTimeoutError::Timeout) => Err(NotThere::Silent),
     }
 }
 

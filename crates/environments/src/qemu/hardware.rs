@@ -1,20 +1,16 @@
 //! What the guest's machine is made of: processors, memory, disks, network, as settings and as QEMU's arguments.
 
 use super::root;
-use super::settings::{Backing, Disks, Mmu, Net, Root, Settings};
+use super::settings::{Backing, Disks, Net, Root, Settings};
+use crate::guest::{disks as guest_disks, memory, mmu};
 use baremark_model::site::Missing;
 use std::fs;
 use std::net::Ipv4Addr;
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
 /// The least memory of a NUMA node: below it a kernel has no use for one.
 const LEAST_NODE: u64 = 64 << 20;
-/// Where the kernel counts its reserved huge pages of 2 MiB.
-const HUGE_PAGES: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
-const HUGE_PAGE: u64 = 2 << 20;
 
 /// Says what of the settings cannot be on this machine.
 pub fn check(settings: &Settings) -> Result<(), Missing> {
@@ -30,21 +26,7 @@ pub fn check(settings: &Settings) -> Result<(), Missing> {
             return Err(Missing { what, remedy: "write at most vcpus: a guest uses one queue for each".to_owned() });
         }
     }
-    if settings.backing == Backing::Reserved {
-        let free: u64 = fs::read_to_string(HUGE_PAGES).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
-        let needed = settings.memory_bytes.div_ceil(HUGE_PAGE);
-        if free < needed {
-            let what = format!("the guest needs {needed} reserved huge pages and {free} are free");
-            return Err(Missing { what, remedy: "reserve them: vm.nr_hugepages".to_owned() });
-        }
-    }
-    if settings.backing == Backing::Huge
-        && fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").is_ok_and(|text| text.contains("[never]"))
-    {
-        let what = "transparent huge pages are disabled on this machine".to_owned();
-        let remedy = "write madvise into /sys/kernel/mm/transparent_hugepage/enabled".to_owned();
-        return Err(Missing { what, remedy });
-    }
+    memory::check(settings.backing, settings.memory_bytes)?;
     if settings.backing == Backing::Huge && settings.root == Root::Host && !shared_huge_pages() {
         let what = "rootfs = host shares the guest's memory, and this machine makes no shared memory of huge pages";
         let remedy = "write advise into /sys/kernel/mm/transparent_hugepage/shmem_enabled, or take backing = hugetlb";
@@ -55,7 +37,7 @@ pub fn check(settings: &Settings) -> Result<(), Missing> {
         let what = format!("{nodes} NUMA nodes of {} MiB in all are too small", settings.memory_bytes >> 20);
         return Err(Missing { what, remedy: format!("give the guest {} MiB", (LEAST_NODE >> 20) * nodes as u64) });
     }
-    mmu(settings.mmu, Path::new("/sys/module"))?;
+    mmu::check(settings.mmu)?;
     disks(&settings.disks)?;
     if let Net::Tap { device, vhost } = &settings.net {
         let there = |path: &str| Path::new(path).exists();
@@ -77,42 +59,8 @@ fn shared_huge_pages() -> bool {
     ["[always]", "[advise]", "[within_size]", "[force]"].iter().any(|word| text.contains(word))
 }
 
-/// Whether the module that is loaded translates as asked; reloading it is the owner's business.
-fn mmu(asked: Mmu, modules: &Path) -> Result<(), Missing> {
-    let (word, wanted, value) = match asked {
-        Mmu::AsIs => return Ok(()),
-        Mmu::Nested => ("nested", true, 1),
-        Mmu::Shadow => ("shadow", false, 0),
-    };
-    for (module, parameter) in [("kvm_intel", "ept"), ("kvm_amd", "npt")] {
-        let Ok(text) = fs::read_to_string(modules.join(module).join("parameters").join(parameter)) else { continue };
-        if ["Y", "1"].contains(&text.trim()) == wanted {
-            return Ok(());
-        }
-        let what = format!("mmu = {word} contradicts {module}: its parameter {parameter} is {}", text.trim());
-        let remedy = format!("while no machine runs: modprobe -r {module}, then modprobe {module} {parameter}={value}");
-        return Err(Missing { what, remedy });
-    }
-    let what = format!("mmu = {word} is not available here: neither kvm_intel nor kvm_amd is loaded");
-    Err(Missing { what, remedy: "run it on a machine whose KVM is one of them".to_owned() })
-}
-
 fn disks(disks: &Disks) -> Result<(), Missing> {
-    for path in &disks.paths {
-        let name = path.display();
-        let meta = fs::metadata(path).map_err(|why| Missing {
-            what: format!("the guest's disk {name} cannot be used: {why}"),
-            remedy: "make the file first, such as with truncate".to_owned(),
-        })?;
-        if meta.file_type().is_block_device() && !disks.block_devices {
-            let what = format!("the guest's disk {name} is a block device, whose contents the guest may overwrite");
-            return Err(Missing { what, remedy: "write block_devices = true if that is meant".to_owned() });
-        }
-        if !meta.file_type().is_block_device() && !meta.is_file() {
-            let what = format!("the guest's disk {name} is neither a file nor a block device");
-            return Err(Missing { what, remedy: "give one of the two".to_owned() });
-        }
-    }
+    guest_disks::check(&disks.paths, disks.block_devices)?;
     if disks.aio == "native" && !["none", "directsync"].contains(&cache(disks)) {
         let what = format!("disk_aio = native does not go with disk_cache = {}", cache(disks));
         return Err(Missing { what, remedy: "write disk_cache = \"none\" or \"directsync\"".to_owned() });
@@ -165,11 +113,8 @@ pub fn tell(settings: &Settings, command: &mut Command) -> Result<(), Missing> {
     command.arg("-smp").arg(format!("{},sockets={sockets},cores={cores},threads={threads}", settings.vcpus));
     let megabytes = settings.memory_bytes.div_ceil(1 << 20);
     command.arg("-m").arg(format!("{megabytes}M"));
-    memory(settings, (megabytes, &nodes(settings, Path::new("/sys/devices/system/node"))), command);
-    if settings.backing == Backing::Small {
-        // SAFETY: prctl with numbers alone is async-signal-safe and changes the child only.
-        unsafe { command.pre_exec(without_huge_pages) };
-    }
+    memory_objects(settings, (megabytes, &nodes(settings, Path::new("/sys/devices/system/node"))), command);
+    memory::hold_to(settings.backing, command);
     for (place, path) in settings.disks.paths.iter().enumerate() {
         let aio = if settings.disks.aio.is_empty() { "threads" } else { &settings.disks.aio };
         let cache = cache(&settings.disks);
@@ -203,7 +148,7 @@ fn nodes(settings: &Settings, folder: &Path) -> Vec<usize> {
 }
 
 /// Memory of so many megabytes: in one piece, or in one for each of the guest's nodes, which lies on this one of the machine's.
-fn memory(settings: &Settings, (megabytes, nodes): (u64, &[usize]), command: &mut Command) {
+fn memory_objects(settings: &Settings, (megabytes, nodes): (u64, &[usize]), command: &mut Command) {
     // Whoever serves the guest's files reads and writes its memory.
     let shared = settings.root == Root::Host;
     let kind = match settings.backing {
@@ -285,55 +230,15 @@ fn mac_of(address: &str) -> Option<String> {
     Some(format!("06:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}"))
 }
 
-fn without_huge_pages() -> std::io::Result<()> {
-    // SAFETY: PR_SET_THP_DISABLE takes numbers alone.
-    let rc = unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
-    if rc == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-}
-
-/// Says when QEMU's memory is not made of what was requested, by the kernel's own count.
-pub fn backing_is(asked: Backing, memory_bytes: u64, pid: u32) -> Result<(), String> {
-    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
-    let field = |name: &str| -> u64 {
-        let line = rollup.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        let number = line.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-        number.unwrap_or(0) * 1024
-    };
-    let huge = field("AnonHugePages") + field("ShmemPmdMapped");
-    let reserved = field("Shared_Hugetlb") + field("Private_Hugetlb");
-    match asked {
-        Backing::Small if huge > 0 => Err(format!("{} MiB of the guest's memory are in huge pages", huge >> 20)),
-        Backing::Huge if huge < memory_bytes / 10 * 9 => {
-            Err(format!("only {} of the guest's {} MiB are in huge pages", huge >> 20, memory_bytes >> 20))
-        }
-        Backing::Reserved if reserved < memory_bytes / 10 * 9 => {
-            Err(format!("only {} of the guest's {} MiB are in reserved pages", reserved >> 20, memory_bytes >> 20))
-        }
-        _ => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::qemu::settings::Topology;
-
-    #[test]
-    fn a_topology_gives_the_processors_or_says_why_not() {
-        let of = |sockets, cores, threads, vcpus| Topology { sockets, cores, threads }.of(vcpus);
-        assert_eq!(of(None, None, None, 6), Ok([1, 6, 1]));
-        assert_eq!(of(Some(2), None, Some(2), 8), Ok([2, 2, 2]));
-        assert_eq!(of(None, Some(2), None, 6), Ok([3, 2, 1]));
-        let why = of(Some(2), Some(2), None, 6).expect_err("they are four").to_string();
-        assert!(why.starts_with("2 sockets of 2 cores of 1 threads are not 6 vCPUs; let"), "{why}");
-        assert!(of(Some(4), None, None, 6).is_err());
-    }
 
     #[test]
     fn a_guest_that_sees_the_nodes_has_a_piece_of_memory_and_its_processors_on_each() {
         let told = |settings: &Settings, nodes: &[usize]| {
             let mut command = Command::new("qemu");
-            memory(settings, (1000, nodes), &mut command);
+            memory_objects(settings, (1000, nodes), &mut command);
             command.get_args().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>()
         };
         let exposed = Settings { vcpus: 4, guest_numa: true, backing: Backing::Huge, ..Settings::default() };
@@ -359,22 +264,5 @@ mod tests {
         assert_eq!(nodes(&hidden, &folder), [0; 0]);
         let whole = ["-object", "memory-backend-ram,prealloc=on,id=memory0,size=1000M"];
         assert_eq!(told(&hidden, &[]), [whole[0], whole[1], "-machine", "memory-backend=memory0"]);
-    }
-
-    #[test]
-    fn the_mmu_is_what_the_module_does() {
-        let folder = std::env::temp_dir().join(format!("baremark-mmu-{}", std::process::id()));
-        let why = mmu(Mmu::Shadow, &folder).expect_err("no module").to_string();
-        assert!(
-            why.starts_with("mmu = shadow is not available here: neither kvm_intel nor kvm_amd is loaded"),
-            "{why}"
-        );
-        let parameters = folder.join("kvm_amd/parameters");
-        fs::create_dir_all(&parameters).expect("it can be made");
-        fs::write(parameters.join("npt"), "Y\n").expect("it can be written");
-        assert_eq!(mmu(Mmu::Nested, &folder), Ok(()));
-        let why = mmu(Mmu::Shadow, &folder).expect_err("it is nested").to_string();
-        assert!(why.contains("its parameter npt is Y; while no machine runs: modprobe -r kvm_amd"), "{why}");
-        fs::remove_dir_all(folder).expect("it is ours");
     }
 }

@@ -1,10 +1,8 @@
 //! One guest of several that run at once: its part of the CPUs, the memory, the pins and the disks.
 
 use super::settings::{Net, Settings};
+use crate::guest::portion::{chunk, memory, part};
 use baremark_model::site::{Missing, Portion};
-
-/// The least memory with which a guest boots.
-const LEAST_MEMORY: u64 = 128 << 20;
 
 /// The settings of that guest.
 ///
@@ -25,27 +23,10 @@ pub fn of(settings: &Settings, portion: Portion) -> Result<Settings, Missing> {
             remedy: "write net = \"lab\", net = \"user\" without forwards, or net = \"none\"".to_owned(),
         });
     }
-    own.memory_bytes = settings.memory_bytes / of as u64;
-    if own.memory_bytes < LEAST_MEMORY {
-        let what = format!("memory divided over {of} guests leaves each {} MiB", own.memory_bytes >> 20);
-        return Err(Missing { what, remedy: format!("write {} MiB at least", (LEAST_MEMORY >> 20) * of as u64) });
-    }
+    own.memory_bytes = memory(settings.memory_bytes, of)?;
     own.pin = chunk("pin", &settings.pin, (index, of))?;
     own.disks.paths = chunk("disks", &settings.disks.paths, (index, of))?;
     Ok(own)
-}
-
-fn part(what: &str, whole: usize, of: usize) -> Result<usize, Missing> {
-    if whole.is_multiple_of(of) {
-        return Ok(whole / of);
-    }
-    let remedy = format!("write a multiple of {of}, or leave {what} out");
-    Err(Missing { what: format!("{what} = {whole} cannot be divided among {of} guests"), remedy })
-}
-
-fn chunk<T: Clone>(what: &str, all: &[T], (index, of): (usize, usize)) -> Result<Vec<T>, Missing> {
-    let each = part(what, all.len(), of)?;
-    Ok(all[index * each..(index + 1) * each].to_vec())
 }
 
 impl Net {

@@ -3,7 +3,7 @@
 //! A guest that QEMU has stopped, because its KVM cannot go on or a disk is full, would be silent until every time limit is
 //! over. A thread hears of it, asks why, and ends QEMU.
 
-use super::root::hand_over;
+use crate::child::hand_over;
 use baremark_model::disk_latency::{DiskLatency, OPERATIONS};
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Write};

@@ -5,7 +5,7 @@
 //! have no name by the time any of them runs, and the daemon ends with QEMU or with the lab, whichever goes first.
 
 use super::settings::{Root, Settings};
-use crate::child::Piped;
+use crate::child::{Piped, hand_over};
 use crate::folder::Folder;
 use baremark_model::site::{Missing, SiteError};
 use baremark_sys::confine::is_root;
@@ -13,7 +13,6 @@ use baremark_sys::mounts::see_read_only;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -80,17 +79,4 @@ fn sockets() -> io::Result<(UnixListener, UnixStream)> {
     let path = folder.inner().join("files");
     let listener = UnixListener::bind(&path)?;
     Ok((listener, UnixStream::connect(&path)?))
-}
-
-/// Leaves a descriptor open in the child that `command` starts.
-pub fn hand_over(command: &mut Command, socket: &impl AsRawFd) {
-    let number = socket.as_raw_fd();
-    // SAFETY: fcntl on a number is async-signal-safe; the descriptor is open in the child, whose copy alone it changes.
-    unsafe { command.pre_exec(move || let_through(number)) };
-}
-
-fn let_through(descriptor: i32) -> io::Result<()> {
-    // SAFETY: F_SETFD takes numbers alone.
-    let rc = unsafe { libc::fcntl(descriptor, libc::F_SETFD, 0) };
-    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -1,7 +1,9 @@
 //! How guests are made: what can be set of them.
 
+pub use crate::guest::memory::Backing;
+pub use crate::guest::mmu::Mmu;
+pub use crate::guest::topology::Topology;
 use crate::lab::Connect;
-use baremark_model::site::Missing;
 use baremark_sys::user_folder;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,63 +17,6 @@ const VIRTIO_PORT_MODULES: &[&str] = &[
     "drivers/virtio/virtio_pci",
     "drivers/char/virtio_console",
 ];
-
-/// Sockets, cores in each and threads of each; what is `None` follows from the others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Topology {
-    /// Sockets.
-    pub sockets: Option<usize>,
-    /// Cores of each socket.
-    pub cores: Option<usize>,
-    /// Threads of each core.
-    pub threads: Option<usize>,
-}
-
-impl Topology {
-    /// Sockets, cores and threads for so many virtual processors.
-    pub(super) fn of(self, vcpus: usize) -> Result<[usize; 3], Missing> {
-        let threads = self.threads.unwrap_or(1);
-        let (sockets, cores) = match (self.sockets, self.cores) {
-            (Some(sockets), Some(cores)) => (sockets, cores),
-            (Some(sockets), None) => (sockets, vcpus / (sockets * threads).max(1)),
-            (None, Some(cores)) => (vcpus / (cores * threads).max(1), cores),
-            (None, None) => (1, vcpus / threads.max(1)),
-        };
-        if sockets * cores * threads == vcpus {
-            return Ok([sockets, cores, threads]);
-        }
-        Err(Missing {
-            what: format!("{sockets} sockets of {cores} cores of {threads} threads are not {vcpus} vCPUs"),
-            remedy: "let sockets, cores and threads multiply to vcpus, or leave one of them out".to_owned(),
-        })
-    }
-}
-
-/// What the guest's memory is made of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Backing {
-    /// What the kernel gives.
-    #[default]
-    AsIs,
-    /// Small pages: QEMU's process gets no transparent huge ones.
-    Small,
-    /// Transparent huge pages, touched before the guest starts and counted after.
-    Huge,
-    /// Huge pages that the machine has reserved.
-    Reserved,
-}
-
-/// How KVM translates the guest's addresses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mmu {
-    /// As the loaded module does.
-    #[default]
-    AsIs,
-    /// By tables of the processor (EPT, NPT).
-    Nested,
-    /// By tables that KVM keeps.
-    Shadow,
-}
 
 /// The guest's disks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
