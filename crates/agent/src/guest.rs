@@ -1,11 +1,11 @@
 //! The first process of a guest whose only program is this one, or which has its host's.
 //!
-//! It starts the agent as a child with pipes, carries its frames over a serial port, and switches the guest off when the
+//! It starts the agent as a child with pipes, carries its frames over a port, and switches the guest off when the
 //! agent ends. The agent is a child so that its panics are not the kernel's and its waiting for children is its own; while
 //! it measures, this process sleeps in two reads and a wait.
 
 use baremark_model::beat;
-use baremark_model::credit::{self, READY};
+use baremark_model::credit::{self, READY, VSOCK};
 use baremark_sys::guest;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -44,6 +44,7 @@ const WRITTEN_PAGES: usize = (32 << 20) / PAGE;
 
 const ENOENT: i32 = 2;
 const ENXIO: i32 = 6;
+const ENODEV: i32 = 19;
 
 /// Why a guest could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -58,13 +59,24 @@ fn trying<T>(what: impl Into<String>, result: io::Result<T>) -> Result<T, GuestE
     result.map_err(|source| GuestError { what: what.into(), source })
 }
 
+/// Opens a device, or connects to a port of the hypervisor's socket.
+fn open(port: &Path) -> io::Result<File> {
+    match port.to_str().and_then(|text| text.strip_prefix(VSOCK)) {
+        None => guest::open_raw(port),
+        Some(number) => {
+            let number = number.parse().map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
+            guest::connect_to_host(number)
+        }
+    }
+}
+
 /// Opens the port once its driver has found it.
 fn open_when_there(port: &Path) -> io::Result<File> {
     let deadline = Instant::now() + PORT_LIMIT;
     loop {
-        match guest::open_raw(port) {
+        match open(port) {
             // No such file, and a moment later no such device: the driver has announced a port that it still sets up.
-            Err(why) if matches!(why.raw_os_error(), Some(ENOENT | ENXIO)) && Instant::now() < deadline => {
+            Err(why) if matches!(why.raw_os_error(), Some(ENOENT | ENXIO | ENODEV)) && Instant::now() < deadline => {
                 thread::sleep(Duration::from_millis(10));
             }
             opened => return opened,

@@ -375,7 +375,7 @@ enum Command {
     /// Serve a lab over standard input and output (environments start this)
     #[command(hide = true)]
     Agent {
-        /// Be the first process of a guest and serve the lab over this serial port
+        /// Be the first process of a guest and serve the lab over this port, a device or vsock:NUMBER
         #[arg(long, value_name = "PORT")]
         guest: Option<PathBuf>,
         /// With --guest: the address of the guest's network card, such as 10.0.2.15/24

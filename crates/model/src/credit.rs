@@ -3,13 +3,16 @@
 //! A guest's serial driver drops what comes faster than it is read. So the host sends only what it has credit for, and
 //! the guest gives credit back for what it has taken. From host to guest the bytes go as they are; from guest to host
 //! they go in packets of a 16-bit little-endian length and that many bytes, and an empty packet is one grant of credit.
-//! Before its first packet the guest writes [`READY`], for it could not be heard earlier.
+//! Before its first packet the guest writes [`READY`], for it could not be heard earlier. A hypervisor's socket ([`VSOCK`]), which has flow
+//! control, is paced in the same way.
 
 use std::io::{self, Read, Write};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 /// What a guest writes once it listens.
 pub const READY: &[u8] = b"baremark guest ready\n";
+/// How a guest's port begins, before its number, that is a socket of its hypervisor (`vsock(7)`) and no device.
+pub const VSOCK: &str = "vsock:";
 /// The bytes that may be on their way: less than a Linux terminal holds for a slow reader.
 const WINDOW: usize = 16 << 10;
 /// The bytes that one empty packet represents.

@@ -4,7 +4,7 @@
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::net::{Ipv4Addr, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::{io, mem};
 
@@ -147,13 +147,64 @@ pub fn open_raw(port: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Waits until everything written to the port has left; what a virtio port has taken has left.
+/// Connects to a port of the machine below, by the socket of its hypervisor (`vsock(7)`). Waits at most 20 s for an answer.
+///
+/// # Errors
+/// What `socket(2)` and `connect(2)` give: `ENODEV` before a driver has found the hypervisor's device, `ECONNRESET` where
+/// nobody listens.
+pub fn connect_to_host(port: u32) -> io::Result<File> {
+    // SAFETY: takes numbers and makes a descriptor, or fails.
+    let made = unsafe { libc::socket(libc::AF_VSOCK, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
+    if made < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was just made for us and nobody else knows it.
+    let socket = unsafe { OwnedFd::from_raw_fd(made) };
+    let limit = libc::timeval { tv_sec: CONNECT_LIMIT_S, tv_usec: 0 };
+    let length = libc::socklen_t::try_from(size_of_val(&limit)).map_err(io::Error::other)?;
+    let descriptor = socket.as_raw_fd();
+    // SAFETY: the timeval lives through the call, which reads as many bytes as it has.
+    let rc =
+        unsafe { libc::setsockopt(descriptor, libc::AF_VSOCK, CONNECT_TIMEOUT, (&raw const limit).cast(), length) };
+    if rc != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: plain numbers, for which zero is a value.
+    let mut address: libc::sockaddr_vm = unsafe { mem::zeroed() };
+    address.svm_family = libc::sa_family_t::try_from(libc::AF_VSOCK).map_err(io::Error::other)?;
+    address.svm_cid = libc::VMADDR_CID_HOST;
+    address.svm_port = port;
+    let length = libc::socklen_t::try_from(size_of_val(&address)).map_err(io::Error::other)?;
+    // SAFETY: the address lives through the call, which reads as many bytes as it has.
+    if unsafe { libc::connect(descriptor, (&raw const address).cast(), length) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(File::from(socket))
+}
+
+/// `SO_VM_SOCKETS_CONNECT_TIMEOUT` of linux/vm_sockets.h, with a timeval of this machine's own form.
+const CONNECT_TIMEOUT: i32 = 6;
+/// How long a hypervisor on a busy machine may take to answer; the kernel's own limit is 2 s.
+const CONNECT_LIMIT_S: libc::time_t = 20;
+/// How long the other end of a socket may take to have read everything, in ms.
+const READ_LIMIT_MS: i32 = 2000;
+
+/// Waits until everything written to the port has left; what a virtio port has taken has left. Of a socket no more can be
+/// written, and its other end has read everything when it closes, for which this waits at most 2 s.
 ///
 /// # Errors
 /// What `tcdrain(3)` gives.
 pub fn drain(port: &File) -> io::Result<()> {
+    let descriptor = port.as_raw_fd();
+    // SAFETY: an open descriptor and a number; fails where it is no socket.
+    if unsafe { libc::shutdown(descriptor, libc::SHUT_WR) } == 0 {
+        let mut watched = libc::pollfd { fd: descriptor, events: libc::POLLRDHUP, revents: 0 };
+        // SAFETY: one pollfd, which lives through the call.
+        unsafe { libc::poll(&raw mut watched, 1, READ_LIMIT_MS) };
+        return Ok(());
+    }
     // SAFETY: an open descriptor; no memory is touched.
-    let rc = unsafe { libc::tcdrain(port.as_raw_fd()) };
+    let rc = unsafe { libc::tcdrain(descriptor) };
     match (rc, io::Error::last_os_error()) {
         (0, _) => Ok(()),
         (_, why) if why.raw_os_error() == Some(libc::ENOTTY) => Ok(()),
@@ -201,4 +252,33 @@ pub fn power_off() -> io::Result<()> {
     // SAFETY: a number; it does not return unless it fails.
     unsafe { libc::reboot(libc::RB_POWER_OFF) };
     Err(io::Error::last_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+
+    #[test]
+    fn a_socket_is_drained_when_its_other_end_has_read_all_and_closed() {
+        let (ours, mut theirs) = UnixStream::pair().expect("a pair");
+        let mut port = File::from(OwnedFd::from(ours));
+        port.write_all(b"the last frame").expect("written");
+        let reader = thread::spawn(move || {
+            let mut all = Vec::new();
+            theirs.read_to_end(&mut all).expect("the end of what was written comes by the drain");
+            all
+        });
+        drain(&port).expect("a socket is drained");
+        assert_eq!(reader.join().expect("no panic"), b"the last frame");
+        assert_eq!(port.write(b"more").expect_err("closed for writing").kind(), io::ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn what_is_no_socket_and_no_terminal_has_left_when_it_is_written() {
+        let (_reader, writer) = io::pipe().expect("a pipe");
+        drain(&File::from(OwnedFd::from(writer))).expect("nothing to wait for");
+    }
 }
