@@ -133,6 +133,9 @@ pub const LACKS: &str = "lacks";
 /// The layers that it lacks, by their names.
 pub const LACKING: &str = "lacking";
 
+/// The version of the program that makes an environment, as that prints it, recorded with its settings.
+pub const VERSION: &str = "version";
+
 /// The layers that an environment of these settings lacks. Of plans of earlier versions, which have the words alone, what stands before each
 /// reason, which is in parentheses.
 #[must_use]
@@ -182,5 +185,5 @@ pub fn kind_of<'n>(name: &'n str, settings: &'n BTreeMap<String, BTreeMap<String
 #[must_use]
 pub fn identifies(kind: &str, key: &str) -> bool {
     let known = find(kind).and_then(|kind| kind.settings.iter().find(|setting| setting.key == key));
-    known.map_or(![LIKE.key, LACKS, LACKING].contains(&key), |setting| setting.identifies)
+    known.map_or(![LIKE.key, LACKS, LACKING, VERSION].contains(&key), |setting| setting.identifies)
 }

@@ -169,7 +169,7 @@ pub trait Environment: Sync {
     }
 
     /// What it was found to have on this machine, to be recorded with its settings; ask after [`Environment::probe`]. `lacks` is in words what it
-    /// should have and has not.
+    /// should have and has not, `version` that of the program that makes it.
     fn found(&self) -> BTreeMap<String, Vec<String>> {
         BTreeMap::new()
     }

@@ -2,7 +2,8 @@
 
 use baremark_model::descriptor::Value;
 use baremark_model::environments::{
-    ALL, Capabilities, Holder, LACKING, LACKS, LIKE, can, filters_calls, identifies, is_hosted_here, lacking, names, of,
+    ALL, Capabilities, Holder, LACKING, LACKS, LIKE, VERSION, can, filters_calls, identifies, is_hosted_here, lacking,
+    names, of,
 };
 use std::collections::BTreeMap;
 
@@ -78,5 +79,5 @@ fn what_a_sandbox_lacks_is_named_in_old_plans_and_new_ones() {
 fn a_setting_that_nobody_knows_identifies_somebody() {
     assert!(identifies("kubernetes", "context") && !identifies("qemu", "cpu_model"));
     assert!(identifies("qemu", "of a later version") && identifies("of a later version", "host"));
-    assert!([LIKE.key, LACKS, LACKING].into_iter().all(|key| !identifies("of a later version", key)));
+    assert!([LIKE.key, LACKS, LACKING, VERSION].into_iter().all(|key| !identifies("of a later version", key)));
 }
