@@ -7,6 +7,7 @@
 pub mod adapter;
 mod announced;
 mod child;
+pub mod cloud_hypervisor;
 pub mod conformance;
 pub mod container;
 mod folder;
@@ -30,6 +31,7 @@ pub const ADAPTERS: &[Adapter] = &[
     sandbox::study::ADAPTER,
     container::study::ADAPTER,
     qemu::study::ADAPTER,
+    cloud_hypervisor::study::ADAPTER,
     ssh::study::ADAPTER,
     slurm::study::ADAPTER,
     mpi::study::ADAPTER,

@@ -3,6 +3,7 @@
 //! A row is a file in this module's folder and a line of [`ALL`]. Nobody else knows an environment by its name: what must be known is a
 //! capability of its row, and result documents carry the capabilities of the environments that they name.
 
+mod cloud_hypervisor;
 mod container;
 mod kind;
 mod kubernetes;
@@ -29,6 +30,7 @@ pub const ALL: &[&EnvironmentKind] = &[
     &sandbox::KIND,
     &container::KIND,
     &qemu::KIND,
+    &cloud_hypervisor::KIND,
     &ssh::KIND,
     &slurm::KIND,
     &mpi::KIND,

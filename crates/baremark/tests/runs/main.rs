@@ -28,6 +28,7 @@ mod before_work;
 mod bundles;
 mod changes;
 mod ci;
+mod cloud_hypervisor;
 mod concurrent;
 mod databases;
 mod engines;

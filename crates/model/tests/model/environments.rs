@@ -30,7 +30,7 @@ fn the_capabilities_of_each_row_can_be() {
 
 #[test]
 fn environments_are_found_by_what_they_can() {
-    assert_eq!(names(|can| can.divisible), ["microvm", "sandbox", "container", "qemu"]);
+    assert_eq!(names(|can| can.divisible), ["microvm", "sandbox", "container", "qemu", "cloud-hypervisor"]);
     assert_eq!(names(|can| can.network), ["native", "sandbox", "container", "qemu", "ssh"]);
     assert_eq!(names(|can| can.interleaves), ["native", "microvm", "null"]);
     assert_eq!(can("elsewhere"), Capabilities::UNKNOWN);

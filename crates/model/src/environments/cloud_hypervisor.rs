@@ -1,0 +1,139 @@
+//! A Linux guest of Cloud Hypervisor.
+
+use super::kind::{
+    Capabilities, EnvironmentKind, FRESH, Holder, INSTEAD_OF, START_LIMIT, Setting, Short, harmless, identifying,
+    of_target, setting,
+};
+use crate::arm::ExecutorKind;
+use crate::descriptor::{Default, Kind};
+
+/// Its row.
+pub(super) const KIND: EnvironmentKind = EnvironmentKind {
+    name: "cloud-hypervisor",
+    help: "a Linux guest of Cloud Hypervisor on KVM, with this program as its first process; no network, no files of this machine",
+    can: Capabilities {
+        executor: ExecutorKind::Direct,
+        interleaves: false,
+        kernel: Holder::Guest,
+        processors: Holder::ThisMachine,
+        virtual_machine: true,
+        devices: true,
+        host_files: false,
+        divisible: true,
+        network: false,
+    },
+    settings: SETTINGS,
+    elsewhere_by: &[],
+    short: Some(Short {
+        form: "[:KERNEL]",
+        needs: "",
+        image: None,
+        named_by: None,
+        settings: |target| Ok(of_target("kernel", target)),
+    }),
+};
+
+const SETTINGS: &[Setting] = &[
+    setting(
+        "vcpus",
+        Kind::Count { min: 1, max: 4096 },
+        Default::Derived("as many as ranks"),
+        "virtual processors of the guest, or of all guests together where count divides the work; Cloud Hypervisor has limits of its own",
+    ),
+    setting(
+        "memory",
+        Kind::Size { min: 128 << 20, max: 1 << 46 },
+        Default::Typed("2 GiB"),
+        "memory of the guest, or of all guests together, in whole pages of 2 MiB",
+    ),
+    identifying(
+        "program",
+        Kind::Text,
+        Default::Derived("cloud-hypervisor, found by PATH"),
+        "the file of Cloud Hypervisor, version 39 or later",
+    ),
+    identifying(
+        "kernel",
+        Kind::Text,
+        Default::Derived("what `baremark setup guest-kernel` has fetched, else this machine's own, under /boot"),
+        "the guest's kernel: a folder that `baremark setup guest-kernel --to FOLDER` has filled, or a bzImage or vmlinux (PVH) that has \
+               virtio-pci and virtio-vsock built in",
+    ),
+    setting(
+        "sockets",
+        Kind::Count { min: 1, max: 256 },
+        Default::Derived("one"),
+        "sockets that the guest sees; with cores and threads it must give vcpus",
+    ),
+    setting("cores", Kind::Count { min: 1, max: 4096 }, Default::Derived("vcpus"), "cores in each socket"),
+    setting("threads", Kind::Count { min: 1, max: 2 }, Default::Derived("one"), "hardware threads of each core"),
+    setting(
+        "backing",
+        Kind::Choice(&["as-is", "4k", "2m", "hugetlb"]),
+        Default::Typed("as-is"),
+        "backing of the guest's memory: Cloud Hypervisor's choice, small pages, transparent huge pages, or reserved ones; counted in the \
+               kernel's statistics of its process",
+    ),
+    setting(
+        "guest_pages",
+        Kind::Choice(&["always", "madvise", "never"]),
+        Default::Typed("madvise"),
+        "the guest kernel's transparent huge pages",
+    ),
+    setting(
+        "mmu",
+        Kind::Choice(&["as-is", "nested", "shadow"]),
+        Default::Typed("as-is"),
+        "how KVM translates addresses; refused where the loaded module does otherwise",
+    ),
+    harmless(
+        "pin",
+        Kind::Words,
+        Default::Derived("not pinned"),
+        "the CPU of each vCPU thread, in order; read back from the kernel",
+    ),
+    identifying(
+        "disks",
+        Kind::Words,
+        Default::Derived("none"),
+        "files or block devices that the guest sees as virtio disks, raw",
+    ),
+    setting(
+        "disk_cache",
+        Kind::Choice(&["none", "writeback"]),
+        Default::Typed("none"),
+        "whether this machine's page cache is between the guest and its disks",
+    ),
+    setting(
+        "disk_queues",
+        Kind::Count { min: 1, max: 1024 },
+        Default::Derived("one"),
+        "queues of each of them, at most vcpus",
+    ),
+    setting(
+        "block_devices",
+        Kind::Switch,
+        Default::Typed("false"),
+        "true lets disks be block devices, whose contents the guest may overwrite",
+    ),
+    harmless(
+        "modules",
+        Kind::Words,
+        Default::Derived("none"),
+        "modules that the guest's kernel loads, by name; their dependencies are loaded first",
+    ),
+    identifying(
+        "kernel_options",
+        Kind::Words,
+        Default::Derived("none"),
+        "further words of the guest kernel's command line, such as mitigations=off or nohz_full=1-3",
+    ),
+    setting(
+        "start_limit",
+        START_LIMIT,
+        Default::Typed("60 s"),
+        "how long a guest may take to boot until its agent connects",
+    ),
+    INSTEAD_OF,
+    FRESH,
+];
