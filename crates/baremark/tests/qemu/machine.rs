@@ -3,6 +3,7 @@
 use crate::bench::{Bench, children, lives, root, signal, text};
 use crate::qemu::{emulated, fetched, guest, left};
 use crate::sites::{NEVER, Program, as_lab, cpu, free_port, lab, print_times, trial_of, usable, wait_for};
+use baremark_environments::cloud_hypervisor::{self, CloudHypervisor, GuestKernel};
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::qemu::{Accel, Backing, Disks, Net, Port, Qemu, Root, Settings, Topology};
 use baremark_model::site::Environment;
@@ -396,6 +397,39 @@ fn kvm_carries_a_guest() {
         assert!(matches!(answer, Ok(FromAgent::TrialDone(_))), "{backing:?}: {answer:?}");
     }
     assert_eq!(left(), [""; 0]);
+}
+
+/// No part of the tests: what `make verify-kvm` runs on such a machine where Cloud Hypervisor is installed.
+#[test]
+#[ignore = "for a host with real KVM: make verify-kvm"]
+fn kvm_carries_a_guest_of_cloud_hypervisor() {
+    let program = Program::new();
+    let settings = cloud_hypervisor::Settings { kernel: GuestKernel::named(Some(fetched())), ..Default::default() };
+    let environment = CloudHypervisor::new(program.path(), settings.clone());
+    if let Err(missing) = environment.probe() {
+        println!("untried: {missing}");
+        return;
+    }
+    let auto = Qemu::new(program.path(), Settings { accel: Accel::Auto, ..emulated() });
+    if auto.probe().is_ok() && auto.emulated(&NEVER) {
+        println!("untried: no guest reaches its agent under KVM here");
+        return;
+    }
+    let left = || program.processes();
+    let place = Place { cpu: 0, patience: Duration::from_secs(60), residue: &left };
+    assert_eq!(conformance(&environment, &place), Ok(()));
+    for backing in [Backing::Small, Backing::Huge] {
+        let settings = cloud_hypervisor::Settings { backing, pin: vec![cpu()], ..settings.clone() };
+        let mut site = CloudHypervisor::new(program.path(), settings).start(&NEVER).unwrap();
+        let answer = trial_of(&mut site.link().unwrap(), 0, 1 << 20);
+        assert!(matches!(answer, Ok(FromAgent::TrialDone(_))), "{backing:?}: {answer:?}");
+    }
+    let settings = cloud_hypervisor::Settings {
+        kernel_options: vec!["rdinit=/nowhere".into(), "init=/nowhere".into()],
+        ..settings
+    };
+    let why = CloudHypervisor::new(program.path(), settings).start(&NEVER).err().unwrap().to_string();
+    assert!(why.starts_with("the guest restarted itself") && why.contains("Kernel panic"), "{why}");
 }
 
 #[test]
