@@ -182,9 +182,10 @@ fn environments(json: bool) -> Result<String, Refusal> {
         let row = |(place, missing): &Available| json!({ "name": place.name, "missing": missing });
         return Ok(pretty(&json!({ "environments": rows.iter().map(row).collect::<Vec<_>>() })));
     }
+    let widest = environments::NAMES.iter().map(|name| name.len()).max().unwrap_or(0);
     let line = |(place, missing): &Available| {
         let missing = missing.as_ref().map(|why| format!("not here: {why}"));
-        beside(&format!("{:<10} ", place.name), missing.as_deref().unwrap_or(place.help), &style())
+        beside(&format!("{:<widest$} ", place.name), missing.as_deref().unwrap_or(place.help), &style())
     };
     Ok(rows.iter().map(line).collect())
 }
