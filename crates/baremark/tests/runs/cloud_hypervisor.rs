@@ -1,5 +1,5 @@
 //! Guests of Cloud Hypervisor, which a process of this suite plays: it speaks the API on its socket, and runs the agent on this machine in the
-//! place of a guest. No kernel boots here, and the real program is not tried.
+//! place of a guest. No kernel boots here; what was tried with the real program is in docs/cloud-hypervisor.md.
 
 use crate::bench::{Bench, kvm, lives, signal, text};
 use crate::scripts::Scripts;
