@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 /// A phase lasts at least so many times as long as a turn takes to be given: of a kernel's trial 95 % of the time can be measured.
 const PHASE_IN_ROUND_TRIPS: u64 = 20;
-/// A side that uses more than this share of one CPU while the other has its turns is not idle.
+/// A side that uses more than this share of one CPU while the other has its turns is not idle; what it takes to hear of a turn apart.
 const MOST_IDLE_CPU: f64 = 0.01;
 /// Of many short phases every fourth is told to whoever watches.
 const MANY_PHASES: usize = 16;
@@ -103,7 +103,7 @@ pub(crate) fn run(
     let [below, above] = sides;
     let both = [trial.end(below, others[0])?, trial.end(above, others[1])?];
     let elapsed_ns = Nanos::from(begun.elapsed()).0;
-    join(both, &times, (phases_ns, elapsed_ns)).map_err(LinkError::OutOfTurn)
+    join(both, &times, (phases_ns, elapsed_ns), slowest_ns).map_err(LinkError::OutOfTurn)
 }
 
 /// What waiting for a side needs.
@@ -148,17 +148,20 @@ impl Trial<'_> {
     }
 }
 
-/// What both sides measured as one trial; `times` are the turns that were given: whose, and from when to when by the lab's clock.
+/// What both sides measured as one trial; `times` are the turns that were given: whose, and from when to when by the lab's clock. To hear of one takes a
+/// side `round_trip_ns` at most.
 fn join(
     sides: [(&str, SideResult); 2],
     times: &[(usize, u64, u64)],
     (phases_ns, elapsed_ns): (u64, u64),
+    round_trip_ns: u64,
 ) -> Result<TrialResult, String> {
     let mut void = Vec::new();
     let mut flagged: Vec<String> = Vec::new();
-    for (place, side) in &sides {
+    for (own, (place, side)) in sides.iter().enumerate() {
+        let turns = times.iter().filter(|(arm, ..)| *arm == own).count() as u64;
         void.extend(side.result.void.iter().map(|why| format!("at {place}: {why}")));
-        void.extend(not_idle(place, side.idle));
+        void.extend(not_idle(place, side.idle, turns.saturating_mul(round_trip_ns)));
         flagged.extend(side.result.flags.iter().cloned());
     }
     let mut own = [0, 1].map(|side: usize| sides[side].1.result.series.iter());
@@ -207,10 +210,11 @@ fn join(
     Ok(TrialResult { arms, observations, ..result })
 }
 
-/// Why a trial does not count, one side of which was at work while the other had its turns.
+/// Why a trial does not count, one side of which was at work while the other had its turns. To hear that these are over is no such work, and takes longest
+/// where each system call is slow, as under a kernel in user space.
 #[expect(clippy::cast_precision_loss, reason = "nanoseconds of a trial")]
-fn not_idle(place: &str, idle: Idle) -> Option<String> {
-    let share = idle.cpu_ns as f64 / (idle.ns as f64).max(1.0);
+fn not_idle(place: &str, idle: Idle, hearing_ns: u64) -> Option<String> {
+    let share = idle.cpu_ns.saturating_sub(hearing_ns) as f64 / (idle.ns as f64).max(1.0);
     (share > MOST_IDLE_CPU).then(|| {
         format!(
             "at {place}: it used {:.1} % of a CPU while the other side had its turns, more than {:.0} %",

@@ -162,7 +162,8 @@ fn a_side_that_is_lost_in_a_phase_fails_the_trial_and_the_next_starts_both_anew(
 
 #[test]
 fn a_side_that_works_on_while_the_other_has_its_turns_voids_the_trial() {
-    let busy = Idle { ns: 1_000_000, cpu_ns: 25_000 };
+    // So long that hearing of a turn takes next to nothing of it, however busy the machine is.
+    let busy = Idle { ns: 1_000_000_000_000_000, cpu_ns: 25_000_000_000_000 };
     let native = Played::new(|_| Answer::Values(vec![1.0]));
     let container = Played::new(|_| Answer::Values(vec![0.9])).in_turns(busy, |_, _| true);
     let (plan, mut memory) = (of_trials(4), Memory::default());
