@@ -99,7 +99,7 @@ impl CloudHypervisor {
         }
         absolute(named).map_err(|why| Missing {
             what: format!("the program {} of Cloud Hypervisor: {why}", named.display()),
-            remedy: "give the whole path".to_owned(),
+            remedy: "give the absolute path".to_owned(),
         })
     }
 

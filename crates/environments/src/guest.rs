@@ -1,7 +1,7 @@
 //! What guests of every hypervisor on this machine have in common: a kernel and its modules, an initial file system of
 //! the program alone, the frames that their agents exchange with the lab, and what their machine is made of.
 //!
-//! Nothing here knows a hypervisor: each tells its own program what is found, made and checked here.
+//! Nothing here knows a hypervisor: each passes what is found, made and checked here to a program of its own.
 
 pub(crate) mod disks;
 pub(crate) mod frames;

@@ -250,6 +250,15 @@ fn one_that_ends_or_answers_an_error_or_nothing_says_so() {
     assert!(ways.iter().any(|way| why.starts_with(way)), "{why}");
 }
 
+/// Interrupts what a scope waits for, also where an assertion in it has failed.
+struct InterruptedAtEnd<'i>(&'i AtomicBool);
+
+impl Drop for InterruptedAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn an_interrupt_ends_the_wait_and_the_guest() {
     let played = Played::new();
@@ -257,6 +266,7 @@ fn an_interrupt_ends_the_wait_and_the_guest() {
     let interrupt = AtomicBool::new(false);
     let environment = played.environment(Settings { boot_limit: Duration::from_secs(3600), ..played.settings() });
     thread::scope(|scope| {
+        let _ended = InterruptedAtEnd(&interrupt);
         let started = scope.spawn(|| environment.start(&interrupt).err().unwrap().to_string());
         wait_for(|| played.asked().iter().any(|(_, requests)| requests.len() == 3).then_some(()));
         interrupt.store(true, Ordering::Relaxed);
@@ -272,13 +282,16 @@ fn its_folder_is_private_while_it_boots() {
     let interrupt = AtomicBool::new(false);
     let environment = played.environment(Settings { boot_limit: Duration::from_secs(3600), ..played.settings() });
     thread::scope(|scope| {
+        let _ended = InterruptedAtEnd(&interrupt);
         let started = scope.spawn(|| environment.start(&interrupt).err().unwrap().to_string());
         wait_for(|| played.asked().iter().any(|(_, requests)| requests.len() == 3).then_some(()));
         let folder = temporary().into_iter().find(|name| name.starts_with("baremark-cloud-hypervisor-")).unwrap();
         let folder = std::env::temp_dir().join(folder);
         assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
         for socket in ["api", "vsock", "vsock_1024"] {
-            assert!(fs::metadata(folder.join("site").join(socket)).unwrap().file_type().is_socket(), "{socket}");
+            // The request to boot is seen before it is carried out.
+            let found = wait_for(|| fs::metadata(folder.join("site").join(socket)).ok());
+            assert!(found.file_type().is_socket(), "{socket}");
         }
         interrupt.store(true, Ordering::Relaxed);
         assert_eq!(started.join().unwrap(), "interrupted");
@@ -447,7 +460,7 @@ impl Hypervisor {
             };
             (&connection).write_all(text.as_bytes()).unwrap();
         }
-        // A lab that keeps no connection goes on with its guest.
+        // A lab that keeps no connection continues with its guest.
         forever();
     }
 

@@ -103,7 +103,7 @@ pub fn portion(settings: &Settings, portion: Portion) -> Result<Settings, Missin
 /// The guest's configuration, as `vm.create` takes it; `initial` is its initial file system.
 ///
 /// # Errors
-/// Which path is no text, or why vCPUs are no such topology.
+/// Which path is not UTF-8, or why vCPUs do not fit the topology.
 pub fn config(settings: &Settings, initial: &Path) -> Result<Value, Missing> {
     let vcpus = settings.vcpus;
     let [packages, cores, threads] = settings.topology.of(vcpus)?;

@@ -27,7 +27,7 @@ fn made(request: MakeArguments<'_>) -> Result<CloudHypervisor, Misfit> {
         word(settings, "guest_pages").map(|pages| format!("transparent_hugepage={pages}")).into_iter().collect();
     kernel_options.extend(words(settings, "kernel_options"));
     let made = Settings {
-        program: word(settings, "program").map_or(usual.program, PathBuf::from),
+        program: word(settings, "executable").map_or(usual.program, PathBuf::from),
         device: usual.device,
         kernel: GuestKernel::named(word(settings, "kernel").map(PathBuf::from)),
         module_names: words(settings, "modules"),

@@ -47,7 +47,7 @@ const SETTINGS: &[Setting] = &[
         "memory of the guest, or of all guests together, in whole pages of 2 MiB",
     ),
     identifying(
-        "program",
+        "executable",
         Kind::Text,
         Default::Derived("cloud-hypervisor, found by PATH"),
         "the file of Cloud Hypervisor, version 39 or later",
