@@ -5,9 +5,7 @@ use baremark_model::plan::{Limits, Mode, Plan, resolve};
 use baremark_model::problem::Problems;
 use baremark_model::study::parse;
 use baremark_model::units::Bytes;
-use baremark_model::wire::{FromAgent, ToAgent, WireError, read_frame, write_frame};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use baremark_model::wire::{FromAgent, Message, ToAgent, WireError, read_frame, write_frame};
 use std::fmt::Debug;
 use std::io::{self, Cursor, Read};
 
@@ -57,7 +55,7 @@ fn whole(plan: &Plan) {
     let _ = plan.least_block();
 }
 
-fn stream_of<T: DeserializeOwned + Serialize + PartialEq + Debug>(data: &[u8]) {
+fn stream_of<T: Message + PartialEq + Debug>(data: &[u8]) {
     let mut stream = Watched { bytes: Cursor::new(data), largest: 0 };
     loop {
         match read_frame::<T>(&mut stream) {
@@ -74,7 +72,7 @@ fn stream_of<T: DeserializeOwned + Serialize + PartialEq + Debug>(data: &[u8]) {
     assert!(stream.largest <= most, "a buffer of {} bytes for {} bytes", stream.largest, data.len());
 }
 
-fn again<T: DeserializeOwned + Serialize + PartialEq + Debug>(message: &T) {
+fn again<T: Message + PartialEq + Debug>(message: &T) {
     let mut bytes = Vec::new();
     write_frame(&mut bytes, message).expect("what was read can be written");
     let read: T = read_frame(&mut Cursor::new(bytes)).expect("what was written can be read");

@@ -116,6 +116,8 @@ pub(crate) struct Meter {
 /// What a meter of phases with gaps between them keeps in addition.
 #[derive(Default)]
 struct OneSide {
+    /// The beginning of the first phase, moved by every gap since: what passed from here to the last reading passed in phases.
+    begun: Option<Reading>,
     /// When the last phase ended, while its lap goes on.
     ended: Option<Reading>,
     /// Phases of the lap so far, each of which is known to a tick.
@@ -180,6 +182,10 @@ impl Meter {
     /// A phase of one side begins: what passed since its last was the other's.
     fn turn_begins(&mut self, now: Reading) {
         let Some(side) = &mut self.side else { return };
+        match &mut side.begun {
+            Some(begun) => begun.skip(side.ended.as_ref().unwrap_or(&self.last), &now),
+            None => side.begun = Some(Reading { users: None, ..now.clone() }),
+        }
         match side.ended.take() {
             Some(ended) => self.last.skip(&ended, &now),
             None => (self.last, side.spans) = (now, 0),
@@ -229,9 +235,13 @@ impl Meter {
         }
         let of = |arm: usize| series.iter().filter(move |phase| phase.arm == arm);
         let rests = |arm: usize| of(arm).flat_map(|phase| &phase.runs).map(|run| run.audit.rests).sum();
-        let whole = match self.side {
-            Some(_) => mean_of(&self.phases, series),
-            None => self.first.until(&self.last, self.root),
+        // Of short phases not the mean: each is known to a tick, and none is below zero.
+        let whole = match (&self.side, self.work) {
+            (Some(side), Work::Kernel) => {
+                side.begun.as_ref().map(|begun| begun.until(&self.last, self.root)).unwrap_or_default()
+            }
+            (Some(_), Work::Job) => mean_of(&self.phases, series),
+            (None, _) => self.first.until(&self.last, self.root),
         };
         for (found, phase) in self.phases.iter_mut().zip(series) {
             found.queued = queued_share(std::iter::once(phase), rate);
@@ -406,6 +416,26 @@ mod tests {
         assert_eq!(by_quad.phases, [], "nothing is read within a quad");
         by_quad.over_at(QUAD, readings[1].clone());
         assert_eq!(by_quad.phases.iter().map(|phase| phase.others).collect::<Vec<_>>(), [Some(0.25); QUAD]);
+    }
+
+    /// Idle time is counted in ticks: of three laps of two phases of 5 ms on two CPUs, of which the side uses one, one has no idle tick and one has two.
+    #[test]
+    fn what_others_used_over_short_phases_of_one_side_is_not_the_mean_of_their_errors() {
+        let begun = Instant::now();
+        let mut meter = Meter::begin(Work::Kernel, Duration::from_millis(5)).of_one_side(true);
+        let (mut busy, mut idle) = (0, 0);
+        for (lap, ticks) in [1, 0, 2].into_iter().enumerate() {
+            let at = |ms: u64| 1000 * lap as u64 + ms;
+            let own = 10 * lap as u64;
+            meter.turn_begins(read(begun, at(0), [busy, idle, 0], own));
+            meter.turn_ends(2 * lap, read(begun, at(5), [busy, idle, 0], own + 5));
+            meter.turn_begins(read(begun, at(100), [busy, idle, 0], own + 5));
+            (busy, idle) = (busy + 2 - ticks, idle + ticks);
+            meter.turn_ends(2 * lap + 1, read(begun, at(105), [busy, idle, 0], own + 10));
+        }
+        let series: Vec<Series> = (0..6).map(|at| Series { end_ns: 5_000_000, ..phase(at, 0, 0) }).collect();
+        let found = meter.end(&series, 1, RATE);
+        assert!(close(found.others, 0.0), "{found:?}");
     }
 
     /// Two short phases of one side with two seconds between them, in which the other side had both CPUs.

@@ -1,7 +1,7 @@
 //! Where one side of a trial waits for its turn, while the other runs its phases at another site.
 //!
 //! Both sides are prepared and stay. The lab gives the turns, one at a time, in the order of the schedule; the side that waits is
-//! blocked in a read, and tells at the end what processor time it used all the same.
+//! blocked in a read, and reports at the end what processor time it used meanwhile.
 
 use crate::gate::GateError;
 use baremark_model::wire::{FromAgent, Idle, Pass, ToAgent, WireError, write_frame};

@@ -6,6 +6,7 @@ use crate::kind::Kind;
 use crate::server::{Network, Setup};
 use baremark_load::latency::{Latencies, Summary};
 use baremark_load::parts::stretches;
+use baremark_load::reached::missed;
 use baremark_model::seam::Sample;
 use baremark_model::wire::{Detail, Point};
 use serde::Serialize;
@@ -82,13 +83,7 @@ pub(crate) fn flags(outcome: &Outcome, load: &Load, in_memory: bool) -> Vec<Stri
         flags.push("the data is on a file system in memory: commits wait for no disk".to_owned());
     }
     if let Drive::Open { rate, poisson } = load.drive {
-        // By how much a number of random arrivals differs from its mean: three times its root in 1 of 740 phases. Of equal gaps a window may have
-        // one fewer.
-        let seconds = outcome.elapsed_ns.max(1) as f64 / 1e9;
-        let chance = if poisson { 3.0 * (rate * seconds).sqrt() } else { 1.0 };
-        if outcome.per_s() < 0.95 * rate - chance / seconds {
-            flags.push(format!("{:.0} of {rate:.0} transactions/s were reached", outcome.per_s()));
-        }
+        flags.extend(missed("transactions", (rate, poisson), outcome.ended_in_time, outcome.elapsed_ns));
     }
     flags
 }

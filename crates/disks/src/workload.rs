@@ -11,6 +11,7 @@ use crate::verify::{Fault, Ledger};
 use crate::writable::Consent;
 use baremark_load::latency::Summary;
 use baremark_load::parts::stretches;
+use baremark_load::reached;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::{Better, Descriptor, Metric, Together};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
@@ -392,14 +393,8 @@ pub(crate) fn notes(plan: &Plan, outcome: &Outcome) -> Vec<String> {
 fn missed(load: Load, ended: u64, elapsed_ns: u64) -> Option<String> {
     // How many bursts are in the measured time depends on where it begins.
     let rate = load.rate.filter(|_| load.bursts.is_none())?;
-    let seconds = elapsed_ns.max(1) as f64 / 1e9;
-    // By how much a number of random arrivals differs from its mean: three times its root in 1 of 740 phases. Of equal gaps a window may have
-    // one fewer.
-    let chance = if load.poisson { 3.0 * (rate * seconds).sqrt() } else { 1.0 };
-    let reached = ended as f64 / seconds;
-    (reached < 0.95 * rate - chance / seconds).then(|| {
-        format!("{reached:.0} of {rate:.0} I/Os/s were reached; those that had not ended are in no percentile")
-    })
+    let missed = reached::missed("I/Os", (rate, load.poisson), ended, elapsed_ns)?;
+    Some(format!("{missed}; those that had not ended are in no percentile"))
 }
 
 fn samples(outcome: &Outcome) -> Vec<Sample> {
@@ -507,7 +502,7 @@ mod tests {
         };
         assert_eq!(
             of(false, None, 700).as_deref(),
-            Some("70 of 100 I/Os/s were reached; those that had not ended are in no percentile")
+            Some("throughput 70 of the requested 100 I/Os/s; those that had not ended are in no percentile")
         );
         assert_eq!([of(false, None, 950), of(true, None, 860), of(false, Some((1, 1)), 500)], [const { None }; 3]);
         assert!(of(true, None, 800).is_some());

@@ -25,6 +25,7 @@ use crate::folder::Folder;
 use crate::guest::frames::{NotThere, connect};
 use crate::guest::initial::{self, Initial};
 use crate::guest::memory;
+use crate::guest::portion::environment;
 use crate::patience::{GLANCE, unless};
 use api::{Api, Until};
 use baremark_model::environments::VERSION;
@@ -72,6 +73,11 @@ impl CloudHypervisor {
         CloudHypervisor { program, settings, once: Arc::default() }
     }
 
+    /// The same with other settings.
+    fn with(&self, settings: Settings) -> Self {
+        CloudHypervisor { program: self.program.clone(), settings, once: Arc::clone(&self.once) }
+    }
+
     /// The version of Cloud Hypervisor as it prints it, asked for once.
     fn version(&self) -> Result<String, Missing> {
         let name = self.settings.program.display();
@@ -85,7 +91,7 @@ impl CloudHypervisor {
                 Ok(ran) => ran.failure(),
                 Err(why) => why.to_string(),
             };
-            let remedy = "install Cloud Hypervisor, or name its file: program".to_owned();
+            let remedy = "install Cloud Hypervisor, or name its file: executable".to_owned();
             Err(Missing { what: format!("{name} does not run: {why}"), remedy })
         };
         self.once.version.get_or_init(find).clone()
@@ -143,11 +149,8 @@ impl Environment for CloudHypervisor {
     }
 
     fn portion(&self, portion: Portion) -> Result<Option<Box<dyn Environment>>, Missing> {
-        let settings = machine::portion(&self.settings, portion)?;
-        if settings == self.settings {
-            return Ok(None);
-        }
-        Ok(Some(Box::new(CloudHypervisor { program: self.program.clone(), settings, once: Arc::clone(&self.once) })))
+        let own = machine::portion(&self.settings, portion)?;
+        Ok(environment(&self.settings, own, |settings| self.with(settings)))
     }
 
     fn start(&self, interrupt: &AtomicBool) -> Result<Box<dyn Site>, SiteError> {
@@ -399,6 +402,6 @@ mod tests {
             why.starts_with("/nowhere/cloud-hypervisor does not run: starting /nowhere/cloud-hypervisor: "),
             "{why}"
         );
-        assert!(why.ends_with("; install Cloud Hypervisor, or name its file: program"), "{why}");
+        assert!(why.ends_with("; install Cloud Hypervisor, or name its file: executable"), "{why}");
     }
 }

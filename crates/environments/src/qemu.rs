@@ -23,6 +23,7 @@ pub use settings::{Accel, Backing, Disks, Mmu, Net, Port, Root, Settings, Topolo
 use crate::child::Piped;
 use crate::guest::frames::{NotThere, connect};
 use crate::guest::initial::{self, Initial};
+use crate::guest::portion::environment;
 use crate::guest::{kernel, memory};
 use crate::lab::LabPort;
 use baremark_model::disk_latency::DiskLatency;
@@ -62,6 +63,11 @@ impl Qemu {
     #[must_use]
     pub fn new(program: PathBuf, settings: Settings) -> Self {
         Qemu { program, settings, once: Arc::default() }
+    }
+
+    /// The same with other settings.
+    fn with(&self, settings: Settings) -> Self {
+        Qemu { program: self.program.clone(), settings, once: Arc::clone(&self.once) }
     }
 
     fn kernel(&self) -> PathBuf {
@@ -140,7 +146,7 @@ impl Qemu {
         let net = Net::Tap { device: port.name(), vhost: Path::new("/dev/vhost-net").exists() };
         let address = Some(format!("{}/{}", port.address(), port.length()));
         let settings = Settings { net, address, ..self.settings.clone() };
-        let guest = Qemu { program: self.program.clone(), settings, once: Arc::clone(&self.once) };
+        let guest = self.with(settings);
         let mut site = guest.boot_connected(emulated, limit, interrupt)?;
         site.lab = Some(port);
         Ok(site)
@@ -272,11 +278,8 @@ impl Environment for Qemu {
     }
 
     fn portion(&self, portion: Portion) -> Result<Option<Box<dyn Environment>>, Missing> {
-        let settings = portion::of(&self.settings, portion)?;
-        if settings == self.settings {
-            return Ok(None);
-        }
-        Ok(Some(Box::new(Qemu { program: self.program.clone(), settings, once: Arc::clone(&self.once) })))
+        let own = portion::of(&self.settings, portion)?;
+        Ok(environment(&self.settings, own, |settings| self.with(settings)))
     }
 
     fn start(&self, interrupt: &AtomicBool) -> Result<Box<dyn Site>, SiteError> {

@@ -415,7 +415,6 @@ fn row(
     };
     let mut broken = broken(reading, qos);
     broken.extend(mix.off.iter().map(|off| format!("mix: {off}")));
-    let all: u64 = document.operations.iter().map(|row| row.succeeded).sum();
     let app = timeline.used.get("app.cpus").copied().unwrap_or(0.0);
     let mix_cpus = timeline.password_cpus.map(|passwords| app - passwords).filter(|cpus| *cpus > 0.0);
     let failed = document.operations.iter().map(|row| row.failed).sum();
@@ -434,7 +433,7 @@ fn row(
         generator_cpus_used: generator::cpus_used(document),
         generator: document.generator.clone(),
         password_cpus_used: timeline.password_cpus,
-        operations_per_app_cpu_second: mix_cpus.map(|cpus| all as f64 / document.elapsed_s.max(1e-9) / cpus),
+        operations_per_app_cpu_second: mix_cpus.map(|cpus| reading.achieved_per_s / cpus),
         elasticity: elasticity(cluster, demand, &timeline, shared, failed),
         cpus_used: timeline.used,
         waits: timeline.waits,

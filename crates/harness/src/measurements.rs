@@ -326,7 +326,11 @@ mod tests {
         let pushed = propagation(&part, (5, 9)).expect("bids were seen");
         assert_eq!((&pushed.distributions, count(&pushed)), (&of("propagation_p95_ms"), 80));
         let own = of_application("second", &part, (0, 9));
-        assert_eq!((&own.distributions, count(&own)), (&of("latency_p95_ms"), 100), "waiting for a bid is no latency");
+        assert_eq!(
+            (&own.distributions, count(&own)),
+            (&of("latency_p95_ms"), 100),
+            "waiting for a bid is not a latency"
+        );
         assert_eq!(propagation(&Part::new(&[users::BID.to_owned()]), (5, 9)), None);
     }
 }

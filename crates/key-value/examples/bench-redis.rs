@@ -197,6 +197,6 @@ fn ours(name: &str, pipeline: usize, address: SocketAddr) -> Result<()> {
     if outcome.wrong > 0 {
         return Err(outcome.first_wrong.unwrap_or_default().into());
     }
-    println!("{} {}", outcome.per_s(), outcome.driver_cpu_ns as f64 / 1e3 / outcome.answered.max(1) as f64);
+    println!("{} {}", outcome.per_s(), outcome.driver_cpu_ns as f64 / 1e3 / outcome.answered().max(1) as f64);
     Ok(())
 }

@@ -418,7 +418,6 @@ impl<'c> DriverThread<'c> {
             let key = sent.own as u64 * threads + number;
             let check = judged(&sent, &reply, key, shared.values, history);
             if matches!(check, ReplyCheck::Found | ReplyCheck::Missing) && window.contains(&now) {
-                part.answered += 1;
                 let second = usize::try_from((now - window.start) / SECOND).unwrap_or(usize::MAX);
                 if let Some(count) = part.seconds.get_mut(second) {
                     *count += 1;

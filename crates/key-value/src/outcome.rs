@@ -19,8 +19,6 @@ pub struct LoadOutcome {
     pub get: Commands,
     /// Writes.
     pub set: Commands,
-    /// Commands whose reply came within the measured time. Of open arrivals that is not [`LoadOutcome::done`]: of those, replies may come later.
-    pub answered: u64,
     /// Reads of the measured time that found their key.
     pub hits: u64,
     /// Reads of the measured time of keys that were never written.
@@ -58,10 +56,16 @@ impl LoadOutcome {
         self.get.latencies.count() + self.set.latencies.count()
     }
 
+    /// Commands whose reply came within the measured time. Of open arrivals that is not [`LoadOutcome::done`]: of those, replies may come later.
+    #[must_use]
+    pub fn answered(&self) -> u64 {
+        self.seconds.iter().sum()
+    }
+
     /// Commands answered per second.
     #[must_use]
     pub fn per_s(&self) -> f64 {
-        self.answered as f64 * 1e9 / self.elapsed_ns.max(1) as f64
+        self.answered() as f64 * 1e9 / self.elapsed_ns.max(1) as f64
     }
 
     /// The share of commands of the measured time to which the server replied with an error.
@@ -84,7 +88,6 @@ impl LoadOutcome {
         self.seconds.resize(self.seconds.len().max(other.seconds.len()), 0);
         self.seconds.iter_mut().zip(&other.seconds).for_each(|(sum, more)| *sum += more);
         for (sum, more) in [
-            (&mut self.answered, other.answered),
             (&mut self.hits, other.hits),
             (&mut self.misses, other.misses),
             (&mut self.errors, other.errors),

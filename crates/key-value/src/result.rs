@@ -5,6 +5,7 @@ use crate::parameters::ServerSetup;
 use crate::traffic::{Drive, Traffic};
 use baremark_load::latency::Summary;
 use baremark_load::parts::stretches;
+use baremark_load::reached::missed;
 use baremark_model::seam::Sample;
 use baremark_model::shown::{Shown, ShownCell, ShownRow};
 use baremark_model::units::Bytes;
@@ -33,7 +34,7 @@ pub(crate) struct ServerReport {
 
 /// Metrics.
 pub(crate) fn samples(outcome: &LoadOutcome, server: &ServerReport) -> Vec<Sample> {
-    let answered = outcome.answered.max(1) as f64;
+    let answered = outcome.answered().max(1) as f64;
     let cpus = |ns: u64| ns as f64 / outcome.elapsed_ns.max(1) as f64;
     let mut samples = vec![
         Sample::new("ops_per_s", outcome.per_s()),
@@ -120,12 +121,7 @@ pub(crate) fn flags(outcome: &LoadOutcome, setup: &ServerSetup, traffic: &Traffi
         if outcome.unserved > 0 {
             flags.push(format!("{} open arrivals were not started: the connections were all busy", outcome.unserved));
         }
-        // By how much a number of random arrivals differs from its mean: three times its root in 1 of 740 phases.
-        let seconds = outcome.elapsed_ns.max(1) as f64 / 1e9;
-        let chance = if poisson { 3.0 * (rate * seconds).sqrt() / seconds } else { 0.0 };
-        if outcome.per_s() < 0.95 * rate - chance {
-            flags.push(format!("throughput {:.0} of the requested {rate:.0} commands/s", outcome.per_s()));
-        }
+        flags.extend(missed("commands", (rate, poisson), outcome.answered(), outcome.elapsed_ns));
     }
     let busy = outcome.driver_cpu_ns as f64 / outcome.elapsed_ns.max(1) as f64 / traffic.threads as f64;
     if traffic.drive == Drive::Closed && busy > BUSY {
@@ -293,8 +289,13 @@ mod tests {
 
     /// A load of 1000 GET, 100 SET in the measured second.
     fn played() -> (LoadOutcome, ServerReport) {
-        let mut outcome =
-            LoadOutcome { answered: 1100, hits: 990, misses: 10, elapsed_ns: 1_000_000_000, ..LoadOutcome::default() };
+        let mut outcome = LoadOutcome {
+            seconds: vec![1100],
+            hits: 990,
+            misses: 10,
+            elapsed_ns: 1_000_000_000,
+            ..LoadOutcome::default()
+        };
         (0..1000).for_each(|at| outcome.get.latencies.record(50_000 + at));
         (0..100).for_each(|at| outcome.set.latencies.record(70_000 + at));
         (outcome.get.sent, outcome.set.sent) = (1200, 300);
@@ -354,12 +355,12 @@ mod tests {
         let flagged = |outcome: &LoadOutcome, traffic: &Traffic| {
             flags(outcome, &setup, traffic, true).iter().any(|flag| flag.starts_with("throughput"))
         };
-        outcome.answered = 80;
+        outcome.seconds = vec![80];
         traffic.drive = Drive::Open { rate: 100.0, poisson: true };
         assert!(!flagged(&outcome, &traffic));
         traffic.drive = Drive::Open { rate: 100.0, poisson: false };
         assert!(flagged(&outcome, &traffic));
-        outcome.answered = 60;
+        outcome.seconds = vec![60];
         traffic.drive = Drive::Open { rate: 100.0, poisson: true };
         assert!(flagged(&outcome, &traffic));
     }

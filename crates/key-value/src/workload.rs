@@ -124,7 +124,7 @@ impl RedisPhases {
         let after = control.info("commandstats")?;
         let counted = ["get", "set"].map(|name| after.commands(name).saturating_sub(before.commands(name)));
         let of_server = ServerReport { counted, ..about(&mut control)? };
-        if outcome.answered == 0 {
+        if outcome.answered() == 0 {
             return Err(LoadFailure::Nothing(outcome.first_error));
         }
         Ok(JobRun {

@@ -372,7 +372,7 @@ impl<'c> Conductor<'c> {
         Ok(result)
     }
 
-    /// The trial as the agent at a site of `place` is told it.
+    /// The trial as the agent at a site of `place` gets it.
     fn fit(
         &self,
         spec: &TrialSpec,

@@ -9,6 +9,7 @@ use crate::analysis::{Run, places};
 use crate::tally::Finished;
 use crate::values;
 use baremark_model::arm::ExecutorKind;
+use baremark_model::environments::NATIVE;
 use baremark_model::observation::{
     Observation, Observed, ObservedAbsence, ObservedCost, ObservedRow, ObservedSeries, THIS_MACHINE, Values,
 };
@@ -160,8 +161,9 @@ impl Table {
         let own = result.observations.iter().rev().find(has_seen).or(result.observations.first());
         let place = own.map_or(THIS_MACHINE, |observation| &observation.place).to_owned();
         let queued = found.queued.get(index).copied().flatten();
-        let others = found.others_of(index, result.series.iter().map(|phase| phase.arm));
-        for (key, share) in [("phases.queued", queued), ("phases.others", others), ("phases.stolen", found.stolen)] {
+        let arms = || result.series.iter().map(|phase| phase.arm);
+        let (others, stolen) = (found.others_of(index, arms()), found.stolen_of(index, arms()));
+        for (key, share) in [("phases.queued", queued), ("phases.others", others), ("phases.stolen", stolen)] {
             let Some(share) = share else { continue };
             let seen = Seen { key: key.to_owned(), instance: String::new(), value: 100.0 * share };
             self.add(&place, seen, "%");
@@ -316,11 +318,13 @@ fn notes<'o>(run: &Run, all: impl Iterator<Item = &'o Observation>) -> Vec<Strin
     }
     if pairs().any(|cell| sites_of(cell) > 1) {
         notes.push(
-            "Arms of one trial take turns at two sites: each site's totals are of its own arm's phases, this machine's of the phases of both arms, separately."
+            "Arms of one trial take turns at two sites: each site's totals are of its own arm's phases; where one of them is this machine, its totals are of the phases of both arms, separately."
                 .to_owned(),
         );
     }
-    if elsewhere && run.plan.cells.iter().any(|cell| matches!(cell, Cell::Single(_))) {
+    let is_here = |cell: &Cell| run.plan.environments_of(*cell).contains(&NATIVE);
+    let runs_elsewhere = |cell: &Cell| matches!(cell, Cell::Single(_)) || sites_of(cell) > 1 && !is_here(cell);
+    if elsewhere && run.plan.cells.iter().any(runs_elsewhere) {
         notes.push(
             "While an arm runs elsewhere this machine is observed over the whole trial, preparation and verification \
              included; the environment itself over the arm's phases."

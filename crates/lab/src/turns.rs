@@ -20,9 +20,11 @@ use std::time::{Duration, Instant};
 
 /// A phase lasts at least so many times as long as a turn takes to be given: of a kernel's trial 95 % of the time can be measured.
 const PHASE_IN_ROUND_TRIPS: u64 = 20;
+/// What hearing of one turn takes of a CPU at most: some system calls, under a kernel in user space too. A network's latency is not work.
+const MOST_HEARING_NS: u64 = 200_000;
 /// A side that uses more than this share of one CPU while the other has its turns is not idle; what it takes to hear of a turn apart.
 const MOST_IDLE_CPU: f64 = 0.01;
-/// Of many short phases every fourth is told to whoever watches.
+/// Of many short phases every fourth is reported to the watcher.
 const MANY_PHASES: usize = 16;
 /// Programs that are named of those that used the CPUs.
 const NAMED: usize = 3;
@@ -31,7 +33,7 @@ const NAMED: usize = 3;
 pub(crate) struct Side<'a, 'i> {
     /// Its agent.
     pub agent: &'a mut AgentLink<'i>,
-    /// The trial as its agent is told it, with its own arm alone.
+    /// The trial as its agent gets it, with its own arm alone.
     pub spec: TrialSpec,
     /// The name of its environment.
     pub place: &'a str,
@@ -61,10 +63,11 @@ pub(crate) fn run(
 ) -> Result<TrialResult, LinkError> {
     let begun = Instant::now();
     let mut trial = Trial { deadline: begun + limit, limit, came };
-    let mut slowest_ns = 0;
-    for side in sides.iter_mut() {
-        slowest_ns = slowest_ns.max(side.agent.round_trip_ns().map_err(|why| why.at(side.place))?);
+    let mut round_trips_ns = [0; 2];
+    for (arm, side) in sides.iter_mut().enumerate() {
+        round_trips_ns[arm] = side.agent.round_trip_ns().map_err(|why| why.at(side.place))?;
     }
+    let slowest_ns = round_trips_ns[0].max(round_trips_ns[1]);
     let phase_ns = spec.phase_ns.max(PHASE_IN_ROUND_TRIPS.saturating_mul(slowest_ns));
     // One after the other, as in one process: neither is prepared, nor its repetitions found, while the other uses the CPUs.
     let mut found = [None; 2];
@@ -78,7 +81,8 @@ pub(crate) fn run(
         side.agent.pass(pass).and_then(|()| trial.at_turn(side)).map_err(|why| why.at(side.place))?;
     }
     // Work without repetitions runs its schedule whole.
-    let cut = found.iter().all(Option::is_some).then_some(spec.most_ns).flatten();
+    let has_repetitions = found.iter().all(Option::is_some);
+    let cut = spec.most_ns.filter(|_| has_repetitions);
     let phases_begun = Instant::now();
     let elapsed_ns = || Nanos::from(phases_begun.elapsed()).0;
     let mut others = [0_u32; 2];
@@ -101,9 +105,16 @@ pub(crate) fn run(
     }
     let phases_ns = elapsed_ns();
     let [below, above] = sides;
-    let both = [trial.end(below, others[0])?, trial.end(above, others[1])?];
+    // First the side that waits: what the other does after its last phase is not a turn.
+    let both = if others[1] > 0 {
+        let above = trial.end(above, others[1])?;
+        [trial.end(below, others[0])?, above]
+    } else {
+        [trial.end(below, others[0])?, trial.end(above, others[1])?]
+    };
     let elapsed_ns = Nanos::from(begun.elapsed()).0;
-    join(both, &times, (phases_ns, elapsed_ns), slowest_ns).map_err(LinkError::OutOfTurn)
+    join(both, &times, (phases_ns, elapsed_ns), &Prepared { round_trips_ns, has_repetitions })
+        .map_err(LinkError::OutOfTurn)
 }
 
 /// What waiting for a side needs.
@@ -148,20 +159,29 @@ impl Trial<'_> {
     }
 }
 
-/// What both sides measured as one trial; `times` are the turns that were given: whose, and from when to when by the lab's clock. To hear of one takes a
-/// side `round_trip_ns` at most.
+/// What was known of both sides before their first phase.
+struct Prepared {
+    /// The quickest of some round trips of a short frame to each.
+    round_trips_ns: [u64; 2],
+    /// Whether their phases repeat something, as a kernel's do.
+    has_repetitions: bool,
+}
+
+/// What both sides measured as one trial; `times` are the turns that were given: whose, and from when to when by the lab's clock.
 fn join(
     sides: [(&str, SideResult); 2],
     times: &[(usize, u64, u64)],
     (phases_ns, elapsed_ns): (u64, u64),
-    round_trip_ns: u64,
+    prepared: &Prepared,
 ) -> Result<TrialResult, String> {
     let mut void = Vec::new();
     let mut flagged: Vec<String> = Vec::new();
     for (own, (place, side)) in sides.iter().enumerate() {
-        let turns = times.iter().filter(|(arm, ..)| *arm == own).count() as u64;
+        // It hears of a turn of its own after each stretch of the other's, and of the end.
+        let stretches = times.chunk_by(|one, next| one.0 == next.0).filter(|turns| turns[0].0 != own).count() as u64;
+        let hearing_ns = prepared.round_trips_ns[own].min(MOST_HEARING_NS);
         void.extend(side.result.void.iter().map(|why| format!("at {place}: {why}")));
-        void.extend(not_idle(place, side.idle, turns.saturating_mul(round_trip_ns)));
+        void.extend(not_idle(place, side.idle, stretches.saturating_mul(hearing_ns)));
         flagged.extend(side.result.flags.iter().cloned());
     }
     let mut own = [0, 1].map(|side: usize| sides[side].1.result.series.iter());
@@ -176,7 +196,9 @@ fn join(
     }
     let rate = TickRate(1e9);
     let disturbance = disturbance(&sides, times);
-    let discarded = disturbance.as_ref().map_or_else(Vec::new, |found| discarded(&series, found, rate));
+    // As in one process: of kernels alone, since a program's phases are few.
+    let known = disturbance.as_ref().filter(|_| prepared.has_repetitions);
+    let discarded = known.map_or_else(Vec::new, |found| discarded(&series, found, rate));
     flagged.extend(disturbance.iter().flat_map(|found| flags(found, &discarded)));
     let sets = [0, 1].map(|side: usize| sides[side].1.result.instruction_set);
     if sets[0] != sets[1] {
@@ -224,7 +246,7 @@ fn not_idle(place: &str, idle: Idle, hearing_ns: u64) -> Option<String> {
     })
 }
 
-/// A phase with the times of its ranks in nanoseconds since the first phase began, as far as the lab's clock tells it: the first rank's start is the
+/// A phase with the times of its ranks in nanoseconds since the first phase began, as far as the lab's clock shows: the first rank's start is the
 /// phase's. Lengths are the site's own.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "nanoseconds of a phase")]
 fn on_labs_clock(mut phase: Series, rate: TickRate) -> Series {
@@ -325,4 +347,16 @@ fn record(place: &str, side: SideResult, partner: &str) -> Option<ArmRecord> {
     arm.counters.insert("idle_ns".to_owned(), idle.ns);
     arm.counters.insert("idle_cpu_ns".to_owned(), idle.cpu_ns);
     Some(arm)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_side_is_idle_that_uses_one_percent_of_a_cpu_and_what_hearing_takes() {
+        let of = |cpu_ns, hearing_ns| not_idle("here", Idle { ns: 1_000_000, cpu_ns }, hearing_ns);
+        assert_eq!([of(10_000, 0), of(15_000, 5000), of(0, 5000)], [const { None }; 3]);
+        assert!(of(10_001, 0).is_some() && of(15_001, 5000).is_some());
+    }
 }

@@ -108,7 +108,7 @@ pub enum Ended {
 pub struct Achieved {
     /// Requests answered.
     pub requests_per_s: f64,
-    /// Operations that ended well while it ran.
+    /// Operations that ended well while it ran, loops alongside users apart.
     pub operations_per_s: f64,
     /// Bytes received.
     pub received_bytes_per_s: f64,
@@ -260,7 +260,7 @@ impl Document {
             elapsed_s,
             achieved: Achieved {
                 requests_per_s: rate(part.counts.answered),
-                operations_per_s: rate(part.counts.succeeded),
+                operations_per_s: rate(part.succeeded()),
                 received_bytes_per_s: rate(part.counts.received_bytes),
                 share_of_asked,
             },

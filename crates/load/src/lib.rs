@@ -25,6 +25,7 @@ pub mod order;
 pub mod parts;
 pub mod profile;
 mod propagation;
+pub mod reached;
 pub mod reading;
 pub mod record;
 mod rng;

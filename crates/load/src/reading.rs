@@ -144,7 +144,7 @@ pub fn reading(window: &Part, qos: &Qos) -> Reading {
     Reading {
         elapsed_s: seconds,
         asked_per_s: rate(window.counts.intended),
-        achieved_per_s: rate(window.counts.succeeded),
+        achieved_per_s: rate(window.succeeded()),
         broken: qos.limits.iter().map(|limit| broken(window, limit)).collect(),
         ended: ended.filter(|(_, count)| *count > 0).collect(),
         failed: failures + lost,
@@ -254,7 +254,7 @@ mod tests {
         let mut window = Part::new(&["read".to_owned(), "next-event".to_owned()]);
         window.elapsed_ns = 1_000_000_000;
         window.operations[0].intended = 100;
-        window.counts.succeeded = 100;
+        window.operations[0].in_time = 100;
         (0..100).for_each(|_| window.operations[0].raw.record(2_000_000));
         (0..1000).for_each(|_| window.operations[1].raw.record(20_000_000_000));
         let reading = reading(

@@ -50,9 +50,6 @@ pub struct Counts {
     pub answered: u64,
     /// Operations that came to an end, well or not, while the time ran.
     pub ended: u64,
-    /// Operations that succeeded while the time ran; of a window under a dial without the loops alongside users.
-    #[serde(default)]
-    pub succeeded: u64,
     /// Requests that failed.
     pub failed_requests: u64,
     /// Bytes received while the time ran.
@@ -76,7 +73,6 @@ impl Counts {
         self.intended += other.intended;
         self.answered += other.answered;
         self.ended += other.ended;
-        self.succeeded += other.succeeded;
         self.failed_requests += other.failed_requests;
         self.received_bytes += other.received_bytes;
         self.connections += other.connections;
@@ -103,7 +99,7 @@ pub struct OperationPart {
     pub within_limit: u64,
     /// Delays that kept their limit.
     pub delay_within_limit: u64,
-    /// Successes that ended while the time ran, whenever they were meant to start.
+    /// Successes that ended while the time ran, whenever they were meant to start; loops alongside users apart.
     #[serde(default)]
     pub in_time: u64,
     /// Those meant to start, loops alongside users apart.
@@ -156,6 +152,12 @@ pub enum MergeError {
 }
 
 impl Part {
+    /// Operations that succeeded while the time ran, loops alongside users apart.
+    #[must_use]
+    pub fn succeeded(&self) -> u64 {
+        self.operations.iter().map(|operation| operation.in_time).sum()
+    }
+
     /// An empty record of these operations.
     #[must_use]
     pub fn new(names: &[String]) -> Part {

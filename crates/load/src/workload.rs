@@ -514,6 +514,7 @@ pub fn reported(document: Document, part: &Part, begin_ns: u64) -> JobRun {
     };
     let exceeded = document.limits.iter().filter(|row| row.verdict == limits::Verdict::Exceeded);
     flags.extend(exceeded.map(|row| format!("limit exceeded: {}", row.limit)));
+    flags.extend(missed(&document));
     flags.extend(left_out(&document));
     JobRun {
         void: Vec::new(),
@@ -523,6 +524,14 @@ pub fn reported(document: Document, part: &Part, begin_ns: u64) -> JobRun {
         points: points(part, begin_ns),
         detail: detail(document),
     }
+}
+
+/// Of open arrivals of which not all ended in time. How many there were is known, so that chance has no part; one may be under way.
+fn missed(document: &Document) -> Option<String> {
+    let (ended, intended) = (document.counts.ended as f64, document.counts.intended as f64);
+    let per_s = |count: f64| count / document.elapsed_s.max(1e-9);
+    (document.asked.drive == "open" && ended < 0.95 * intended - 1.0)
+        .then(|| format!("throughput {:.0} of the requested {:.0} operations/s", per_s(ended), per_s(intended)))
 }
 
 /// Operations that are in no percentile, since they had no end when the load ended. A generator that kept up is not why.
@@ -674,6 +683,12 @@ mod tests {
             ]
         );
         assert_eq!(flags(Drive::Closed, Counts { unsent: 70, ..Counts::default() }), [""; 0]);
+        // In 2^30 ns.
+        let of = |ended| flags(open(), Counts { intended: 1000, ended, ..Counts::default() });
+        assert_eq!(
+            (of(920), of(960)),
+            (vec!["throughput 857 of the requested 931 operations/s".to_owned()], Vec::new())
+        );
     }
 
     /// The percentiles of one trial left out loops that wait for events, and those of several had them.

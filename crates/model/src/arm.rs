@@ -2,7 +2,6 @@
 
 use crate::descriptor::Value;
 use crate::placement::{MemoryPolicy, Placement};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -49,7 +48,8 @@ impl fmt::Display for PageSize {
 }
 
 /// How a body is run inside an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ExecutorKind {
     /// On threads of the agent, with nothing between.

@@ -2,11 +2,11 @@
 //! version wrote the sentence alone, the code of a decision, a translation or an origin is found here and nowhere else. Causes, flags and reasons are
 //! computed anew from the trials.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What an explanation is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// The extra time of the work itself over what it is compared with.
@@ -40,7 +40,8 @@ pub enum Cause {
 }
 
 /// What an interim analysis decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
     /// More blocks are needed.
@@ -71,7 +72,8 @@ impl Decision {
 }
 
 /// How a virtual machine's addresses are translated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Translation {
     /// By the processor, from two tables.
@@ -95,7 +97,8 @@ impl Translation {
 }
 
 /// Why a treatment cannot run on a machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ReasonCode {
     /// The machine lacks something that was looked for: a program, a device, a right.
@@ -115,7 +118,8 @@ pub enum ReasonCode {
 }
 
 /// What a flag says that something is decided by.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Flag {
     /// A virtual machine is faster than native, and what else differs between the two, in words.

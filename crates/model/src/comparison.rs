@@ -8,14 +8,14 @@ use crate::descriptor::Better;
 use crate::document::Outcome;
 use crate::plan::Treatment;
 use crate::units::Share;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The name and version of the format, in every document.
 pub const FORMAT: &str = "baremark-comparison/2";
 
 /// Two sides compared.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Comparison {
     /// [`FORMAT`].
     pub format: String,
@@ -50,7 +50,8 @@ pub struct Comparison {
 }
 
 /// One side.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Side {
     /// Its runs.
     pub runs: Vec<String>,
@@ -61,7 +62,8 @@ pub struct Side {
 }
 
 /// How two sides are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
     /// Block by block within one run.
@@ -71,7 +73,8 @@ pub enum Method {
 }
 
 /// One quantity on both sides.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ComparisonRow {
     /// The metric's key.
     pub metric: String,
@@ -104,7 +107,8 @@ pub struct ComparisonRow {
 }
 
 /// A gate for continuous integration: has something become slower?
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Gate {
     /// The loss that must not go unnoticed.
     pub margin: Share,
@@ -115,7 +119,8 @@ pub struct Gate {
 }
 
 /// The answer to a gate, or to one of its rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
     /// A loss is shown, at a family-wise error rate of 5 %.
@@ -127,7 +132,8 @@ pub enum Answer {
 }
 
 /// One row of a gate.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct GateRow {
     /// The answer.
     pub answer: Answer,
@@ -145,7 +151,8 @@ pub struct GateRow {
 }
 
 /// One quantity that observers saw on both sides.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ObservedComparison {
     /// The treatment, without the levels that were picked.
     pub treatment: Treatment,
@@ -174,7 +181,8 @@ pub struct ObservedComparison {
 }
 
 /// A fact that differs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Difference {
     /// Which, as `machine.kernel.release`.
     pub fact: String,

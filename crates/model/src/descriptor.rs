@@ -8,7 +8,6 @@ use crate::command::Program;
 use crate::knob::Misfit;
 use crate::problem::Problem;
 use crate::units::{Bytes, Nanos, Share};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -131,7 +130,8 @@ pub struct Knob {
 }
 
 /// Which way a metric is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
     /// Throughputs.

@@ -55,8 +55,8 @@ pub fn discarded(series: &[Series], found: &Disturbance, rate: TickRate) -> Vec<
 fn others_share(phases: &[PhaseDisturbance]) -> Option<f64> {
     let shares: Option<Vec<f64>> = phases.iter().map(|phase| phase.others).collect();
     let share = 0.25 * shares?.iter().sum::<f64>();
-    // The smallest of the readings' resolutions, which is that of the quad or coarser.
-    let resolution = phases.iter().map(|phase| phase.resolution).fold(f64::INFINITY, f64::min);
+    // The mean of the readings' resolutions, as the share is: two sites have different ones.
+    let resolution = 0.25 * phases.iter().map(|phase| phase.resolution).sum::<f64>();
     (share - resolution > TOO_MUCH).then_some(share)
 }
 

@@ -13,7 +13,6 @@ use crate::plan::{Absent, Contrast, Mode, PlannedWorkload, Treatment};
 use crate::seam::Sample;
 use crate::study::Design;
 use crate::wire::ProgramShare;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,7 +25,8 @@ pub const FORMER_FORMAT: &str = "baremark-result/1";
 pub const METHOD: &str = "Hodges-Lehmann estimate over blocks, with one interval that decides";
 
 /// A run and everything estimated from it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Document {
     /// [`FORMAT`].
     pub format: String,
@@ -80,7 +80,8 @@ pub struct Document {
 }
 
 /// What other programs and the hypervisor took while phases ran, as a grade with its reasons.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Reliability {
     /// The grade.
     pub grade: Grade,
@@ -91,7 +92,8 @@ pub struct Reliability {
 }
 
 /// How good the conditions of a run were.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Grade {
     /// Nothing is known that could have changed the figures.
@@ -113,7 +115,8 @@ impl fmt::Display for Grade {
 }
 
 /// What only one kind of workload reports of a treatment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DetailRow {
     /// The treatment.
     pub treatment: Treatment,
@@ -126,7 +129,8 @@ pub struct DetailRow {
 }
 
 /// What one part of the trials took.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TimeRow {
     /// The workload's kind; empty for all together.
     pub workload: String,
@@ -140,7 +144,8 @@ pub struct TimeRow {
 }
 
 /// What was run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RunHead {
     /// The run's name in the store.
     pub id: String,
@@ -198,7 +203,8 @@ pub struct RunHead {
 }
 
 /// What was set about a place.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct UsedEnvironment {
     /// The level of the factor `environment`: the place's name, or one of the study's own.
     pub name: String,
@@ -254,7 +260,8 @@ impl RunHead {
 }
 
 /// One trial.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TrialRow {
     /// Its block, from 0.
     pub block: u64,
@@ -277,7 +284,8 @@ pub struct TrialRow {
 }
 
 /// One arm of a trial.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TrialArm {
     /// Its treatment.
     pub treatment: Treatment,
@@ -309,7 +317,8 @@ impl TrialArm {
 }
 
 /// One treatment's metric.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct EstimateRow {
     /// The metric's key.
     pub metric: String,
@@ -341,7 +350,8 @@ pub struct EstimateRow {
 }
 
 /// By how much the headline's metric changes with another metric that was measured in the same trials, along the columns.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SlopeRow {
     /// The headline's metric.
     pub metric: String,
@@ -368,7 +378,8 @@ pub struct SlopeRow {
 }
 
 /// The estimate of one metric of one member of an ensemble.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MemberEstimate {
     /// The metric's key.
     pub metric: String,
@@ -392,7 +403,8 @@ pub struct MemberEstimate {
 
 /// Jain's index of one metric over the members of an ensemble: (sum of x)² / (n × sum of x²), 1 where all have the same and 1/n where one has
 /// everything (Jain, Chiu, Hawe 1984). Of each trial from the members' medians over phases.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FairnessRow {
     /// The metric's key.
     pub metric: String,
@@ -412,7 +424,8 @@ pub struct FairnessRow {
 
 /// A treatment that takes turns with several others in trials of their own: whether it is the same next to each. Both sides are one
 /// treatment, so that what is found is no effect of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ReferenceRow {
     /// The headline's metric.
     pub metric: String,
@@ -433,7 +446,8 @@ pub struct ReferenceRow {
 }
 
 /// The outcome of a comparison, read off its interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Equivalent within delta: the whole interval lies within it.
@@ -456,7 +470,8 @@ pub enum Outcome {
 }
 
 /// How large a difference is, read off its interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Size {
     /// None that matters.
@@ -473,7 +488,8 @@ pub enum Size {
 }
 
 /// One ratio.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RatioRow {
     /// The metric's key.
     pub metric: String,
@@ -520,7 +536,8 @@ pub struct RatioRow {
 }
 
 /// A ratio checked: without flagged trials, by order.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SensitivityRow {
     /// Which check.
     pub name: String,
@@ -533,7 +550,8 @@ pub struct SensitivityRow {
 }
 
 /// How a trial ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "status")]
 pub enum TrialStatus {
     /// It counts.
@@ -551,7 +569,8 @@ pub enum TrialStatus {
 }
 
 /// One interim analysis of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LookRow {
     /// Blocks at that time.
     pub blocks: u64,
@@ -568,7 +587,8 @@ pub struct LookRow {
 }
 
 /// Something to know alongside a number.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FlagRow {
     /// Which treatment it concerns; empty for the whole run.
     pub treatment: Treatment,
@@ -582,7 +602,8 @@ pub struct FlagRow {
 }
 
 /// One ratio as a model predicts it; no prediction is fitted to the ratio that it is next to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PredictionRow {
     /// The metric's key.
     pub metric: String,
@@ -607,7 +628,8 @@ pub struct PredictionRow {
 }
 
 /// One quantity that helps to explain a treatment's numbers, with its interval.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ExplanationRow {
     /// Which treatment it concerns.
     pub treatment: Treatment,

@@ -28,9 +28,18 @@ impl Histogram {
         all.into_iter().flat_map(|one| one.0.iter().copied()).collect()
     }
 
-    /// Adds the counts of another one.
+    /// Adds the counts of another one. Very many short ones may be added to a long one: what one of them takes grows with its own length.
     pub fn add(&mut self, other: &Histogram) {
-        *self = Histogram::merged([&*self, other]);
+        if other.0.len() > self.0.len() / 16 {
+            *self = Histogram(both(&self.0, &other.0));
+            return;
+        }
+        for &(ns, count) in &other.0 {
+            match self.0.binary_search_by_key(&ns, |(value, _)| *value) {
+                Ok(at) => self.0[at].1 = self.0[at].1.saturating_add(count),
+                Err(at) => self.0.insert(at, (ns, count)),
+            }
+        }
     }
 
     /// The latencies in ns, ascending, and how often each was seen.
@@ -66,6 +75,21 @@ impl Histogram {
     }
 }
 
+/// Two ascending lists of values with their counts as one.
+fn both(ours: &[(u64, u64)], theirs: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut all = Vec::with_capacity(ours.len() + theirs.len());
+    let mut rest = theirs;
+    for &(ns, count) in ours {
+        let (less, others) = rest.split_at(rest.iter().take_while(|(value, _)| *value < ns).count());
+        all.extend_from_slice(less);
+        let same = others.first().filter(|(value, _)| *value == ns);
+        rest = &others[usize::from(same.is_some())..];
+        all.push((ns, same.map_or(count, |(_, more)| count.saturating_add(*more))));
+    }
+    all.extend_from_slice(rest);
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::Histogram;
@@ -76,6 +100,14 @@ mod tests {
         let fast: Histogram = [(5, 45), (6, 0), (5, 45)].into_iter().collect();
         let all = Histogram::merged([&slow, &fast]);
         assert_eq!((slow.count(), fast.count(), all.count()), (10, 90, 100));
+        // Much longer than what is added, and not.
+        let long: Histogram = (0..64).map(|ns| (2 * ns, 1)).collect();
+        let other: Histogram = [(3, 2), (4, 1), (500, 1)].into_iter().collect();
+        for (one, other) in [(&slow, &fast), (&fast, &slow), (&long, &other), (&other, &long), (&all, &all)] {
+            let mut sum = one.clone();
+            sum.add(other);
+            assert_eq!(sum, Histogram::merged([one, other]));
+        }
         assert_eq!([4, 5, 800, 899, 900].map(|ns| all.count_up_to(ns)), [0, 90, 94, 94, 100]);
         let of = |share: f64| all.value_at(share);
         assert_eq!(

@@ -1,6 +1,5 @@
 //! Observations that another program made and that were imported, and runs whose results another program measured.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The environment of a run whose results were imported: its machine is only known as far as the file names it, and its values
@@ -11,7 +10,8 @@ pub const PLACE: &str = "imported";
 pub const PROGRAM: &str = "program";
 
 /// What one file holds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Imported {
     /// The program that wrote it, such as `esxtop`.
     pub program: String,
@@ -32,7 +32,8 @@ pub struct Imported {
 }
 
 /// One quantity of an imported file.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ImportedSeries {
     /// A view's key where it is one of ours, else the program's name, a dot and its own words.
     pub quantity: String,

@@ -9,14 +9,14 @@ use crate::descriptor::Better;
 use crate::document::Outcome;
 use crate::plan::Treatment;
 use crate::units::Share;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The name and version of the format, in every document.
 pub const FORMAT: &str = "baremark-joined/1";
 
 /// Two runs, or two groups of runs, joined.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Joined {
     /// [`FORMAT`].
     pub format: String,
@@ -41,7 +41,8 @@ pub struct Joined {
 }
 
 /// One side.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct JoinedSide {
     /// The question of its runs.
     pub study: String,
@@ -54,7 +55,8 @@ pub struct JoinedSide {
 }
 
 /// Of what the intervals of joined runs are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Spread {
     /// Of the spread of blocks within the one run of each side. How much runs of one setup differ is not in them.
@@ -64,7 +66,8 @@ pub enum Spread {
 }
 
 /// A ratio that both sides have.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct JoinedRow {
     /// The metric's key.
     pub metric: String,
@@ -100,7 +103,8 @@ pub struct JoinedRow {
 }
 
 /// One side's ratio.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SideRatio {
     /// The estimate, of several runs their geometric mean; `null` where none counts.
     pub ratio: Option<f64>,
@@ -115,7 +119,8 @@ pub struct SideRatio {
 }
 
 /// A ratio that one side has and the other has not.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Unmatched {
     /// The metric's key.
     pub metric: String,
@@ -132,7 +137,8 @@ pub struct Unmatched {
 }
 
 /// One of two sides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Which {
     /// What the other side is compared with.

@@ -5,14 +5,14 @@
 
 use crate::observer::Absence;
 use crate::plan::Treatment;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The name and version of the format.
 pub const FORMAT: &str = "baremark-explanation/1";
 
 /// What `baremark explain` found.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Explanation {
     /// [`FORMAT`].
     pub format: String,
@@ -25,7 +25,8 @@ pub struct Explanation {
 }
 
 /// The layers of one place while one treatment ran.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Diagnosis {
     /// The treatment; empty for the whole of a run, or of the machine now.
     pub treatment: Treatment,
@@ -42,7 +43,8 @@ pub struct Diagnosis {
 }
 
 /// One layer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LayerRow {
     /// Its name.
     pub layer: String,
@@ -59,7 +61,8 @@ pub struct LayerRow {
 }
 
 /// One quantity with its 95 % interval.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Measure {
     /// What it is.
     pub what: String,

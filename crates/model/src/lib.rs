@@ -50,6 +50,8 @@ pub mod qos;
 pub mod quantity;
 pub mod reference;
 pub mod scale;
+#[cfg(test)]
+mod schema;
 pub mod seam;
 pub mod shown;
 pub mod site;

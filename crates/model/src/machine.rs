@@ -4,12 +4,12 @@
 //! their units. Two records are of the same machine when [`MachineFacts::fingerprint`] agrees; everything else that
 //! differs between them is a confounder to be named.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Everything that is recorded about a machine.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct MachineFacts {
     /// Its network name; distinguishes machines of one make for people, and is not a part of the fingerprint.
@@ -35,7 +35,8 @@ pub struct MachineFacts {
 }
 
 /// The processors.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct CpuFacts {
     /// The name by which it is sold.
@@ -65,7 +66,8 @@ pub struct CpuFacts {
 }
 
 /// The instruction sets among which measured loops choose at run time, from narrow to wide.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Isa {
     /// What every x86-64 processor has: SSE2.
@@ -77,7 +79,8 @@ pub enum Isa {
 }
 
 /// One cache.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CacheFacts {
     /// 1, 2, 3.
     pub level: u64,
@@ -96,7 +99,8 @@ pub struct CacheFacts {
 }
 
 /// The memory and its pages.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct MemoryFacts {
     /// All that the kernel manages.
@@ -116,7 +120,8 @@ pub struct MemoryFacts {
 }
 
 /// One NUMA node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NodeFacts {
     /// Its number.
     pub node: u64,
@@ -129,7 +134,8 @@ pub struct NodeFacts {
 }
 
 /// One pool of reserved huge pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PoolFacts {
     /// The size of its pages.
     pub page_bytes: u64,
@@ -140,7 +146,8 @@ pub struct PoolFacts {
 }
 
 /// The operating system.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct KernelFacts {
     /// Such as `6.18.44`.
@@ -158,7 +165,8 @@ pub struct KernelFacts {
 }
 
 /// What governs the processor's frequency.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct FrequencyFacts {
     /// The driver; `None` where the kernel governs nothing, as in most virtual machines.
@@ -174,7 +182,8 @@ pub struct FrequencyFacts {
 }
 
 /// What the kernel does in addition to what it is asked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct BackgroundFacts {
     /// Whether KSM merges equal pages.
@@ -196,7 +205,8 @@ pub struct BackgroundFacts {
 }
 
 /// Where the machine stands and what it can host.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct VirtualizationFacts {
     /// Whether the processor says that a hypervisor is under it: then nothing measured here is "of bare metal".
@@ -216,7 +226,8 @@ pub struct VirtualizationFacts {
 }
 
 /// The time-stamp counter.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ClockFacts {
     /// Its rate.
     pub tsc_hz: f64,
@@ -229,7 +240,8 @@ pub struct ClockFacts {
 }
 
 /// Where a rate of the time-stamp counter comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RateSource {
     /// The processor declares it (CPUID leaf 0x15).

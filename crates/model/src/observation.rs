@@ -2,7 +2,6 @@
 
 use crate::observer::Absence;
 use crate::plan::Treatment;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -76,7 +75,8 @@ pub struct Cost {
 }
 
 /// System activity, in a document.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Observed {
     /// The time between two points of a series, as asked.
     pub interval_ns: u64,
@@ -93,7 +93,8 @@ pub struct Observed {
 }
 
 /// One quantity while one treatment ran.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ObservedRow {
     /// The treatment.
     pub treatment: Treatment,
@@ -116,7 +117,8 @@ pub struct ObservedRow {
 }
 
 /// One quantity over the time of the run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ObservedSeries {
     /// Where it was observed.
     pub place: String,
@@ -131,7 +133,8 @@ pub struct ObservedSeries {
 }
 
 /// Something that could not be observed at a place.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ObservedAbsence {
     /// Where.
     pub place: String,
@@ -141,7 +144,8 @@ pub struct ObservedAbsence {
 }
 
 /// What observing cost at a place.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ObservedCost {
     /// Where.
     pub place: String,

@@ -6,11 +6,11 @@
 use crate::descriptor::{Default, Kind, Knob};
 use crate::quantity::Quantity;
 use crate::units::Nanos;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Something that cannot be observed.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, thiserror::Error)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[error("{observer} is absent: {reason}")]
 pub struct Absence {
     /// Which observer, or part of one.
@@ -153,7 +153,8 @@ pub const OBSERVE: &[Knob] = &[
 ];
 
 /// What is to be observed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ObserveSpec {
     /// The time between two points of a series.
     #[serde(rename = "interval_ns")]

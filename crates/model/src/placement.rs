@@ -4,7 +4,6 @@
 //! the site, whose machine may be another, resolves the same levels by the same rules. A level that would only repeat
 //! another one here is not run under a second name: it is absent, with that reason.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -100,7 +99,8 @@ impl fmt::Display for MemoryPolicy {
 }
 
 /// Where an arm's ranks and pages were found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Placed {
     /// The CPU of each rank, pinned and read back; empty where ranks were not pinned.
     pub cpus: Vec<usize>,
@@ -111,7 +111,8 @@ pub struct Placed {
 }
 
 /// Pages on one node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NodePages {
     /// The node's number.
     pub node: u64,

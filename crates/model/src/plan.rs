@@ -27,7 +27,6 @@ use crate::problem::{Problem, Problems};
 use crate::study::{Chosen, Design, Study};
 use crate::tables;
 use crate::units::{Bytes, Nanos};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,7 +49,8 @@ pub struct Limits {
 }
 
 /// What the command line adds to a study.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Mode {
     /// Fewest blocks and smallest sizes: a look, not a measurement.
     pub quick: bool,
@@ -69,7 +69,8 @@ pub enum Cell {
 }
 
 /// A treatment that cannot run on this machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Absent {
     /// The levels.
     pub treatment: Treatment,
@@ -90,7 +91,8 @@ impl Absent {
 type Why = (ReasonCode, String);
 
 /// One of several workloads.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PlannedWorkload {
     /// Its kind: a level of the factor `workload`.
     pub kind: String,

@@ -5,7 +5,6 @@
 //! share more repetitions inside the timed region than it counts: more of the same work, whose cost is known exactly.
 
 use crate::units::Share;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -57,7 +56,8 @@ impl FromStr for InjectedCosts {
 }
 
 /// What came of putting known costs on the scale.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ScaleDocument {
     /// [`FORMAT`].
     pub format: String,
@@ -82,7 +82,8 @@ pub struct ScaleDocument {
 }
 
 /// One blinded arm, opened.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ScaleRow {
     /// Its label.
     pub label: String,

@@ -10,7 +10,6 @@ use crate::codes::Translation;
 use crate::descriptor::Descriptor;
 use crate::knob::Misfit;
 use crate::team::{Rest, Team};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -271,7 +270,8 @@ pub trait Arena {
 }
 
 /// One measured value of one metric.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Sample {
     /// The metric's key in the workload's descriptor.
     pub metric: String,

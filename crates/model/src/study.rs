@@ -14,7 +14,6 @@ use crate::problem::{Problem, Problems, nearest, with_article};
 use crate::published;
 use crate::tables;
 use crate::units::{Nanos, Share};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -35,7 +34,8 @@ pub struct Factor {
 }
 
 /// The design as typed, defaults filled in.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Design {
     /// Half-width that every ratio's interval shall reach.
     pub precision: Share,

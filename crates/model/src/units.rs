@@ -3,7 +3,6 @@
 //! A person types a quantity with its unit ("1 GiB", "50 ms", "1 %"); a machine reads a suffixed key (`_ns`, `_bytes`).
 //! The newtypes here are the one place where the two meet. A bare number is refused wherever a unit changes its meaning.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -20,7 +19,8 @@ pub(crate) const HOUR: u64 = 3600 * SECOND;
 pub struct Bytes(pub u64);
 
 /// A duration in nanoseconds. Typed with `ns`, `us`, `ms`, `s`, `min` or `h`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Nanos(pub u64);
 
@@ -32,7 +32,8 @@ impl From<Duration> for Nanos {
 }
 
 /// A share of one, typed as a percentage ("1 %"); held as a fraction (0.01).
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Share(pub f64);
 

@@ -12,8 +12,6 @@ use crate::observer::ObserveSpec;
 use crate::placement::Placed;
 use crate::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Verification};
 use crate::spawned::{PutFile, Spawn, Spawned};
-use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -509,7 +507,8 @@ pub struct Disturbance {
 }
 
 /// A program and the share of all CPUs' time that it used.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ProgramShare {
     /// Its name, as the kernel has it.
     pub name: String,
@@ -539,13 +538,29 @@ impl Disturbance {
     /// its phases; of the whole trial where phases were not recorded.
     #[must_use]
     pub fn others_of(&self, arm: usize, arms: impl Iterator<Item = usize>) -> Option<f64> {
+        self.of_arm(arm, arms, self.others, |phase| phase.others)
+    }
+
+    /// The same, of what the hypervisor below took: two arms may run on two machines.
+    #[must_use]
+    pub fn stolen_of(&self, arm: usize, arms: impl Iterator<Item = usize>) -> Option<f64> {
+        self.of_arm(arm, arms, self.stolen, |phase| phase.stolen)
+    }
+
+    fn of_arm(
+        &self,
+        arm: usize,
+        arms: impl Iterator<Item = usize>,
+        whole: Option<f64>,
+        share: impl Fn(&PhaseDisturbance) -> Option<f64>,
+    ) -> Option<f64> {
         let own = arms.zip(&self.phases).filter(|(of, _)| *of == arm);
         let (mut sum, mut phases) = (0.0, 0.0);
         for (_, phase) in own {
-            sum += phase.others?;
+            sum += share(phase)?;
             phases += 1.0;
         }
-        if phases > 0.0 { Some(sum / phases) } else { self.others }
+        if phases > 0.0 { Some(sum / phases) } else { whole }
     }
 }
 
@@ -630,12 +645,46 @@ pub enum WireError {
     Io(#[from] io::Error),
 }
 
+/// A message that travels in frames. [`frames`](crate::frames) writes its code once, where the type is: a generic codec would be compiled
+/// again in every crate that sends or reads one.
+pub trait Message: Sized {
+    /// The body of its frame, JSON.
+    ///
+    /// # Errors
+    /// When a part of it cannot be JSON.
+    fn encoded(&self) -> serde_json::Result<Vec<u8>>;
+
+    /// The message that such a body is.
+    ///
+    /// # Errors
+    /// When the body is another one.
+    fn decoded(body: &[u8]) -> serde_json::Result<Self>;
+}
+
+/// Makes types that serde knows messages of frames: `frames!(ToKeeper, FromKeeper);`.
+#[macro_export]
+macro_rules! frames {
+    ($($message:ty),+) => {$(
+        impl $crate::wire::Message for $message {
+            fn encoded(&self) -> serde_json::Result<Vec<u8>> {
+                serde_json::to_vec(self)
+            }
+
+            fn decoded(body: &[u8]) -> serde_json::Result<Self> {
+                serde_json::from_slice(body)
+            }
+        }
+    )+};
+}
+
+frames!(ToAgent, FromAgent);
+
 /// Writes one frame and flushes.
 ///
 /// # Errors
 /// When the message is too long or the stream fails.
-pub fn write_frame<T: Serialize>(stream: &mut impl Write, message: &T) -> Result<(), WireError> {
-    let body = serde_json::to_vec(message).map_err(WireError::Unwritable)?;
+pub fn write_frame(stream: &mut impl Write, message: &impl Message) -> Result<(), WireError> {
+    let body = message.encoded().map_err(WireError::Unwritable)?;
     let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
     if length > LONGEST_FRAME {
         return Err(WireError::TooLong(length));
@@ -650,7 +699,7 @@ pub fn write_frame<T: Serialize>(stream: &mut impl Write, message: &T) -> Result
 ///
 /// # Errors
 /// [`WireError::Closed`] at a clean end; else what is wrong with the stream or the frame.
-pub fn read_frame<T: DeserializeOwned>(stream: &mut impl Read) -> Result<T, WireError> {
+pub fn read_frame<T: Message>(stream: &mut impl Read) -> Result<T, WireError> {
     let mut header = [0_u8; 4];
     match fill(stream, &mut header)? {
         0 => return Err(WireError::Closed),
@@ -667,7 +716,7 @@ pub fn read_frame<T: DeserializeOwned>(stream: &mut impl Read) -> Result<T, Wire
     if got < want {
         return Err(WireError::Torn { got, want });
     }
-    serde_json::from_slice(&body).map_err(WireError::Garbled)
+    T::decoded(&body).map_err(WireError::Garbled)
 }
 
 /// Reads until `buffer` is full or the stream ends; how much came.

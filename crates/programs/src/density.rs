@@ -12,6 +12,7 @@
 //! It never brings the machine out of memory: a copy is started only if `reserve` of the memory would be left after a copy of twice the
 //! largest size so far, and copies are the first that the kernel would end.
 
+use crate::counts::counts;
 use crate::small_server::{ACCEL, Connection, GUEST_MEMORY, KERNEL, Launcher, PLACE, RUNTIME, Server, word};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
@@ -359,11 +360,10 @@ impl Ready {
         let used_ns = cpu_ns(servers).zip(before_ns).map(|(now, before)| now.saturating_sub(before));
         #[expect(clippy::cast_precision_loss, reason = "nanoseconds of a test")]
         let cpus_used = used_ns.map(|ns| ns as f64 / lasted_ns.max(1) as f64);
-        let counts = latencies.iter_recorded().map(|of| (of.value_iterated_to(), of.count_at_value())).collect();
         Ok(Level {
             copies,
             latency_ns: Some(latency_ns),
-            latencies: hdr::encoded(&counts),
+            latencies: hdr::encoded(&counts(&latencies)),
             lasted_ns,
             cpus_used,
             passed: latency_ns <= self.limit_ns,

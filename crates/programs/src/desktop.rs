@@ -4,6 +4,7 @@
 //! a desktop that falls behind is slow, not idle. Opening starts a process that reads what was saved and must find it as
 //! it was. One process drives them and counts; it is a program of its own, so that an agent's memory is not theirs.
 
+use crate::counts::counts;
 use baremark_model::hdr;
 use baremark_model::units::Nanos;
 use baremark_stats::Rng;
@@ -185,9 +186,8 @@ fn summary(script: &Script, actions: &[Action], seconds: f64) -> Told {
     if !actions.is_empty() {
         percentiles_ns.push((1.0, responses.max()));
     }
-    let counts = responses.iter_recorded().map(|of| (of.value_iterated_to(), of.count_at_value())).collect();
     Told {
-        responses: hdr::encoded(&counts),
+        responses: hdr::encoded(&counts(&responses)),
         actions: actions.len() as u64,
         slow: actions.iter().filter(|action| Nanos::from(action.response).0 > script.limit_ns).count() as u64,
         opened: actions.iter().filter(|action| action.opened).count() as u64,

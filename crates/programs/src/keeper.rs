@@ -89,6 +89,8 @@ pub enum ToKeeper {
     },
 }
 
+baremark_model::frames!(ToKeeper, FromKeeper);
+
 /// How a program ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "how")]

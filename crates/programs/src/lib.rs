@@ -8,6 +8,7 @@
 mod carried;
 pub mod command;
 pub mod compile;
+mod counts;
 pub mod density;
 pub mod desktop;
 pub mod echo;

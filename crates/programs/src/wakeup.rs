@@ -13,6 +13,7 @@
 //! It refuses percentiles for which there are too few wake-ups. Other wake-ups there are none inside the microVM: it has no kernel, so that a
 //! thread of it sleeps and wakes in the host's.
 
+use crate::counts::counts;
 use baremark_microvm::Interrupts;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
@@ -428,9 +429,7 @@ fn samples(woken: &Woken) -> Vec<Sample> {
 }
 
 fn point(woken: &Woken, took_ns: u64) -> Point {
-    let latencies = woken.latencies.iter_recorded();
-    let latencies = latencies.map(|of| (of.value_iterated_to(), of.count_at_value())).collect();
-    Point::new("all", (0, took_ns), Vec::new(), hdr::encoded(&latencies)).of(&["latency_us"])
+    Point::new("all", (0, took_ns), Vec::new(), hdr::encoded(&counts(&woken.latencies))).of(&["latency_us"])
 }
 
 /// The histogram by powers of two: upper ends in ns, and how many wake-ups were at or below each and above the one before.

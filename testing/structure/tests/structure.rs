@@ -6,6 +6,8 @@
 mod arrows;
 #[path = "structure/cycles.rs"]
 mod cycles;
+#[path = "structure/features.rs"]
+mod features;
 #[path = "structure/folders.rs"]
 mod folders;
 #[path = "structure/knowledge.rs"]

@@ -9,7 +9,6 @@ use jpeg_encoder::{ColorType, Encoder, EncodingError, SamplingFactor};
 use std::sync::OnceLock;
 
 const BASES: u64 = 4;
-const GRAINS: u64 = 2;
 /// A full picture has 0.5 to 0.9 MB; each base a little more than the one before.
 const FULL_BYTES: usize = 540_000;
 const FULL_STEP: usize = 90_000;
@@ -35,6 +34,11 @@ impl Size {
 
     pub(crate) fn named(name: &str) -> Option<Self> {
         Size::ALL.into_iter().find(|size| size.name() == name)
+    }
+
+    /// How often each base is encoded. Full pictures have rows enough for two; a thumbnail has 13, of which two would be 8,192 pictures.
+    fn grains(self) -> u64 {
+        if self == Size::Full { 2 } else { 8 }
     }
 
     /// Width and height in pixels.
@@ -111,7 +115,7 @@ fn draw_book(seed: u64, size: Size) -> Book {
         let plain = draw(seed, size, base);
         let coarseness = if size == Size::Full { coarseness(seed, base, &plain) } else { 10 };
         let grained = |number| grain(&plain, Random::of(seed, &[9, base, number]), coarseness);
-        (0..GRAINS).map(|number| cut(&encode(&grained(number), size.pixels()))).collect()
+        (0..size.grains()).map(|number| cut(&encode(&grained(number), size.pixels()))).collect()
     };
     (0..BASES).map(base).collect()
 }
@@ -256,6 +260,8 @@ mod tests {
                 }
             }
         }
+        let thumbnails: HashSet<Vec<u8>> = (0..2000).map(|item| pictures.jpeg(item, 0, Size::Thumbnail)).collect();
+        assert_eq!(thumbnails.len(), 2000);
         assert_eq!(pictures.jpeg(1, 2, Size::Preview), Pictures::new(5).jpeg(1, 2, Size::Preview));
     }
 }

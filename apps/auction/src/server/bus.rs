@@ -3,6 +3,8 @@
 //! The bus may lose messages; it is the quick way, not the safe one. A channel notices gaps by their order and every server compares
 //! its channels with the database at each beat (`hub`, `keeper`), so a lost message costs time and nothing else.
 
+mod redis;
+
 use super::App;
 use crate::nouns::Event;
 use futures_util::StreamExt;
@@ -22,7 +24,7 @@ pub(crate) enum Kind {
     /// None beyond this process: with several servers, others follow at the pace of the beat.
     Process,
     Postgres,
-    /// `redis://HOST:PORT`.
+    /// At HOST:PORT.
     Redis(String),
 }
 
@@ -35,8 +37,10 @@ impl Kind {
         match text {
             "process" => Ok(Kind::Process),
             "postgres" => Ok(Kind::Postgres),
-            _ if text.starts_with("redis://") => Ok(Kind::Redis(text.to_owned())),
-            _ => Err(format!("`{text}` is no bus; write process, postgres or redis://HOST:PORT")),
+            _ => {
+                let wrong = || format!("`{text}` is no bus; write process, postgres or redis://HOST:PORT");
+                redis_address(text).map(Kind::Redis).ok_or_else(wrong)
+            }
         }
     }
 
@@ -98,7 +102,7 @@ pub(crate) async fn carry(app: Arc<App>, mut outgoing: mpsc::UnboundedReceiver<M
         let lost = match &app.bus.kind {
             Kind::Process => return,
             Kind::Postgres => postgres(&app, &mut outgoing).await,
-            Kind::Redis(url) => redis(&app, url, &mut outgoing).await,
+            Kind::Redis(address) => redis(&app, address, &mut outgoing).await,
         };
         super::log::line(&format!("bus: {lost}; connecting again"));
         // What waited is in the database; the others will find it there.
@@ -171,35 +175,69 @@ async fn postgres(app: &Arc<App>, outgoing: &mut mpsc::UnboundedReceiver<Message
     }
 }
 
-async fn redis(app: &Arc<App>, url: &str, outgoing: &mut mpsc::UnboundedReceiver<Message>) -> String {
+async fn redis(app: &Arc<App>, address: &str, outgoing: &mut mpsc::UnboundedReceiver<Message>) -> String {
     let attempt = async {
-        let client = redis::Client::open(url)?;
-        let mut listener = client.get_async_pubsub().await?;
+        let mut listener = redis::Redis::open(address).await?;
         listener.subscribe(CHANNEL).await?;
-        let sender = client.get_multiplexed_async_connection().await?;
-        Ok::<_, redis::RedisError>((listener, sender))
+        Ok::<_, std::io::Error>((listener, redis::Redis::open(address).await?))
     };
-    let (listener, mut sender) = match attempt.await {
+    let (mut connection, mut sender) = match attempt.await {
         Ok(pair) => pair,
         Err(why) => return why.to_string(),
     };
-    let mut messages = listener.into_on_message();
+    let listener = Arc::clone(app);
+    let mut listening = tokio::spawn(async move {
+        loop {
+            match connection.published().await {
+                Ok(text) => unpack(&listener, &text),
+                Err(why) => return why.to_string(),
+            }
+        }
+    });
     loop {
         tokio::select! {
-            message = messages.next() => {
-                let Some(message) = message else { return "the connection ended".to_owned() };
-                match message.get_payload::<String>() {
-                    Ok(text) => unpack(app, &text),
-                    Err(why) => return why.to_string(),
-                }
-            }
+            ended = &mut listening => return ended.unwrap_or_else(|why| why.to_string()),
             parcel = pack(&app.id, outgoing) => {
                 let Some(parcel) = parcel else { return "nothing to send".to_owned() };
-                let sent = redis::cmd("PUBLISH").arg(CHANNEL).arg(parcel).query_async::<()>(&mut sender).await;
-                if let Err(why) = sent {
+                if let Err(why) = sender.publish(CHANNEL, &parcel).await {
+                    listening.abort();
                     return why.to_string();
                 }
             }
+        }
+    }
+}
+
+/// HOST:PORT of `redis://HOST:PORT`.
+fn redis_address(text: &str) -> Option<String> {
+    let address = text.strip_prefix("redis://")?;
+    let (host, port) = address.rsplit_once(':')?;
+    let is_host = !host.is_empty() && !host.contains(['@', '/', ' ']);
+    (is_host && port.parse::<u16>().is_ok()).then(|| address.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Kind;
+
+    #[test]
+    fn a_bus_is_named_with_host_and_port() {
+        for (text, address) in [("redis://db-1:6379", "db-1:6379"), ("redis://[::1]:7000", "[::1]:7000")] {
+            assert_eq!(Kind::parse(text), Ok(Kind::Redis(address.to_owned())));
+        }
+        for text in [
+            "redis://",
+            "redis://db-1",
+            "redis://:6379",
+            "redis://db-1:99999",
+            "redis://a:b@db-1:6379",
+            "redis://db-1:1/2",
+            "nats",
+        ] {
+            assert_eq!(
+                Kind::parse(text),
+                Err(format!("`{text}` is no bus; write process, postgres or redis://HOST:PORT"))
+            );
         }
     }
 }

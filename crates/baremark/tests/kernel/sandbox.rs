@@ -264,7 +264,8 @@ fn native_and_a_sandbox_take_turns_phase_by_phase() {
             let phases = rows(arm, "phases");
             assert!(phases.len() >= 2 && phases.len() * 2 <= schedule.len(), "{arm:#}");
             let counted = |name: &str| arm["counters"][name].as_u64().unwrap();
-            assert!(counted("idle_ns") > 0 && counted("idle_cpu_ns") * 100 <= counted("idle_ns"), "{arm:#}");
+            // 1 %, and what hearing of its turns takes: at most 200 us for a stretch of the other's, which lasts 5 ms or longer.
+            assert!(counted("idle_ns") > 0 && counted("idle_cpu_ns") * 20 <= counted("idle_ns"), "{arm:#}");
         }
         assert_eq!(rows(&arms[0], "phases").len(), rows(&arms[1], "phases").len(), "{trial:#}");
     }

@@ -259,8 +259,8 @@ impl Drop for InterruptedAtEnd<'_> {
     }
 }
 
-#[test]
-fn an_interrupt_ends_the_wait_and_the_guest() {
+/// Starts a guest that hangs in boot, does this while its agent is waited for, and interrupts that; nothing is left.
+fn interrupted_in_boot(meanwhile: impl FnOnce()) {
     let played = Played::new();
     played.behave("hang");
     let interrupt = AtomicBool::new(false);
@@ -268,7 +268,10 @@ fn an_interrupt_ends_the_wait_and_the_guest() {
     thread::scope(|scope| {
         let _ended = InterruptedAtEnd(&interrupt);
         let started = scope.spawn(|| environment.start(&interrupt).err().unwrap().to_string());
-        wait_for(|| played.asked().iter().any(|(_, requests)| requests.len() == 3).then_some(()));
+        // A request is logged before it is carried out.
+        let answered = || fs::read_to_string(played.path("answered")).is_ok_and(|name| name == "vm.boot");
+        wait_for(|| answered().then_some(()));
+        meanwhile();
         interrupt.store(true, Ordering::Relaxed);
         assert_eq!(started.join().unwrap(), "interrupted");
     });
@@ -276,25 +279,20 @@ fn an_interrupt_ends_the_wait_and_the_guest() {
 }
 
 #[test]
+fn an_interrupt_ends_the_wait_and_the_guest() {
+    interrupted_in_boot(|| ());
+}
+
+#[test]
 fn its_folder_is_private_while_it_boots() {
-    let played = Played::new();
-    played.behave("hang");
-    let interrupt = AtomicBool::new(false);
-    let environment = played.environment(Settings { boot_limit: Duration::from_secs(3600), ..played.settings() });
-    thread::scope(|scope| {
-        let _ended = InterruptedAtEnd(&interrupt);
-        let started = scope.spawn(|| environment.start(&interrupt).err().unwrap().to_string());
-        wait_for(|| played.asked().iter().any(|(_, requests)| requests.len() == 3).then_some(()));
+    interrupted_in_boot(|| {
         let folder = temporary().into_iter().find(|name| name.starts_with("baremark-cloud-hypervisor-")).unwrap();
         let folder = std::env::temp_dir().join(folder);
         assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
         for socket in ["api", "vsock", "vsock_1024"] {
-            // The request to boot is seen before it is carried out.
-            let found = wait_for(|| fs::metadata(folder.join("site").join(socket)).ok());
+            let found = fs::metadata(folder.join("site").join(socket)).unwrap();
             assert!(found.file_type().is_socket(), "{socket}");
         }
-        interrupt.store(true, Ordering::Relaxed);
-        assert_eq!(started.join().unwrap(), "interrupted");
     });
 }
 
@@ -397,6 +395,12 @@ fn a_study_compares_a_guest_with_native_and_records_the_version() {
     let said = text(&output.stdout) + &text(&output.stderr);
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("a file of the guest's kernel, ") && said.contains("cannot be read"), "{said}");
+    let named = fs::read_to_string(&study).unwrap().replace("fresh = ", "executable = \"/nowhere/ch\"\nfresh = ");
+    let named = bench.write("named.toml", named);
+    let output = bench.command(&["plan", named.to_str().unwrap()]).env("PATH", &path).output().unwrap();
+    let said = text(&output.stdout) + &text(&output.stderr);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("/nowhere/ch does not run"), "{said}");
 }
 
 // ---- the process that plays
@@ -459,6 +463,7 @@ impl Hypervisor {
                 Err(body) => with(500, body),
             };
             (&connection).write_all(text.as_bytes()).unwrap();
+            fs::write(self.folder.join("answered"), name).unwrap();
         }
         // A lab that keeps no connection continues with its guest.
         forever();

@@ -250,6 +250,18 @@ fn bundles() {
         }),
     );
     assert!(said.contains("NOT verified"), "{said}");
+    // One long distribution, to which very many short ones are added.
+    let short = baremark_model::hdr::encoded(&[(1, 1)].into_iter().collect()).unwrap();
+    let short = json!({ "name": "", "begin_ns": 0, "end_ns": 1, "histogram": short, "distributions": ["wall_ms"] });
+    let count = usize::try_from(MOST_BYTES[3]).unwrap() / (3 * short.to_string().len());
+    let said = verified(
+        "short points",
+        &trial(&|phase| {
+            phase["samples"] = percentiles.clone().into();
+            phase["points"] = std::iter::once(&point).chain(std::iter::repeat_n(&short, count)).cloned().collect();
+        }),
+    );
+    assert!(said.contains("NOT verified"), "{said}");
     let belongs = |count: usize| (0..count).map(|at| Value::from(format!("a{at}_us"))).collect::<Vec<Value>>();
     let said = verified(
         "distributions",

@@ -38,15 +38,7 @@ pub fn check(settings: &Settings) -> Result<(), Missing> {
     kernel::are_words(&settings.kernel_options)?;
     // How many vCPUs there will be is not known before a site's ranks are.
     if !settings.vcpus_as_ranks {
-        settings.topology.of(settings.vcpus)?;
-        if !settings.pin.is_empty() && settings.pin.len() != settings.vcpus {
-            let what = format!("pin names {} CPUs for {} vCPUs", settings.pin.len(), settings.vcpus);
-            return Err(Missing { what, remedy: "name one for each".to_owned() });
-        }
-        if let Some(queues) = settings.disks.queues.filter(|queues| *queues > settings.vcpus) {
-            let what = format!("disk_queues = {queues} are more than the guest's {} vCPUs", settings.vcpus);
-            return Err(Missing { what, remedy: "write at most vcpus: a guest uses one queue for each".to_owned() });
-        }
+        settings.topology.check(settings.vcpus, &settings.pin, settings.disks.queues)?;
     }
     guest_memory::check(settings.backing, settings.memory_bytes)?;
     mmu::check(settings.mmu)?;

@@ -15,7 +15,7 @@ pub enum Backing {
     /// What the kernel gives.
     #[default]
     AsIs,
-    /// Small pages: QEMU's process gets no transparent huge ones.
+    /// Small pages: the hypervisor's process gets no transparent huge ones.
     Small,
     /// Transparent huge pages, touched before the guest starts and counted after.
     Huge,

@@ -1,9 +1,18 @@
 //! What one guest of several that run at once gets.
 
-use baremark_model::site::Missing;
+use baremark_model::site::{Environment, Missing};
 
 /// The least memory with which a guest boots.
 const LEAST_MEMORY: u64 = 128 << 20;
+
+/// The environment of one guest of several, made of its own settings; `None` where those are the whole's.
+pub(crate) fn environment<S: PartialEq, E: Environment + 'static>(
+    whole: &S,
+    own: S,
+    with: impl FnOnce(S) -> E,
+) -> Option<Box<dyn Environment>> {
+    (own != *whole).then(|| Box::new(with(own)) as Box<dyn Environment>)
+}
 
 /// An equal part of a number of things.
 ///

@@ -14,6 +14,25 @@ pub struct Topology {
 }
 
 impl Topology {
+    /// Says what does not fit so many virtual processors: this topology, the CPUs that they are pinned to, or the queues of disks.
+    ///
+    /// # Errors
+    /// The first such thing, with the remedy.
+    pub(crate) fn check(self, vcpus: usize, pin: &[usize], disk_queues: Option<usize>) -> Result<(), Missing> {
+        self.of(vcpus)?;
+        if !pin.is_empty() && pin.len() != vcpus {
+            let what = format!("pin names {} CPUs for {vcpus} vCPUs", pin.len());
+            return Err(Missing { what, remedy: "name one for each".to_owned() });
+        }
+        match disk_queues.filter(|queues| *queues > vcpus) {
+            None => Ok(()),
+            Some(queues) => Err(Missing {
+                what: format!("disk_queues = {queues} are more than the guest's {vcpus} vCPUs"),
+                remedy: "write at most vcpus: a guest uses one queue for each".to_owned(),
+            }),
+        }
+    }
+
     /// Sockets, cores and threads for so many virtual processors.
     pub(crate) fn of(self, vcpus: usize) -> Result<[usize; 3], Missing> {
         let threads = self.threads.unwrap_or(1);

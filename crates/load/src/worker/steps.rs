@@ -135,8 +135,7 @@ impl Worker<'_> {
         let done = if actor.first_event == 0 { self.clock.now } else { actor.first_event };
         if !self.clock.ending {
             self.record.part.counts.ended += 1;
-            self.record.part.counts.succeeded += u64::from(outcome.is_ok());
-            record.in_time += u64::from(outcome.is_ok());
+            record.in_time += u64::from(outcome.is_ok() && !matches!(actor.role, Role::Follow { .. }));
         }
         if let Some(window) = &mut self.record.window {
             let from = |start: u64| done.saturating_sub(start);

@@ -68,9 +68,9 @@ impl Window {
         latency: Result<(u64, u64), Failure>,
         limit: Option<Nanos>,
     ) {
-        if let (true, Ok(_), Some(record)) = (self.holds(now), &latency, self.part.operations.get_mut(operation)) {
-            record.in_time += 1;
-            self.part.counts.succeeded += u64::from(!matches!(role, Role::Follow { .. }));
+        let is_counted = self.holds(now) && latency.is_ok() && !matches!(role, Role::Follow { .. });
+        if let Some(record) = self.part.operations.get_mut(operation) {
+            record.in_time += u64::from(is_counted);
         }
         let Some(record) = self.record(intended, operation) else { return };
         match latency {
@@ -218,8 +218,9 @@ mod tests {
         // It was meant to start before the window, and ended in it; a failure is no success.
         window.ended((9, 0), 12, Role::Open, Ok((2, 3)), None);
         window.ended((9, 0), 12, Role::Open, Err(Failure::Reset), None);
+        // A loop alongside users is in no rate.
+        window.ended((12, 0), 13, Role::Follow { user: 0, follow: 0, step: 0 }, Ok((1, 1)), None);
         let (_, part) = window.look(31, 30).expect("all has ended");
-        assert_eq!((part.counts.intended, part.operations[0].raw.count(), part.counts.succeeded), (10, 10, 6));
-        assert_eq!(part.operations[0].in_time, 6);
+        assert_eq!((part.counts.intended, part.operations[0].raw.count(), part.succeeded()), (10, 11, 6));
     }
 }

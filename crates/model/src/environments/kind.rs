@@ -3,7 +3,6 @@
 use crate::arm::ExecutorKind;
 use crate::descriptor::{Default, Kind, Knob, Value};
 use crate::units::{HOUR, SECOND};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Deref;
 
@@ -26,7 +25,8 @@ pub struct EnvironmentKind {
 
 /// What an environment is and can do: what others ask for in the place of its name. It has no default, so that a new question is answered for
 /// every environment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Capabilities {
     /// What runs the bodies of kernels in its agent.
     pub executor: ExecutorKind,
@@ -49,7 +49,8 @@ pub struct Capabilities {
 }
 
 /// Who has the kernel or the processors below an environment's programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Holder {
     /// This machine.

@@ -5,7 +5,6 @@ use crate::command;
 use crate::environments;
 use crate::study::Design;
 use crate::units::Nanos;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -22,7 +21,7 @@ pub struct PlannedArm {
     /// The place that this is like, where the name is the study's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub like: Option<String>,
-    /// What the agent is told.
+    /// What the agent gets.
     pub arm: ResolvedArm,
     /// Whether the place is emulated: no ratio with it has a verdict.
     #[serde(default)]
@@ -56,7 +55,8 @@ impl PlannedArm {
 }
 
 /// What a ratio means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Contrast {
     /// The same work and the same application page size in two environments.

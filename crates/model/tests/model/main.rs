@@ -1,8 +1,7 @@
 //! The tests of the model: what a stranger's study file, frame or document meets.
 //!
-//! One binary with a module for each part. Messages, frames and the schema are golden files: a change to one of them is a
-//! change to what people or other versions read, and must be seen in review. `INSTA_UPDATE=always` rewrites the goldens,
-//! `UPDATE_SCHEMA=1` the schema.
+//! One binary with a module for each part. Messages and frames are golden files: a change to one of them is a
+//! change to what people or other versions read, and must be seen in review. `INSTA_UPDATE=always` rewrites the goldens.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::allow_attributes,
@@ -21,7 +20,6 @@ mod descriptors;
 mod environments;
 mod plan;
 mod reference;
-mod schema;
 mod several;
 mod specimen;
 mod strangers;

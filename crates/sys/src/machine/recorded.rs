@@ -4,7 +4,8 @@
 //! with equal text one is enough: a PATH may have one list in braces, such as `sys/devices/system/cpu/cpu{0-3,8}/online`.
 
 use crate::private_folder::PrivateFolder;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Access, Mode, OFlags};
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
@@ -16,6 +17,10 @@ const FILE: &str = "== ";
 const MOST_BYTES: u64 = 64 << 20;
 /// Files that one text may stand for. A machine of 512 CPUs has 20,000.
 const MOST_FILES: usize = 200_000;
+
+/// How names of folders with the files of a text begin, and where in them these are.
+const PREFIX: &str = "baremark-machine-";
+const FILES: &str = "files";
 
 static ROOT: OnceLock<PathBuf> = OnceLock::new();
 
@@ -47,11 +52,8 @@ impl Recorded {
         let (root, unpacked) = if path.is_dir() {
             (path.to_owned(), None)
         } else {
-            let text = text(path)?;
-            let folder = PrivateFolder::create(&std::env::temp_dir(), "baremark-machine-")?;
-            let root = folder.path().join("files");
-            unpack(&text, &root)?;
-            (root, Some(folder))
+            let folder = unpacked(&text(path)?)?;
+            (folder.path().join(FILES), Some(folder))
         };
         if !root.join("proc").is_dir() {
             return Err(odd(format!("{} has no folder proc", path.display())));
@@ -78,6 +80,21 @@ fn text(path: &Path) -> io::Result<String> {
     }
 }
 
+/// A private folder with the files of a text in [`FILES`]: in memory where that can be, since 10,000 files take seconds on a disk. Those of
+/// killed processes are removed first.
+fn unpacked(text: &str) -> io::Result<PrivateFolder> {
+    let (in_memory, temporary) = (Path::new("/dev/shm"), std::env::temp_dir());
+    for place in [in_memory, &temporary] {
+        drop(PrivateFolder::orphans(place, PREFIX));
+    }
+    let is_memory = rustix::fs::statfs(in_memory).is_ok_and(|of| of.f_type == libc::TMPFS_MAGIC);
+    let place =
+        if is_memory && rustix::fs::access(in_memory, Access::WRITE_OK).is_ok() { in_memory } else { &temporary };
+    let folder = PrivateFolder::create(place, PREFIX)?;
+    unpack(text, &folder.path().join(FILES))?;
+    Ok(folder)
+}
+
 /// Writes the files of a recorded text below `root`.
 ///
 /// # Errors
@@ -90,8 +107,13 @@ pub fn unpack(text: &str, root: &Path) -> io::Result<()> {
         }
     }
     // Nothing is made of a text of which a part is wrong.
+    let mut made = HashSet::new();
     for (path, content) in files {
-        fs::create_dir_all(path.parent().unwrap_or(root))?;
+        let folder = path.parent().unwrap_or(root);
+        if !made.contains(folder) {
+            fs::create_dir_all(folder)?;
+            made.insert(folder.to_owned());
+        }
         fs::write(path, content)?;
     }
     Ok(())
@@ -156,6 +178,16 @@ mod tests {
             assert_eq!(read(&format!("sys/cpu{cpu}/online")).trim(), "1");
         }
         assert_eq!(fs::read_dir(dir.path().join("sys")).expect("a folder").count(), 3);
+    }
+
+    #[test]
+    fn the_files_of_a_text_go_with_their_folder() {
+        let folder = unpacked("== proc/a\n1\n== proc/b\n2\n").expect("a record");
+        let root = folder.path().join(FILES);
+        assert_eq!(["proc/a", "proc/b"].map(|name| fs::read_to_string(root.join(name)).expect("a file")), ["1", "2\n"]);
+        drop(folder);
+        assert!(!root.exists());
+        assert!(unpacked("no record").is_err());
     }
 
     #[test]

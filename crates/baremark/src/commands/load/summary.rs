@@ -244,7 +244,7 @@ mod tests {
         let mut part = Part::new(&["request".to_owned()]);
         let failed: u64 = failures.iter().map(|(_, count)| count).sum();
         let one = &mut part.operations[0];
-        one.intended = 60_000;
+        (one.intended, one.in_time) = (60_000, 60_000 - failed);
         for at in 0..60_000 - failed {
             let ns = 800_000 + 50 * at;
             one.raw.record(ns);
@@ -256,7 +256,7 @@ mod tests {
         }
         part.elapsed_ns = 30_000_000_000;
         (part.counts.intended, part.counts.answered) = (60_000, 60_000);
-        (part.counts.ended, part.counts.succeeded) = (60_000, 60_000 - failed);
+        part.counts.ended = 60_000;
         part.threads.push(ThreadPart { cpu: None, cpu_ns: 3_600_000_000, wall_ns: 30_000_000_000 });
         part
     }

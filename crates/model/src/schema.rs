@@ -1,9 +1,9 @@
 //! docs/result.schema.json and docs/schemas say what the types say.
 
-use baremark_model::comparison::Comparison;
-use baremark_model::document::Document;
-use baremark_model::joined::Joined;
-use baremark_model::scale::ScaleDocument;
+use crate::comparison::Comparison;
+use crate::document::Document;
+use crate::joined::Joined;
+use crate::scale::ScaleDocument;
 use std::path::Path;
 
 /// The documents that have types, with their schemas below docs/.
@@ -32,7 +32,7 @@ fn the_schemas_in_docs_are_those_that_the_types_give() {
         assert!(
             kept == generated,
             "docs/{name} is not what the types give; \
-             run `UPDATE_SCHEMA=1 cargo test -p baremark-model --test model schema` and review the difference:\n{}",
+             run `UPDATE_SCHEMA=1 cargo test -p baremark-model --lib schema` and review the difference:\n{}",
             first_difference(&kept, &generated)
         );
     }
