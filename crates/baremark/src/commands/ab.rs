@@ -17,8 +17,10 @@ use crate::exit::{Exit, Refusal};
 use crate::record::{self, Record};
 use crate::source::Source;
 use crate::{context, planning, predicted};
-use baremark_lab::{analysis, gates};
-use baremark_model::command;
+use baremark_lab::analysis::Run;
+use baremark_lab::gates;
+use baremark_model::codes::Origin;
+use baremark_model::command::{self, Program};
 use baremark_model::comparison::{Answer, Gate};
 use baremark_model::document::Document;
 use baremark_model::plan::{Mode, Plan, Treatment};
@@ -91,6 +93,34 @@ fn compared(context: &Context, study: study::Study, options: &Options) -> Result
     Ok((text, if exit == Exit::Success { answer } else { exit }))
 }
 
+/// A stored run of `ab` or `run --in` as these print it at their end; `None` of any other run, and where JSON is requested.
+pub fn shown(context: &Context, run: &Run) -> Result<Option<String>, Refusal> {
+    let Some(commands) = commands_of(run).filter(|_| !context.json) else { return Ok(None) };
+    let document = predicted::document(context, run, &context::descriptors_of(run)?);
+    Ok(Some(report::render(&document, &commands, &crate::watch::style())))
+}
+
+/// The commands of a run whose study a command line has written, by name as they were typed.
+fn commands_of(run: &Run) -> Option<Vec<(String, String)>> {
+    let Origin::Command(_) = Origin::of(&run.file) else { return None };
+    let mut commands: Vec<(String, String)> = Vec::new();
+    for program in run.plan.arms.iter().filter_map(|arm| command::of_arm(&arm.arm)) {
+        if !commands.iter().any(|(name, _)| *name == program.name) {
+            commands.push((program.name.clone(), typed(program)));
+        }
+    }
+    Some(commands).filter(|commands| !commands.is_empty())
+}
+
+/// A program's words with its placeholders, as a command line has them.
+fn typed(program: &Program) -> String {
+    let word = |text: &String| {
+        let shown = command::fill(text, |key| Some(format!("{{{key}}}")));
+        quote(shown.as_deref().unwrap_or(text))
+    };
+    program.argv.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
 /// Refuses a comparison of commands of which one cannot start anywhere: what was asked could not be answered.
 fn each_can_start(plan: &Plan, commands: &[(String, String)]) -> Result<(), Refusal> {
     let is_of = |treatment: &Treatment, name: &String| treatment.get(command::KIND).is_some_and(|level| level == name);
@@ -104,7 +134,7 @@ fn each_can_start(plan: &Plan, commands: &[(String, String)]) -> Result<(), Refu
 }
 
 /// The gate of the headline's ratios; `None` where nothing was measured.
-fn gate_of(run: &analysis::Run, document: &Document, margin: Share) -> Option<Gate> {
+fn gate_of(run: &Run, document: &Document, margin: Share) -> Option<Gate> {
     let estimate = document.estimates.iter().find(|of| of.metric == document.run.metric)?;
     Some(gates::of_run(run, estimate.better, margin))
 }

@@ -1,6 +1,6 @@
 //! `baremark resume`: continue with a run that was interrupted or killed, or give a finished one more.
 
-use crate::commands::{load, run};
+use crate::commands::{ab, load, run};
 use crate::context::{Context, descriptors};
 use crate::exit::{Exit, Refusal};
 use crate::overrides::{self, Changes, Spending, percent};
@@ -88,7 +88,13 @@ pub fn run(context: &Context, named: Option<&str>, more: &More) -> Result<(Strin
     }
     let record = Record::take_up(&store, held, stored)?;
     drop(turn);
-    run::conduct(context, record)
+    let (run, ended) = run::measure(context, record)?;
+    // As the command that began it would have shown it.
+    let text = match ab::shown(context, &run)? {
+        Some(text) => text,
+        None => run::show(context, &run, false)?,
+    };
+    Ok((text, run::answered(ended, &run)))
 }
 
 /// The study and plan of a run that is given more.

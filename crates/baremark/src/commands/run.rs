@@ -30,11 +30,6 @@ pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Ex
     let turn = record::turn(context, &store)?;
     let record = Record::create(&store, source, &plan)?;
     drop(turn);
-    conduct(context, record)
-}
-
-/// Measures what a run still lacks and shows it.
-pub fn conduct(context: &Context, record: Record<'_>) -> Result<(String, Exit), Refusal> {
     let (run, ended) = measure(context, record)?;
     Ok((show(context, &run, false)?, answered(ended, &run)))
 }
@@ -147,7 +142,7 @@ pub fn show(context: &Context, run: &Run, details: bool) -> Result<String, Refus
 }
 
 /// The exit code of a study: what its run ended with, unless no trial of it counts.
-fn answered(ended: Exit, run: &Run) -> Exit {
+pub fn answered(ended: Exit, run: &Run) -> Exit {
     if ended != Exit::Success || run.trials.iter().any(|trial| trial.counted().is_some()) {
         return ended;
     }

@@ -82,7 +82,11 @@ fn a_killed_comparison_leaves_nothing_and_is_resumed() {
         assert!(Instant::now() < end, "its agent is still there");
         std::thread::sleep(Duration::from_millis(10));
     }
-    let resumed = bench.json(&["--json", "--quiet", "resume"]);
+    let ran = bench.run(&["--quiet", "resume"]);
+    let out = text(&ran.stdout);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    assert!(out.starts_with("  A  echo rate 100 ") && out.contains("B / A = 1.20"), "as `ab` shows it: {out}");
+    let resumed = bench.json(&["--json", "report"]);
     sound(&resumed);
     let row = &resumed["ratios"][0];
     assert!(row["metric"] == "rate" && is_ratio(row, 1.2), "{row:#}");
