@@ -42,39 +42,47 @@ pub fn render(document: &Document, commands: &[(String, String)], style: &Style)
     }
     let headline = |row: &&RatioRow| row.metric == document.run.metric;
     for row in document.ratios.iter().filter(headline) {
-        let _ = write!(text, "\n{}\n", sentence(document, row));
+        paragraph(&mut text, "", &sentence(document, row), style);
         if let Some(cause) = cause(document, row) {
-            let _ = writeln!(text, "Cause   {cause}");
+            text.push_str(&beside("Cause   ", &cause, style));
         }
     }
     for sentence in inside(document) {
-        let _ = write!(text, "\n{sentence}\n");
+        paragraph(&mut text, "", &sentence, style);
     }
     for absent in &document.absent {
         let labels: Vec<String> = absent.treatment.values().map(|label| clean(label)).collect();
-        let _ = write!(text, "\n{}: not available here: {}\n", labels.join(" "), clean(&absent.reason));
+        let says = format!("{}: not available here: {}", labels.join(" "), clean(&absent.reason));
+        paragraph(&mut text, "", &says, style);
     }
     for (reason, trials) in discarded(document) {
-        let _ = write!(text, "\nnot counted ({}): {}\n", count(trials, "trial"), clean(&reason));
+        paragraph(&mut text, "", &format!("not counted ({}): {}", count(trials, "trial"), clean(&reason)), style);
     }
-    text.push_str(&conditions(document));
+    if let Some(conditions) = conditions(document) {
+        paragraph(&mut text, "", &conditions, style);
+    }
     if let Some(next) = next_step(document, &parts(document)) {
-        let _ = write!(text, "\nNext    {next}\n");
+        paragraph(&mut text, "Next    ", &next, style);
     }
-    let _ = write!(text, "\nrun {}; `baremark report --details` has the rest\n", clean(&document.run.id));
+    let end = format!("run {}; `baremark report --details` has the rest", clean(&document.run.id));
+    paragraph(&mut text, "", &end, style);
     style.plain(&text)
 }
 
+/// A blank line, then what is said in lines that fit.
+fn paragraph(text: &mut String, label: &str, says: &str, style: &Style) {
+    text.push('\n');
+    text.push_str(&beside(label, says, style));
+}
+
 /// How good the conditions were where that is not good, and what to do: CPU time is what a program used, whoever else had the CPUs.
-fn conditions(document: &Document) -> String {
-    let Some(found) = document.reliability.as_ref().filter(|found| found.grade != Grade::Good) else {
-        return String::new();
-    };
+fn conditions(document: &Document) -> Option<String> {
+    let found = document.reliability.as_ref().filter(|found| found.grade != Grade::Good)?;
     let remedy = match document.run.metric.as_str() {
         "wall_s" => " --by cpu_s compares CPU time, which others change less.",
         _ => "",
     };
-    format!("\n{}{remedy}\n", reliability(found))
+    Some(format!("{}{remedy}", reliability(found)))
 }
 
 /// The comparison as a table in Markdown.
@@ -257,7 +265,7 @@ fn inside(document: &Document) -> Vec<String> {
         let labels: Vec<String> = treatment.values().map(|label| clean(label)).collect();
         sentences.push(format!(
             "{}: {} system calls forwarded, {} page faults, {} exits and {} signals a run; exits explain {} %{} of its time \
-             ({} us a {}, measured here), starting the microVM {}. Device and kernel work ran natively: a lower bound for a VM.",
+             ({} us for each {}, measured here), starting the microVM {}. Device and kernel work ran natively: a lower bound for a VM.",
             labels.join(" "),
             whole(&FORWARDED_CALLS),
             whole(&GUEST_FAULTS),

@@ -139,6 +139,11 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// The same in one line: sentences are broken where a line ends.
+pub fn flat(bytes: &[u8]) -> String {
+    text(bytes).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// The device number of KVM (Documentation/admin-guide/devices.txt of Linux).
 const KVM: (u32, u32) = (10, 232);
 

@@ -4,7 +4,7 @@
 use super::samples::recorded;
 use baremark_model::document::{Document, Outcome, RatioRow};
 use baremark_model::plan::Contrast;
-use baremark_report::{Style, check_document, html, summary, terminal};
+use baremark_report::{Style, check_document, commands, html, summary, terminal};
 use flate2::read::GzDecoder;
 use std::fs;
 use std::io::Read;
@@ -71,7 +71,9 @@ fn no_verdict_is_cut_in_any_form() {
         assert_eq!(check_document::check_exact(&document), [], "{name}");
         let (first, details) =
             (summary::render(&document, &Style::default()), terminal::render(&document, &Style::default()));
-        for (form, shown) in [("first screen", &first), ("details", &details)] {
+        let of_commands = ["ab", "environments"].contains(&name.as_str());
+        let compared = if of_commands { commands::render(&document, &[], &Style::default()) } else { String::new() };
+        for (form, shown) in [("first screen", &first), ("details", &details), ("ab", &compared)] {
             for line in shown.lines() {
                 let columns = line.chars().count();
                 let title = line.contains("http://") || line.contains('/') || line.contains('_');
