@@ -93,7 +93,7 @@ pub fn changes(rows: &[SeriesRow<'_>], style: &Style) -> String {
     let mut study = None;
     for row in rows {
         if study != Some((row.study, row.quick)) {
-            let quick = if row.quick { " (--quick)" } else { "" };
+            let quick = if row.quick { " (quick)" } else { "" };
             page.head(&format!("{}{quick}", clean(row.study)));
             study = Some((row.study, row.quick));
         }

@@ -62,7 +62,7 @@ impl Families {
     fn add(&mut self, result: &Latest<'_>) {
         let document = result.document;
         let run = &document.run;
-        let quick = if run.mode.quick { " (--quick)" } else { "" };
+        let quick = if run.mode.quick { " (quick)" } else { "" };
         let common = [("study", format!("{}{quick}", clean(&run.study))), ("machine", hardware(document))];
         let with =
             |more: &[(&str, String)]| labels(common.iter().chain(more).map(|(key, value)| (*key, value.as_str())));

@@ -215,7 +215,7 @@ fn the_program_prints_the_latest_run_of_each_study() {
     let shown: BTreeSet<&str> = families["baremark_latest_run"]
         .samples
         .iter()
-        .map(|(_, labels, _)| labels["study"].trim_end_matches(" (--quick)"))
+        .map(|(_, labels, _)| labels["study"].trim_end_matches(" (quick)"))
         .collect();
     assert_eq!(shown, studies);
 }

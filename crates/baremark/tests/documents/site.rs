@@ -92,7 +92,10 @@ fn each_kind_of_run_has_a_row() {
         let document = document(name.strip_suffix(".json.gz").unwrap());
         let index = render(&[Entry::of(&document, "x.html", "finished", false)], &About::default()).index;
         let row = &first(&index)["rows"][0];
-        let [value, verdict] = ["v", "o"].map(|key| row[key].as_str().unwrap());
+        let [title, value, verdict] = ["t", "v", "o"].map(|key| row[key].as_str().unwrap());
+        // A line may be broken after a hyphen: `(-` stood alone at its end.
+        assert_eq!(title.ends_with(" (quick)"), document.run.mode.quick, "{name}: {title}");
+        assert!(!title.contains("(-"), "{name}: {title}");
         assert!(!value.is_empty() || !verdict.is_empty(), "{name}: {row:#}");
         assert!(row["r"] == "" || row["x"].is_number(), "the ratio is among the quantities: {name}: {row:#}");
         let drawn = row["h"].as_array().unwrap().len();

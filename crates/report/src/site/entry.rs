@@ -80,14 +80,14 @@ impl Entry {
     #[must_use]
     pub fn of(document: &Document, page: &str, source: &str, live: bool) -> Entry {
         let run = &document.run;
-        let quick = if run.mode.quick { " (--quick)" } else { "" };
+        let quick = if run.mode.quick { " (quick)" } else { "" };
         Entry {
             id: clean(&run.id),
             page: page.to_owned(),
             source: source.to_owned(),
             live,
             title: clean(&run.study),
-            study: format!("{}{quick}{}", cut(&run.study), if run.mode.self_check { " (--aa)" } else { "" }),
+            study: format!("{}{quick}{}", cut(&run.study), if run.mode.self_check { " (A/A)" } else { "" }),
             kind: kind(document),
             machine: cut(&hardware(document)),
             started: clean(&run.started),

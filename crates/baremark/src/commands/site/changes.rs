@@ -14,7 +14,7 @@ pub fn points(runs: &[impl Borrow<Recorded>], page: impl Fn(&str) -> Option<Stri
     for of in series(runs) {
         let row = changed(&of);
         let quantity = history::quantity(&row);
-        let quick = if of.quick { " (--quick)" } else { "" };
+        let quick = if of.quick { " (quick)" } else { "" };
         for change in row.changes.iter().flatten() {
             found.push(ChangePoint {
                 uuid: uuid(
