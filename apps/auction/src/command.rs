@@ -105,7 +105,7 @@ struct ServeArgs {
     /// How long a token lasts
     #[arg(long, default_value = "12h", value_name = "TIME", value_parser = duration::parse)]
     session: Duration,
-    /// How long requests are still taken after SIGTERM, for balancers to notice
+    /// Drain period after SIGTERM, in which balancers notice
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = duration::parse)]
     drain: Duration,
     /// Threads that serve [default: as many as processors]

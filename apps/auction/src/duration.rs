@@ -10,7 +10,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
-    let wrong = || format!("`{text}` is no duration; write it like 500ms, 30s, 2min or 12h");
+    let wrong = || format!("`{text}` is not a duration; write 500ms, 30s, 2min or 12h, for example");
     let number: f64 = number.parse().map_err(|why| format!("{}: {why}", wrong()))?;
     let seconds = match unit.trim() {
         "ms" => number / 1e3,

@@ -45,7 +45,7 @@ impl Place {
             ("memory", _) => Ok(Place::Memory),
             ("database", _) => Ok(Place::Database),
             (_, Some(folder)) if !folder.is_empty() => Ok(Place::Files(folder.into())),
-            _ => Err(format!("`{text}` is no place for images; write memory, database or files:FOLDER")),
+            _ => Err(format!("`{text}` is not a place for images; write memory, database or files:FOLDER")),
         }
     }
 

@@ -20,7 +20,7 @@ impl Cost {
     /// # Errors
     /// What would be right.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no cost; write KiB of memory and passes, like 19456,2");
+        let wrong = || format!("`{text}` is not a cost; write KiB of memory and passes, such as 19456,2");
         let (memory, passes) = text.split_once(',').ok_or_else(wrong)?;
         let number = |text: &str| text.trim().parse().map_err(|why| format!("{}: {why}", wrong()));
         let cost = Cost { memory_kib: number(memory)?, passes: number(passes)? };

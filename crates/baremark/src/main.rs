@@ -193,7 +193,7 @@ enum Command {
     /// List the runs in the store
     #[command(after_help = history::EXAMPLES)]
     History {
-        /// Show from which run on a study's values and ratios are different (8 runs at least)
+        /// Detect change points in the history of each study (8 runs or more)
         #[arg(long)]
         changes: bool,
     },
@@ -260,9 +260,9 @@ enum Command {
     /// Each part is measured briefly, within a time limit; features of the host are listed and not changed. Takes a minute or two.
     #[command(after_help = verify_host::EXAMPLES)]
     VerifyHost(verify_host::Arguments),
-    /// Inject known overheads into blinded arms and check that they are recovered
+    /// Check the method: measure known slow-downs of 0, 1, 2 and 5 % under random labels
     ///
-    /// Costs of 0, 1, 2 and 5 % run through the whole path, from the timed loop to the interval, on arms of which the
+    /// Costs of 0, 1, 2 and 5 % pass through every step, from the timed loop to the interval, on arms of which the
     /// analysis knows only a random label. Takes about one minute with --quick, else about five.
     #[command(after_help = verify_scale::EXAMPLES)]
     VerifyScale {
@@ -281,7 +281,7 @@ enum Command {
     /// with --run added to a run that overlaps it.
     #[command(after_help = import::EXAMPLES)]
     Import(Box<import::ImportArgs>),
-    /// Show what happens on this machine now, by the observers that runs use; --cost says what they cost
+    /// Show live system activity; --rows by process, --cost measures the overhead
     #[command(after_help = top::EXAMPLES)]
     Top(top::TopArgs),
     /// Trace each I/O of block devices, or packet of interfaces: sizes, seeks, latency in queue and device, as histograms
@@ -315,7 +315,7 @@ enum Command {
     Enter(nodes::EnterArgs),
     /// Generate HTTP load, measure latency and check limits
     Load(Box<load::LoadArgs>),
-    /// Be the other end of the workload ping-pong, at another site
+    /// Run the peer of the workload ping-pong on another machine
     #[command(after_help = echo::EXAMPLES)]
     Echo(echo::EchoArgs),
     /// Be one web server of the workload web-farm

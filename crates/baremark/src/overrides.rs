@@ -249,7 +249,7 @@ fn levels(values: &str) -> Result<Vec<String>, String> {
 /// The whole numbers of FIRST..LAST or FIRST..LAST..STEP; `None` for what has no `..`.
 ///
 /// # Errors
-/// A range that is none, or has too many numbers.
+/// A text that is not a range, or has too many numbers.
 pub fn range(typed: &str) -> Result<Option<Vec<u64>>, String> {
     if !typed.contains("..") {
         return Ok(None);

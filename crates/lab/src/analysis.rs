@@ -629,8 +629,7 @@ fn unequal_instruction_sets(run: &Run) -> Vec<FlagRow> {
         let unequal = observations.iter().filter(|seen| !seen.same_instruction_set()).count();
         if unequal > 0 {
             let treatment = run.plan.arms[pair.numerator].treatment.clone();
-            let text =
-                "its instruction set is another than its reference's: the ratio is not one of places alone".to_owned();
+            let text = "confounded by instruction set: it differs from the reference's".to_owned();
             rows.push(FlagRow { treatment, text, trials: unequal, code: None });
         }
     }

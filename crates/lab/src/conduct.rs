@@ -605,8 +605,7 @@ fn flag_lost_time(result: &mut TrialResult, plan: &Plan) {
     let felt = phase.seconds() * plan.design.precision.0 / 2.0;
     for (when, lost) in [("before", result.lost_before), ("after", result.lost_after)] {
         if Nanos(lost.longest_ns).seconds() > felt {
-            let text =
-                format!("stall {when} the phases: a CPU was taken away for longer than half of the precision allows");
+            let text = format!("CPU contention {when} the phases: longer without a CPU than this precision tolerates");
             result.flags.push(text);
         }
     }

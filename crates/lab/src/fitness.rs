@@ -106,7 +106,7 @@ fn finding(
 }
 
 fn standing(facts: &MachineFacts) -> Option<Finding> {
-    let subject = "where we stand";
+    let subject = "virtualization";
     let vendor = facts.virtualization.hypervisor_vendor.as_deref().unwrap_or("unnamed");
     match facts.virtualization.hypervisor {
         Some(true) => finding(
@@ -410,15 +410,15 @@ fn load(facts: &MachineFacts) -> Option<Finding> {
 fn lost_time(glimpse: &Glimpse) -> Option<Finding> {
     let lost = glimpse.lost_share?;
     let share = Share(lost);
-    let found = format!("{share:.2} of the time, at most {:.0} us at once", glimpse.longest_gap_ns / 1e3);
+    let found = format!("{share:.2} of the time without a CPU, at most {:.0} us at once", glimpse.longest_gap_ns / 1e3);
     match lost > LOST {
         true => finding(
-            "time lost to others",
+            "CPU stalls",
             Grade::Concern,
             found,
             Some("look for other work on this machine, and on its host when this is a virtual one"),
         ),
-        false => finding("time lost to others", Grade::Good, found, None),
+        false => finding("CPU stalls", Grade::Good, found, None),
     }
 }
 
@@ -439,7 +439,7 @@ mod tests {
     fn what_is_not_known_is_not_judged() {
         let subjects: Vec<&str> =
             judge(&MachineFacts::default(), &Glimpse::default()).iter().map(|finding| finding.subject).collect();
-        assert_eq!(subjects, ["where we stand", "microVM", "time-stamp counter", "frequency", "large pages"]);
+        assert_eq!(subjects, ["virtualization", "microVM", "time-stamp counter", "frequency", "large pages"]);
     }
 
     #[test]
@@ -539,7 +539,7 @@ mod tests {
         facts.virtualization.own_processes = Some(true);
         let findings = judge(&facts, &glimpse);
         for (subject, grade) in [
-            ("where we stand", Grade::Note),
+            ("virtualization", Grade::Note),
             ("container", Grade::Note),
             ("microVM", Grade::Missing),
             ("sandbox", Grade::Note),
@@ -556,7 +556,7 @@ mod tests {
             ("watchdog", Grade::Note),
             ("mitigations", Grade::Note),
             ("load", Grade::Concern),
-            ("time lost to others", Grade::Concern),
+            ("CPU stalls", Grade::Concern),
         ] {
             assert_eq!(grade_of(&findings, subject), Some(grade), "{subject}");
         }

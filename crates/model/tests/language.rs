@@ -30,6 +30,9 @@ impl Term {
     }
 }
 
+/// Sources outside of the folder `commands` whose comments are the help of commands and options.
+const HELP: [&str; 3] = ["baremark/src/main.rs", "baremark/src/overrides.rs", "auction/src/command.rs"];
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -66,14 +69,15 @@ fn texts_avoid_the_terms() {
 /// All texts with their file and line: literals of sources without their tests, help of commands, lines of documents.
 fn texts() -> Vec<(PathBuf, usize, String)> {
     let mut texts = Vec::new();
-    for path in files(&root().join("crates"), "rs") {
+    for path in sources() {
         let of_users = path.components().any(|part| part.as_os_str() == "src");
         if !of_users || path.file_name().is_some_and(|name| name == "tests.rs") {
             continue;
         }
         let source = fs::read_to_string(&path).expect("a source");
         let source = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().to_owned();
-        let help = path.components().any(|part| part.as_os_str() == "commands");
+        let help =
+            path.components().any(|part| part.as_os_str() == "commands") || HELP.iter().any(|of| path.ends_with(of));
         // A literal of one word is a key or a name.
         let sentences = literals(&source).into_iter().filter(|(_, text)| text.trim().contains(' '));
         texts.extend(sentences.map(|(line, text)| (path.clone(), line, text)));
@@ -84,7 +88,7 @@ fn texts() -> Vec<(PathBuf, usize, String)> {
     let documents = files(&root().join("docs"), "md").into_iter().filter(|path| !path.ends_with("words.md"));
     let examples = files(&root().join("docs"), "toml").into_iter().filter(|path| !path.ends_with("language.toml"));
     let documents = documents.chain(files(&root().join("studies"), "toml")).chain(examples);
-    for path in documents.chain([root().join("README.md")]) {
+    for path in documents.chain(["README.md", "ARCHITECTURE.md"].map(|name| root().join(name))) {
         let text = fs::read_to_string(&path).expect("a document");
         texts.extend(text.lines().enumerate().map(|(index, line)| (path.clone(), index + 1, line.to_owned())));
     }
@@ -95,13 +99,32 @@ fn texts() -> Vec<(PathBuf, usize, String)> {
 fn comments() -> Vec<(PathBuf, usize, String)> {
     let code = Regex::new("`[^`]*`").expect("a regular expression");
     let mut comments = Vec::new();
-    for path in files(&root().join("crates"), "rs") {
+    for path in sources() {
         let source = fs::read_to_string(&path).expect("a source");
         let lines = source.lines().enumerate().filter(|(_, line)| line.trim_start().starts_with("//"));
         comments
             .extend(lines.map(|(index, line)| (path.clone(), index + 1, code.replace_all(line, "``").into_owned())));
     }
     comments
+}
+
+/// The sources of all crates and applications.
+fn sources() -> Vec<PathBuf> {
+    ["crates", "apps"].iter().flat_map(|folder| files(&root().join(folder), "rs")).collect()
+}
+
+#[test]
+fn applications_help_and_the_architecture_are_read() {
+    let read = |end: &str| texts().iter().any(|(path, ..)| path.ends_with(end));
+    for end in ["apps/auction/src/command.rs", "baremark/src/main.rs", "ARCHITECTURE.md", "README.md"] {
+        assert!(read(end), "{end}");
+    }
+    let help =
+        |end: &str, words: &str| texts().iter().any(|(path, _, text)| path.ends_with(end) && text.contains(words));
+    assert!(
+        help("baremark/src/main.rs", "/// Show a stored run again")
+            && help("auction/src/command.rs", "/// Serve the site")
+    );
 }
 
 fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {

@@ -4,7 +4,7 @@ use crate::next_step::next_step;
 use crate::number::{self, Digits, count, duration, fixed, ratio_decimals};
 use crate::outline::{interval_head, reliability};
 use crate::part::parts;
-use crate::text::{Style, clean, cut, left, width};
+use crate::text::{Style, beside, clean, cut, left, width};
 use baremark_model::command::{
     CALL_COST, CPU, EXIT_COST, EXIT_SHARE, EXITLESS_CALLS, EXITLESS_FALLBACKS, FORWARDED_CALLS, GUEST_FAULTS,
     GUEST_SIGNALS, GUEST_START, PEAK_MEMORY, POLLING_CPU, SYSTEM, USER, VM_EXITS,

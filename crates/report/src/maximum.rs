@@ -62,7 +62,7 @@ pub fn answer(document: &Document) -> String {
                     .to_owned()
             }
             Ended::Interrupted | Ended::Broken | Ended::TimeOver | Ended::Found => {
-                "No maximum was found yet.".to_owned()
+                "No maximum: no level was decided before the search ended.".to_owned()
             }
         };
         return format!("{cut}{what}");
@@ -98,7 +98,7 @@ fn notes(document: &Document) -> Vec<String> {
     let reasons: Vec<String> =
         reasons.map(|one| format!("{} ({} of the failed windows)", clean(&one.what), percent(one.share))).collect();
     if !reasons.is_empty() {
-        notes.push(format!("Limited by: {}.", reasons.join("; ")));
+        notes.push(format!("Exceeded limits: {}.", reasons.join("; ")));
     }
     if let Some(shown) = document.shown_level {
         let alpha = percent(1.0 - document.plan.confidence);

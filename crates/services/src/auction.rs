@@ -84,6 +84,6 @@ const KNOBS: &[Knob] = &[
         Kind::Time { min: 50_000_000, max: MOST_TIME },
         "after how long without a sign of life a server's auctions are taken over",
     ),
-    knob("drain", Kind::Time { min: 0, max: MOST_TIME }, "how long requests are still taken after SIGTERM"),
+    knob("drain", Kind::Time { min: 0, max: MOST_TIME }, "drain period after SIGTERM"),
     knob("durable", Kind::Choice(&["on", "off"]), "whether confirmed transactions survive a crash"),
 ];

@@ -151,7 +151,7 @@ async fn attempt(connection: &mut Conn, script: &Script) -> Result<Tried, Fault>
 }
 
 async fn script(connection: &mut Conn, script: &Script) -> Result<Outcome, Fault> {
-    let mut last = Fault::Unavailable("a transaction had to give way".to_owned());
+    let mut last = Fault::Unavailable("serialization failure or deadlock, retries exhausted".to_owned());
     for _ in 0..TRIES {
         match attempt(connection, script).await? {
             Tried::Done(outcome) => return Ok(outcome),

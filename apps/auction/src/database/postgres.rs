@@ -230,7 +230,7 @@ async fn attempt(client: &Object, script: &Script, trips: &AtomicU64) -> Tried {
 }
 
 async fn script(client: &Object, script: &Script, trips: &AtomicU64) -> Result<Outcome, Fault> {
-    let mut last = Fault::Unavailable("a transaction had to give way".to_owned());
+    let mut last = Fault::Unavailable("serialization failure or deadlock, retries exhausted".to_owned());
     for _ in 0..TRIES {
         match attempt(client, script, trips).await {
             Tried::Done(outcome) => return outcome,

@@ -74,7 +74,7 @@ impl Sqlite {
 }
 
 /// Makes a database that is not there yet, for its user alone: it holds password hashes, sessions and the servers' common
-/// secret. SQLite gives the files beside it the same permissions.
+/// secret. SQLite gives the files next to it the same permissions.
 fn create_private(path: &Path) -> Result<(), Fault> {
     // One that exists is not opened: closing it again would let go of locks that this process holds on it.
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {

@@ -112,7 +112,7 @@ impl Refusal {
     }
 
     pub(crate) fn foreign_origin() -> Self {
-        let message = "the page that sent this is not of this site: its Origin is not what was asked for (Host)";
+        let message = "the page that sent this is not of this site: its Origin differs from the Host of the request";
         Refusal::new(StatusCode::FORBIDDEN, "foreign_origin", message)
     }
 

@@ -300,7 +300,7 @@ fn load(url: &str, folder: &TempDir, max_users: &str, images: &str) -> serde_jso
     loaded
 }
 
-/// A figure beside its goal.
+/// A figure next to its goal.
 fn judged(what: &str, found: f64, unit: &str, (goal, kept): (String, bool)) {
     println!("{what}: {found:.0} {unit} (goal {goal}) {}", if kept { "ok" } else { "SHORT" });
 }

@@ -35,7 +35,7 @@ pub(super) const PLAIN: Style = Style { width: 100, color: Color::Never, unicode
 /// What to bundle and where to.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The run; a unique beginning will do [default: the latest one]
+    /// Run ID or unique prefix [default: the latest one]
     run: Option<String>,
     /// The file to write [default: baremark-RUN.tar.gz]
     #[arg(short, long, value_name = "FILE")]
