@@ -20,9 +20,36 @@ const WHOLE_TABLES: Duration = Duration::from_secs(3600);
 const PASSWORD: &str = "BAREMARK_AUCTION_DATABASE_PASSWORD";
 const ADMIN: &str = "BAREMARK_AUCTION_ADMIN_TOKEN";
 
+/// Help: what a command does, examples, then its options.
+const TEMPLATE: &str = "{about}{after-help}\n\n{usage-heading} {usage}\n\n{all-args}";
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  baremark auction serve --database sqlite:site.db
+  baremark auction serve --database postgres://auction@db/site --bus postgres";
+const LOAD_EXAMPLES: &str = "\
+Examples:
+  baremark auction load --database sqlite:site.db --max-users 300 \\
+      --password-file password";
+/// Its required options are longer than a line of 80 columns.
+const LOAD_USAGE: &str = "\
+baremark auction load [OPTIONS] --database <URL> --max-users <N>
+                             --password-file <FILE>";
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  baremark auction check --database sqlite:site.db";
+const RESET_EXAMPLES: &str = "\
+Examples:
+  baremark auction reset --database sqlite:site.db";
+const CREATE_EXAMPLES: &str = "\
+Examples:
+  baremark auction create --database postgres://auction@db --owner 4711";
+const REMOVE_EXAMPLES: &str = "\
+Examples:
+  baremark auction remove --database postgres://auction@db --owner 4711";
+
 /// The auction application: app servers, their data, and what must hold of them.
 #[derive(Debug, Parser)]
-#[command(name = "baremark auction", disable_help_subcommand = true)]
+#[command(name = "baremark auction", disable_help_subcommand = true, max_term_width = 80)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -31,16 +58,22 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve the site; prints one line of JSON with its address when it is ready
+    #[command(help_template = TEMPLATE, after_help = SERVE_EXAMPLES)]
     Serve(Box<ServeArgs>),
     /// Make the tables and fill them; whatever they held is lost
+    #[command(help_template = TEMPLATE, after_help = LOAD_EXAMPLES, override_usage = LOAD_USAGE)]
     Load(LoadArgs),
     /// Say whether no bid was lost, nothing sold twice, and the money adds up; exit code 4 if not
+    #[command(help_template = TEMPLATE, after_help = CHECK_EXAMPLES)]
     Check(CheckArgs),
     /// Put live auctions back to where the load left them, without loading again
+    #[command(help_template = TEMPLATE, after_help = RESET_EXAMPLES)]
     Reset(ResetArgs),
     /// Make a database on a server that is there, for a process; remove those that ended processes of this machine have left
+    #[command(help_template = TEMPLATE, after_help = CREATE_EXAMPLES)]
     Create(ExternalArgs),
     /// Remove a database that `create` made; one that was there before is emptied
+    #[command(help_template = TEMPLATE, after_help = REMOVE_EXAMPLES)]
     Remove(ExternalArgs),
 }
 
@@ -317,6 +350,40 @@ pub(crate) fn execute(cli: Cli, out: &mut (dyn Write + Send), err: &mut (dyn Wri
         Command::Remove(ExternalArgs { database, owner, number: _ }) => {
             let removed = wait_for(external::remove(database.address()?, owner))?;
             writeln!(out, "{removed}").map(|()| DONE).map_err(text)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn each_command_has_examples_then_its_usage_then_options_in_80_columns() {
+        let mut cli = Cli::command();
+        cli.build();
+        for command in cli.get_subcommands_mut() {
+            let (name, long) = (command.get_name().to_owned(), command.render_long_help().to_string());
+            for text in [command.render_help().to_string(), long] {
+                let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{name} has no '{what}':\n{text}"));
+                assert!(place("Examples:\n") < place("Usage: ") && place("Usage: ") < place("Options:\n"), "{text}");
+                let widest = text.lines().map(|line| line.chars().count()).max();
+                assert!(widest <= Some(80), "{name}: {widest:?}\n{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_example_is_a_command_line_that_is_read() {
+        for examples in
+            [SERVE_EXAMPLES, LOAD_EXAMPLES, CHECK_EXAMPLES, RESET_EXAMPLES, CREATE_EXAMPLES, REMOVE_EXAMPLES]
+        {
+            let joined = examples.replace("\\\n", " ");
+            for line in joined.lines().skip(1) {
+                let words: Vec<OsString> = line.split_whitespace().skip(2).map(OsString::from).collect();
+                parse(&words).unwrap_or_else(|why| panic!("{line}: {why}"));
+            }
         }
     }
 }
