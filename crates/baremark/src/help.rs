@@ -216,6 +216,21 @@ mod tests {
         }
     }
 
+    /// 36 options of `load` were in one list.
+    #[test]
+    fn options_are_in_groups_that_can_be_overlooked_at_once() {
+        const MOST: usize = 13;
+        for (name, mut command) in shown(&command(), "") {
+            let text = command.render_help().to_string();
+            let heads = text.split("\n\n").filter(|group| group.lines().next().is_some_and(|head| head.ends_with(':')));
+            for group in heads {
+                let is_option = |line: &&str| line.trim_start().starts_with('-') && !line.starts_with("         ");
+                let options = group.lines().skip(1).filter(is_option).count();
+                assert!(options <= MOST, "{name}: {options} options in {group}");
+            }
+        }
+    }
+
     #[test]
     fn each_example_is_a_command_line_that_is_read() {
         for (name, mut command) in shown(&command(), "") {

@@ -38,6 +38,12 @@ Examples:
   baremark load URL --scenario shop.toml --users 'ramp from=0 to=500 over=60s'
   baremark load URL --find-max --limit 'p99<50ms'   # the highest rate";
 
+/// Headings of the options in help.
+const LOAD: &str = "Load";
+const REQUESTS: &str = "Connections and requests";
+const GENERATOR: &str = "Generator and output";
+const LIMITS: &str = "Limits";
+
 /// What the command line asks for.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -46,89 +52,89 @@ pub struct LoadArgs {
     #[arg(required_unless_present = "scenario")]
     url: Option<String>,
     /// Scenario file with what users do (format: docs/load-scenario.md)
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = LOAD, long, value_name = "FILE")]
     scenario: Option<PathBuf>,
     /// Open loop: start operations at this rate per second, as a number or a profile ('ramp from=0 to=2000 over=30s')
-    #[arg(long, value_name = "PROFILE", conflicts_with = "users", value_parser = profile)]
+    #[arg(help_heading = LOAD, long, value_name = "PROFILE", conflicts_with = "users", value_parser = profile)]
     rate: Option<String>,
     /// Closed loop: number of users who repeat the scenario's cycle, as a number or a profile
-    #[arg(long, value_name = "PROFILE", value_parser = profile)]
+    #[arg(help_heading = LOAD, long, value_name = "PROFILE", value_parser = profile)]
     users: Option<String>,
     /// Inter-arrival time distribution of --rate
-    #[arg(long, value_enum, default_value = "constant")]
+    #[arg(help_heading = LOAD, long, value_enum, default_value = "constant")]
     arrival: Gaps,
     /// Open loop: replay recorded arrival times, one time in seconds per line
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["users", "arrival"])]
+    #[arg(help_heading = LOAD, long, value_name = "FILE", conflicts_with_all = ["users", "arrival"])]
     replay: Option<PathBuf>,
     /// Open loop: read the rate profile from a file with 'seconds,rate' per line
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "users"])]
+    #[arg(help_heading = LOAD, long, value_name = "FILE", conflicts_with_all = ["rate", "users"])]
     trace: Option<PathBuf>,
     /// Repeat the trace when it ends
-    #[arg(long, requires = "trace")]
+    #[arg(help_heading = LOAD, long, requires = "trace")]
     repeat: bool,
     /// Number of connections; with --rate or --users the maximum [default: 64, or as many as needed]
-    #[arg(long, value_name = "N")]
+    #[arg(help_heading = REQUESTS, long, value_name = "N")]
     connections: Option<usize>,
     /// Share connections among users instead of one connection per user
-    #[arg(long)]
+    #[arg(help_heading = REQUESTS, long)]
     shared: bool,
     /// Use HTTP/2
-    #[arg(long)]
+    #[arg(help_heading = REQUESTS, long)]
     http2: bool,
     /// Concurrent requests per HTTP/2 connection
-    #[arg(long, value_name = "N", default_value_t = 10, requires = "http2")]
+    #[arg(help_heading = REQUESTS, long, value_name = "N", default_value_t = 10, requires = "http2")]
     streams: usize,
     /// Generate load from this site: native, container or ssh:HOST[:PORT]; repeat for several [default: this process]
-    #[arg(long, value_name = "SITE")]
+    #[arg(help_heading = GENERATOR, long, value_name = "SITE")]
     site: Vec<String>,
     /// ssh configuration file for ssh sites [default: ssh's own]
-    #[arg(long, value_name = "FILE", requires = "site")]
+    #[arg(help_heading = GENERATOR, long, value_name = "FILE", requires = "site")]
     ssh_config: Option<PathBuf>,
     /// Do not store the result
-    #[arg(long)]
+    #[arg(help_heading = GENERATOR, long)]
     no_record: bool,
     /// Print the study of the load, for `baremark run`, and run nothing
-    #[arg(long, conflicts_with_all = ["site", "find_max"])]
+    #[arg(help_heading = GENERATOR, long, conflicts_with_all = ["site", "find_max"])]
     print_study: bool,
     /// Number of generator threads, each on its own CPU
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(help_heading = GENERATOR, long, value_name = "N", default_value_t = 1)]
     threads: usize,
     /// CPUs for the generator threads, such as 2,3 [default: all CPUs of this process]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(help_heading = GENERATOR, long, value_name = "LIST", value_delimiter = ',')]
     cpus: Vec<usize>,
     /// Test duration
-    #[arg(long, value_name = "TIME", default_value = "10 s", conflicts_with = "count")]
+    #[arg(help_heading = LOAD, long, value_name = "TIME", default_value = "10 s", conflicts_with = "count")]
     duration: Nanos,
     /// Stop after N operations
-    #[arg(long, value_name = "N")]
+    #[arg(help_heading = LOAD, long, value_name = "N")]
     count: Option<u64>,
     /// Request timeout
-    #[arg(long, value_name = "TIME", default_value = "10 s")]
+    #[arg(help_heading = REQUESTS, long, value_name = "TIME", default_value = "10 s")]
     timeout: Nanos,
     /// Mean time between the intended starts of a user's operations; overrides the scenario's cycle
-    #[arg(long, value_name = "TIME")]
+    #[arg(help_heading = LOAD, long, value_name = "TIME")]
     cycle: Option<Nanos>,
     /// Random seed
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(help_heading = LOAD, long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Add a header to every request, such as 'accept: text/html'
-    #[arg(long, value_name = "NAME: VALUE")]
+    #[arg(help_heading = REQUESTS, long, value_name = "NAME: VALUE")]
     header: Vec<String>,
     /// Trust the certificate authorities in this PEM file
-    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    #[arg(help_heading = REQUESTS, long, value_name = "FILE", conflicts_with = "insecure")]
     ca: Option<PathBuf>,
     /// Skip TLS certificate verification
-    #[arg(long)]
+    #[arg(help_heading = REQUESTS, long)]
     insecure: bool,
     /// Local source address (repeat for round-robin)
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(help_heading = REQUESTS, long, value_name = "ADDRESS")]
     source: Vec<IpAddr>,
     /// Exit 4 unless this limit is met, such as 'p99<50ms', 'login:p95<2s', 'failures<0.5%', 'delay.p99<500ms', 'mix<20%' or
     /// 'utilization.cpu<80%' [default: the limits of the scenario]
-    #[arg(long, value_name = "LIMIT")]
+    #[arg(help_heading = LIMITS, long, value_name = "LIMIT")]
     limit: Vec<Limit>,
     /// Exit 1 when more than this share of the operations fails [default: 1 %, or none with --limit 'failures<...']
-    #[arg(long, value_name = "SHARE", value_parser = error_share, conflicts_with = "find_max")]
+    #[arg(help_heading = LIMITS, long, value_name = "SHARE", value_parser = error_share, conflicts_with = "find_max")]
     error_limit: Option<Share>,
     #[command(flatten)]
     search: find_max::SearchArgs,

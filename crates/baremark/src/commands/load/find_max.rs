@@ -31,6 +31,7 @@ use std::time::{Duration, Instant};
 
 /// What a search needs in addition to a load.
 #[derive(Args)]
+#[command(next_help_heading = "Search for the highest load")]
 pub struct SearchArgs {
     /// Find the highest rate, or number of users, that meets every limit
     #[arg(long, value_enum, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "rate",
