@@ -58,6 +58,15 @@ impl Engine {
         let ring = Ring::new(target.handle(false)?, 1, 4096);
         ring.map(drop).map_err(|why| EngineError::io("io_uring", why))
     }
+
+    /// Whether this process may use io_uring, whatever for.
+    ///
+    /// # Errors
+    /// What the kernel says of it.
+    pub fn permitted() -> Result<(), EngineError> {
+        let ring = File::open("/dev/null").and_then(|file| Ring::new(file, 1, 4096));
+        ring.map(drop).map_err(|why| EngineError::io("io_uring", why))
+    }
 }
 
 /// When the measured time ends.

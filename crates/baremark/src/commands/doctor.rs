@@ -1,4 +1,6 @@
-//! `baremark doctor`: is this machine fit to measure, what is noisy, and what to change.
+//! `baremark doctor`: is this machine fit to measure, what is noisy, what can be used, and what to change.
+
+mod features;
 
 use crate::context::microvm_missing;
 use crate::exit::{Exit, Refusal};
@@ -41,7 +43,7 @@ pub fn run(recorded: Option<&Path>, json: bool) -> Result<(String, Exit), Refusa
         control_groups: Some([Controller::Memory, Controller::Cpu].map(version)),
         sandbox: Some(sandbox()?),
     };
-    Ok((shown(&facts, &glimpse, &recovered, json), Exit::Success))
+    Ok((shown(&facts, &glimpse, &recovered, &features::all(&limits)?, json), Exit::Success))
 }
 
 /// The examination of a recorded machine, by its files alone.
@@ -51,17 +53,29 @@ fn of_recorded(path: &Path, json: bool) -> Result<(String, Exit), Refusal> {
     let missing = microvm_missing(&crate::context::limits(Vec::new())?);
     let mmu = "unknown from files".to_owned();
     let glimpse = Glimpse { microvm_missing: missing, mmu, ..Glimpse::default() };
-    Ok((shown(&facts, &glimpse, &[], json), Exit::Success))
+    Ok((shown(&facts, &glimpse, &[], &[], json), Exit::Success))
 }
 
-/// The findings, after what became of the changes of runs that were killed.
-fn shown(facts: &MachineFacts, glimpse: &Glimpse, recovered: &[String], json: bool) -> String {
+/// The findings, after what became of the changes of runs that were killed; then features, of which a recorded machine shows none.
+fn shown(
+    facts: &MachineFacts,
+    glimpse: &Glimpse,
+    recovered: &[String],
+    features: &[features::Listed],
+    json: bool,
+) -> String {
     let findings = judge(facts, glimpse);
     if json {
-        let document = serde_json::json!({ "findings": findings, "machine": facts, "recovered": recovered });
+        let document = serde_json::json!({
+            "findings": findings, "features": features, "machine": facts, "recovered": recovered,
+        });
         return document_of("baremark-doctor/1", document);
     }
-    recovered.iter().map(|line| format!("{line}\n")).chain([describe(&findings)]).collect()
+    let mut text: String = recovered.iter().map(|line| format!("{line}\n")).chain([describe(&findings)]).collect();
+    if !features.is_empty() {
+        text.push_str(&features::describe(features, &crate::watch::style()));
+    }
+    text
 }
 
 /// What a sandbox has and lacks here, or why there is none.

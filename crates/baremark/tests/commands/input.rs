@@ -102,6 +102,29 @@ fn lists_and_doctor_answer() {
 }
 
 #[test]
+fn doctor_lists_every_feature_with_what_it_needs() {
+    let bench = Bench::new();
+    let features = bench.json(&["doctor", "--json"])["features"].as_array().unwrap().clone();
+    let listed = |name: &str| features.iter().any(|feature| feature["name"] == name);
+    let places = bench.json(&["list", "environments", "--json"]);
+    let names = places["environments"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap());
+    // Everybody has this machine as it is.
+    let lacking: Vec<&str> = names.filter(|name| !["native", "null"].contains(name) && !listed(name)).collect();
+    assert!(lacking.is_empty() && listed("hardware counters") && listed("network paths"), "{lacking:?} {features:#?}");
+    for feature in &features {
+        assert!(!feature["needs"].as_str().unwrap().is_empty(), "{feature:#}");
+        assert_eq!(
+            feature["here"] == false,
+            feature["missing"].is_string() && !feature["here"].is_null(),
+            "{feature:#}"
+        );
+    }
+    let said = text(&bench.run(&["doctor"]).stdout);
+    let (_, below) = said.split_once("Features, and what each needs:\n").unwrap_or_else(|| panic!("{said}"));
+    assert_eq!(below.lines().filter(|line| !line.starts_with("   ")).count(), features.len(), "{said}");
+}
+
+#[test]
 fn completions_and_manual_know_every_command() {
     let bench = Bench::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {

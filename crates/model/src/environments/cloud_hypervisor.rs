@@ -11,6 +11,8 @@ use crate::descriptor::{Default, Kind};
 pub(super) const KIND: EnvironmentKind = EnvironmentKind {
     name: "cloud-hypervisor",
     help: "a Linux guest of Cloud Hypervisor on KVM, with this program as its first process; no network, no files of this machine",
+    needs: "Cloud Hypervisor 39 or later, and access to /dev/kvm",
+    grant: "usermod -aG kvm USER",
     can: Capabilities {
         executor: ExecutorKind::Direct,
         interleaves: false,

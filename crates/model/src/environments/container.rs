@@ -10,6 +10,8 @@ use crate::descriptor::{Default, Kind, Value};
 pub(super) const KIND: EnvironmentKind = EnvironmentKind {
     name: "container",
     help: "a container (podman) made of this program alone",
+    needs: "podman or docker; an ordinary user also subordinate IDs (/etc/subuid)",
+    grant: "apt-get install podman uidmap",
     can: Capabilities {
         executor: ExecutorKind::Direct,
         interleaves: false,

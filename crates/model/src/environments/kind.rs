@@ -13,6 +13,10 @@ pub struct EnvironmentKind {
     pub name: &'static str,
     /// One sentence for people.
     pub help: &'static str,
+    /// The privilege or the program without which a user has none; empty where everybody has it.
+    pub needs: &'static str,
+    /// The command that grants that, for the superuser unless it is a program of the user's; empty where there is none.
+    pub grant: &'static str,
     /// What it is and can do.
     pub can: Capabilities,
     /// What can be set about it in `[environments.NAME]`.

@@ -11,6 +11,8 @@ use crate::units::{HOUR, SECOND};
 pub(super) const KIND: EnvironmentKind = EnvironmentKind {
     name: "kubernetes",
     help: "a pod of a Kubernetes cluster, by kubectl",
+    needs: "kubectl, and the right to create pods",
+    grant: "kubectl create rolebinding baremark --clusterrole=edit --user=USER",
     can: Capabilities {
         executor: ExecutorKind::Direct,
         interleaves: false,

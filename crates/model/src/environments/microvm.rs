@@ -10,6 +10,8 @@ pub(super) const KIND: EnvironmentKind = EnvironmentKind {
                any 64-bit x86 program with the host's kernel behind it: good for what paging, page sizes and exits cost your \
                own code within a minute; device and kernel work runs natively, so it is a lower bound for a virtual machine. With exitless = \"on\" a \
                polling thread answers the system calls of a program without exits, which takes a CPU of its own",
+    needs: "read and write access to /dev/kvm",
+    grant: "usermod -aG kvm USER",
     can: Capabilities {
         executor: ExecutorKind::Microvm,
         interleaves: true,

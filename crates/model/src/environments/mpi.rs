@@ -11,6 +11,8 @@ use crate::descriptor::{Default, Kind};
 pub(super) const KIND: EnvironmentKind = EnvironmentKind {
     name: "mpi",
     help: "a process that Open MPI has launched",
+    needs: "mpirun of Open MPI",
+    grant: "apt-get install openmpi-bin",
     can: Capabilities {
         executor: ExecutorKind::Direct,
         interleaves: false,

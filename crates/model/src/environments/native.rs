@@ -7,6 +7,8 @@ use crate::arm::ExecutorKind;
 pub(super) const KIND: EnvironmentKind = EnvironmentKind {
     name: "native",
     help: "this machine itself",
+    needs: "",
+    grant: "",
     can: Capabilities {
         executor: ExecutorKind::Direct,
         interleaves: true,

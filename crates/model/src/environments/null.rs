@@ -7,6 +7,8 @@ use crate::arm::ExecutorKind;
 pub(super) const KIND: EnvironmentKind = EnvironmentKind {
     name: "null",
     help: "no-op: measures the harness overhead",
+    needs: "",
+    grant: "",
     can: Capabilities {
         executor: ExecutorKind::Null,
         interleaves: true,

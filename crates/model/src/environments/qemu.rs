@@ -11,6 +11,8 @@ use crate::descriptor::{Default, Kind};
 pub(super) const KIND: EnvironmentKind = EnvironmentKind {
     name: "qemu",
     help: "a Linux guest with this program as its first process",
+    needs: "QEMU and a kernel for guests; emulated without access to /dev/kvm",
+    grant: "apt-get install qemu-system-x86 && baremark setup guest-kernel",
     can: Capabilities {
         executor: ExecutorKind::Direct,
         interleaves: false,

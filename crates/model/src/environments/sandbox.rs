@@ -11,6 +11,8 @@ pub(super) const KIND: EnvironmentKind = EnvironmentKind {
     name: "sandbox",
     help: "this machine's programs in namespaces and under a seccomp filter, as a container engine's default; made by baremark itself, without \
                an engine, an image or root. What the kernel refuses is left out and recorded",
+    needs: "user namespaces or root, and seccomp",
+    grant: "sysctl user.max_user_namespaces=15000",
     can: Capabilities {
         executor: ExecutorKind::Direct,
         interleaves: false,

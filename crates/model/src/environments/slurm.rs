@@ -12,6 +12,8 @@ use crate::units::{HOUR, SECOND};
 pub(super) const KIND: EnvironmentKind = EnvironmentKind {
     name: "slurm",
     help: "a job of a Slurm cluster, by srun or sbatch",
+    needs: "srun or sbatch, and an account of the cluster",
+    grant: "apt-get install slurm-client",
     can: Capabilities {
         executor: ExecutorKind::Direct,
         interleaves: false,

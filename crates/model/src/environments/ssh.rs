@@ -10,6 +10,8 @@ use crate::descriptor::{Default, Kind, Value};
 pub(super) const KIND: EnvironmentKind = EnvironmentKind {
     name: "ssh",
     help: "another machine, reached by ssh",
+    needs: "a machine that ssh reaches without asking for a password",
+    grant: "ssh-copy-id HOST",
     can: Capabilities {
         executor: ExecutorKind::Direct,
         interleaves: false,
