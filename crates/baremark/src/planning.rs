@@ -14,6 +14,8 @@ use baremark_disks::workload::{self as block, Writer};
 use baremark_harness::cluster::Places;
 use baremark_harness::generator::LoadSites;
 use baremark_harness::workload::{self as applications, Found};
+use baremark_load::url;
+use baremark_load::workload as load;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::environments;
 use baremark_model::job::Job;
@@ -22,7 +24,9 @@ use baremark_model::plan::{Limits, Mode, Plan, resolve};
 use baremark_model::problem::{Need, Problems};
 use baremark_model::study;
 use baremark_sys::machine;
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// Resolves a study on this machine. A study that comes with the program is nobody's wrong input: what is wrong with it here is that this
 /// machine lacks what it needs.
@@ -124,6 +128,22 @@ pub fn writers(plan: &Plan) -> Result<Vec<Writer>, Misfit> {
         writers.extend(arms.into_iter().map(writer));
     }
     Ok(writers)
+}
+
+/// Servers of loads that do not answer from here, a sentence for each.
+pub fn silent_servers(plan: &Plan) -> Vec<String> {
+    /// For how long an answer is waited for.
+    const LIMIT: Duration = Duration::from_millis(500);
+    let is_load =
+        |index: usize| plan.workload_of(index) == load::KIND && plan.arms[index].environment == environments::NATIVE;
+    let parameters = (0..plan.arms.len()).filter(|&index| is_load(index)).map(|index| &plan.arms[index].arm.parameters);
+    let urls: BTreeSet<String> = parameters.filter_map(|of| of.get("url")).map(ToString::to_string).collect();
+    let silent = |text: &String| {
+        let (origin, _) = url::parse(text).ok()?;
+        let why = origin.reachable(LIMIT).err()?;
+        Some(format!("load: nothing answers at {text} ({why}); start the server before the study"))
+    };
+    urls.iter().filter(|_| !machine::is_recorded()).filter_map(silent).collect()
 }
 
 /// What a plan writes to disks before anything is measured, a sentence for each workload and each database that does.

@@ -53,7 +53,7 @@ pub fn run(context: &Context, source: &Source, mode: Mode, pilot: Option<Nanos>)
     if plan.pairs.iter().any(|pair| pair.asked) {
         text.push_str(&price.map_or_else(|| unpriced(source, &plan), |price| priced(&source.name, &price, &plan)));
     }
-    for notice in planning::notices(&plan) {
+    for notice in planning::notices(&plan).into_iter().chain(planning::silent_servers(&plan)) {
         text.push_str(&format!("\n{notice}\n"));
     }
     Ok((style().plain(&text), Exit::Success))
@@ -210,7 +210,22 @@ fn describe(plan: &Plan) -> String {
             design.least_blocks, design.budget
         ),
     };
+    text.push_str(&short(plan));
     text
+}
+
+/// That the budget ends before the smallest study, as far as the plan shows how long that takes.
+fn short(plan: &Plan) -> String {
+    let design = &plan.design;
+    let needed = Nanos(plan.least_block().0.saturating_mul(design.least_blocks));
+    if plan.mode.quick || needed <= design.budget {
+        return String::new();
+    }
+    let minutes = needed.0.div_ceil(60_000_000_000);
+    format!(
+        "The budget is too short: the smallest study, {} blocks, takes {needed} or more;\nwrite --budget {minutes}min or a longer one.\n",
+        design.least_blocks
+    )
 }
 
 /// What cannot run here, each reason once.

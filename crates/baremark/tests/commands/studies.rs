@@ -1,6 +1,7 @@
 //! Shipped studies: printed, listed with what they use, and changed from the command line.
 
 use crate::common::bench::{Bench, text};
+use std::net::TcpListener;
 
 #[test]
 fn a_printed_study_is_the_study_and_each_can_be_printed() {
@@ -98,6 +99,31 @@ environment = \"native\"
     let said = text(&plan.stdout);
     assert!(plan.status.success(), "{}", text(&plan.stderr));
     assert!(said.contains("program no-such-program-here not found at site; Debian package no-such-package"), "{said}");
+}
+
+#[test]
+fn a_plan_says_what_will_fail_a_budget_that_is_too_short_and_a_server_that_does_not_answer() {
+    let bench = Bench::new();
+    let planned = |arguments: &[&str]| {
+        let ran = bench.run(&[&["plan"], arguments].concat());
+        assert!(ran.status.success(), "{arguments:?}: {}", text(&ran.stderr));
+        text(&ran.stdout)
+    };
+    let short = planned(&["order-entry", "--vary", "environment=native", "--budget", "20s"]);
+    assert!(short.contains("The budget is too short: the smallest study, 5 blocks, takes 2 min or more;"), "{short}");
+    assert!(short.contains("write --budget 2min or a longer one."), "{short}");
+    assert!(!planned(&["order-entry", "--vary", "environment=native"]).contains("too short"));
+
+    let listening = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listening.local_addr().unwrap());
+    bench.write("load.toml", format!("[study]\ntitle = \"a load\"\n[workload]\nkind = \"load\"\nurl = \"{url}\"\n"));
+    assert!(!planned(&["load.toml"]).contains("nothing answers"));
+    drop(listening);
+    let silent = planned(&["load.toml"]);
+    assert!(
+        silent.contains(&format!("load: nothing answers at {url} (")) && silent.contains("start the server"),
+        "{silent}"
+    );
 }
 
 #[test]
