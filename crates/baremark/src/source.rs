@@ -407,6 +407,27 @@ mod tests {
         assert_eq!(of(&[("microvm", DENIED), ("sandbox", "refused")], ""), taken("native", "microvm sandbox"));
     }
 
+    /// Where no engine is installed a study that needs no more than a container's isolation has a ratio all the same.
+    #[test]
+    fn studies_of_containers_compare_with_a_sandbox_where_there_is_no_engine() {
+        let ratios = |name: &str, lacks: &[&str]| {
+            let shipped = SHIPPED.iter().find(|study| study.name == name).expect(name);
+            let parsed = study::parse(name, shipped.text.as_bytes(), &descriptors()).expect(name);
+            let absent = lacks.iter().map(|level| ((*level).to_owned(), "no engine".to_owned())).collect();
+            let limits = Limits { cpus: vec![0, 1], memory_available: Bytes(8 * GIB), absent, ..Limits::default() };
+            let plan = resolve(name, &parsed, &limits, Mode::default()).expect(name);
+            let pairs = plan.pairs.iter().filter(|pair| pair.asked);
+            pairs.map(|pair| plan.arms[pair.numerator].environment.clone()).collect::<BTreeSet<String>>()
+        };
+        for name in ["mitigations", "wakeup", "mmu-guests", "consolidation-guests"] {
+            assert!(ratios(name, &["container", "qemu"]).contains("sandbox"), "{name}");
+            assert!(!ratios(name, &[]).contains("sandbox"), "{name}");
+        }
+        let of = |names: [&str; 2]| BTreeSet::from(names.map(str::to_owned));
+        assert_eq!(ratios("seccomp", &["container", "unfiltered"]), of(["sandbox", "open"]));
+        assert_eq!(ratios("seccomp", &[]), of(["container", "unfiltered"]));
+    }
+
     #[test]
     fn what_a_sandbox_lacks_is_in_the_plan_and_every_ratio_is_to_native() {
         let (.., plan) = standard(&[("microvm", DENIED)], "user (No space left on device)");

@@ -137,6 +137,7 @@ fn the_list_says_what_a_study_uses() {
     };
     assert_eq!(uses("standard"), ["microvm", "sandbox"]);
     assert_eq!(uses("runtimes"), ["container"]);
+    assert_eq!(uses("mitigations"), ["sandbox", "container"]);
     assert_eq!(uses("hpcc"), ["hpcc", "mpirun"]);
     assert_eq!(uses("mmu-modes"), ["microvm", "--allow-host-changes"]);
     assert_eq!(uses("calibrate"), <[&str; 0]>::default());
