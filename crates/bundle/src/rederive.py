@@ -63,8 +63,13 @@ def unit_ns(of): return {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}.get(of.split("
 def percentile_of(found, metric):  # None where the largest of so many samples does not bound it
     (of, share), n = percentile(metric), sum(found.values())
     share /= 100
-    if n == 0 or share < 1 and max(share, 1 - share) ** n > 0.025: return None
+    if n == 0 or 0 < share < 1 and max(share, 1 - share) ** n > 0.025: return None
     return value_at(found, share) / unit_ns(of)
+def moments(found, of):  # mean and standard deviation, in the unit of the distribution's name
+    n = sum(found.values())
+    middle = sum(ns * count for ns, count in found.items()) / n
+    squares = sum(count * (ns - middle) ** 2 for ns, count in found.items())
+    return [middle / unit_ns(of), math.sqrt(squares / (n - 1)) / unit_ns(of) if n > 1 else None]
 def value(t, place, metric):  # of one arm of one trial; a percentile of all samples of the trial where they are known
     known = distribution(t, place, percentile(metric)[0]) if percentile(metric) else None
     if known is not None: return percentile_of(known, metric)
@@ -163,7 +168,7 @@ def merged(m, samples):  # a percentile of all trials' samples together; its int
         if limits and limits[0] > 0:
             low, high = own / math.exp(longer * math.log(centre / limits[0])), own * math.exp(longer * math.log(limits[1] / centre))
             ends.append((max(low, in_unit(0)), min(high, in_unit(1))))
-    if not ends or share >= 1 or len(samples) < 4: return own, None, len(samples)  # the largest of all grows with their number
+    if not ends or not 0 < share < 1 or len(samples) < 4: return own, None, len(samples)  # the least and the largest of all move with their number
     return own, (min(own, *(low for low, _ in ends)), max(own, *(high for _, high in ends))), len(samples)
 def of_all(metrics, here=()):  # {metric: one value or None for each trial}; here: those trials, with the arm's place in each
     found = {m: amount(present(v)) for m, v in metrics.items() if present(v)}
@@ -215,6 +220,10 @@ for index, arm in enumerate(arms):
     rows = [r for r in result["estimates"] if r["treatment"] == arm["treatment"]]
     found = of_all({r["metric"]: [value(t, place, r["metric"]) for t, place in here] for r in rows}, here)
     for r in rows: check(f"{r['metric']} {name(arm['treatment'])}", flat(whole(r["unit"], found.get(r["metric"]))), printed(r))
+    for r in (r for r in rows if r.get("mean") is not None):
+        of = percentile(r["metric"])[0]
+        everything = sum((distribution(t, place, of) for t, place in here), collections.Counter())
+        check(f"mean and deviation of {of}, next to {r['metric']} {name(arm['treatment'])}", moments(everything, of), [r["mean"], r.get("sd")])
     rows = [r for r in result.get("members", []) if r["treatment"] == arm["treatment"]]
     for which in sorted({r["member"] for r in rows}):
         own = [r for r in rows if r["member"] == which]

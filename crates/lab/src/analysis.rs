@@ -343,7 +343,9 @@ fn estimates(run: &Run, workloads: &[&Descriptor]) -> Vec<EstimateRow> {
                 hi: interval.map(|interval| interval.hi),
                 over: value.over,
                 samples: value.merged.as_ref().map(|merged| merged.samples),
-                median: value.merged.and_then(|merged| merged.median),
+                median: value.merged.as_ref().and_then(|merged| merged.median),
+                mean: value.merged.as_ref().and_then(|merged| merged.mean),
+                sd: value.merged.as_ref().and_then(|merged| merged.deviation),
             });
         }
     }

@@ -45,6 +45,10 @@ pub(crate) struct Merged {
     pub samples: u64,
     /// The median of the trials' own percentiles; `None` where none has enough samples.
     pub median: Option<f64>,
+    /// The mean of the samples.
+    pub mean: Option<f64>,
+    /// Their standard deviation; `None` of one.
+    pub deviation: Option<f64>,
 }
 
 /// Of values, one a trial, in the order measured; `None` without any, or for one that is not finite.
@@ -185,14 +189,23 @@ fn merged_value(percentile: &Percentile, all: &Histogram, clusters: &[Cluster], 
     let of_spread = of_spread.map(|((lo, hi), (least, most))| (lo.max(least), hi.min(most)));
     let ends = of_shares.into_iter().chain(of_spread).reduce(|one, two| (one.0.min(two.0), one.1.max(two.1)));
     let trials = clusters.len();
-    let interval = ends.filter(|_| trials >= SMALLEST && percentile.share < 1.0).map(|(lo, hi)| Interval {
+    // The least and the largest of all move on with every trial.
+    let inside = percentile.share > 0.0 && percentile.share < 1.0;
+    let interval = ends.filter(|_| trials >= SMALLEST && inside).map(|(lo, hi)| Interval {
         centre: estimate,
         lo: lo.min(estimate),
         hi: hi.max(estimate),
         confidence: 1.0 - RATE,
         units: trials,
     });
-    let merged = Some(Merged { samples: all.count(), median: median(&values) });
+    let (mean, deviation) = all.mean_and_deviation().unzip();
+    let in_unit = |ns: f64| ns / unit_ns;
+    let merged = Some(Merged {
+        samples: all.count(),
+        median: median(&values),
+        mean: mean.map(in_unit),
+        deviation: deviation.flatten().map(in_unit),
+    });
     Some(Value { estimate, interval, n: trials, over: None, merged })
 }
 
@@ -257,6 +270,25 @@ mod tests {
             (3, Some("latency_p99_us"), 6, None)
         );
         assert_eq!((ops.n, high.interval.is_some(), middle.interval.is_some()), (6, false, true));
+    }
+
+    #[test]
+    fn the_least_and_the_largest_of_all_samples_have_no_interval() {
+        let metrics = ["run_p00_s", "run_p50_s", "run_max_s"].map(|key| (key, vec![None; 6]));
+        let samples = |of: &str, trial: usize| -> Option<Histogram> {
+            let ns = |run: u64| (1_000_000_000 + run * 1_000_000 + trial as u64, 1);
+            (of == "run_s").then(|| (0..20).map(ns).collect())
+        };
+        let found: Vec<Value> = of_all(&metrics, samples).into_iter().flatten().collect();
+        assert_eq!(found.iter().map(|value| value.interval.is_some()).collect::<Vec<_>>(), [false, true, false]);
+        let [least, .., largest] = found.as_slice() else { panic!("{found:?}") };
+        assert!((least.estimate - 1.0).abs() < 1e-6 && (largest.estimate - 1.019).abs() < 1e-6, "{found:?}");
+        let merged = least.merged.as_ref().expect("all runs");
+        assert_eq!(merged.samples, 120);
+        // 20 steps of 1 ms, and the trials' few nanoseconds: the mean is in their middle.
+        assert!(merged.mean.is_some_and(|mean| (mean - 1.0095).abs() < 1e-6), "{merged:?}");
+        let deviation = 0.001 * (33.25_f64 * 120.0 / 119.0).sqrt();
+        assert!(merged.deviation.is_some_and(|of| (of - deviation).abs() < 1e-6), "{merged:?}");
     }
 
     #[test]

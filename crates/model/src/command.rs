@@ -14,6 +14,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+mod metrics;
+
+pub use metrics::{PROTECTED, RUN_TIMES};
+
 /// The workload's kind, the study's section, the factor whose levels are programs, and the key under which an arm carries its program.
 pub const KIND: &str = "command";
 /// The section of a study's programs by name.
@@ -840,38 +844,6 @@ pub const LINK_DELAY: Knob = Knob::new(
     "one-way delay of the link to the secondary, in both directions, by a proxy; with protect alone",
 );
 
-/// The metrics that a protected program has in addition to its own.
-pub const PROTECTED: [Metric; 11] = [
-    protected("pages_per_epoch", "pages", "changed pages of 4 KiB, mean over epochs"),
-    protected("mb_per_epoch", "MB", "10^6 bytes sent to the secondary, mean over epochs"),
-    protected("epochs", "1", "epochs of the run"),
-    protected(
-        "epoch_ms",
-        "ms",
-        "from one checkpoint to the next, mean; longer than requested where pauses or the link take longer",
-    ),
-    protected("pause_us", "us", "the program stands at a checkpoint, median"),
-    protected("pause_p99_us", "us", "the program stands at a checkpoint, 99th percentile; from 368 epochs on"),
-    protected("paused_percent", "%", "share of the run time in which the program stood"),
-    protected("link_mbit_per_s", "Mbit/s", "10^6 bit/s sent to the secondary, over the run time"),
-    protected("link_use_percent", "%", "share of the run time in which a checkpoint was being sent"),
-    protected(
-        "protection_cpus",
-        "CPUs",
-        "CPUs that the primary's side kept busy: stopping, copying, sending; without the secondary",
-    ),
-    protected(
-        "predicted_ratio",
-        "1",
-        "run time over that without protection as pages x cost + epochs x pause + stops of threads x cost predicts it; costs are \
-         measured in the trial with programs that only write pages or start processes",
-    ),
-];
-
-const fn protected(key: &'static str, unit: &'static str, help: &'static str) -> Metric {
-    Metric { key, unit, better: Better::Lower, together: Together::Mean, help }
-}
-
 const PROGRAM: Knob = Knob {
     key: KIND,
     kind: Kind::Text,
@@ -880,9 +852,9 @@ const PROGRAM: Knob = Knob {
            [commands.NAME]",
 };
 
-static BARE_METRICS: [Metric; 30] = {
-    const LISTS: [&[Metric]; 3] = [&USUAL, &IN_GUEST, &PROTECTED];
-    let mut metrics = [WALL; 30];
+static BARE_METRICS: [Metric; 35] = {
+    const LISTS: [&[Metric]; 4] = [&USUAL, &RUN_TIMES, &IN_GUEST, &PROTECTED];
+    let mut metrics = [WALL; 35];
     let (mut of, mut at, mut used) = (0, 0, 0);
     while of < LISTS.len() {
         if at < LISTS[of].len() {

@@ -60,6 +60,15 @@ impl Histogram {
         self.0.iter().take_while(|(value, _)| *value <= ns).fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 
+    /// The mean in ns and the standard deviation, with the number of latencies less one, `None` of a single one; `None` when empty.
+    #[must_use]
+    pub fn mean_and_deviation(&self) -> Option<(f64, Option<f64>)> {
+        let count = self.count() as f64;
+        let mean = self.0.iter().map(|(ns, seen)| *ns as f64 * *seen as f64).sum::<f64>() / count;
+        let squares = self.0.iter().map(|(ns, seen)| (*ns as f64 - mean).powi(2) * *seen as f64).sum::<f64>();
+        (count > 0.0).then(|| (mean, (count > 1.0).then(|| (squares / (count - 1.0)).sqrt())))
+    }
+
     /// The smallest latency in ns with at least the share `p` (0 to 1) of all at or below it (nearest rank); `None` when empty.
     /// Whether there are enough for that percentile is the caller's to judge.
     #[must_use]
@@ -115,5 +124,16 @@ mod tests {
             [5, 5, 5, 800, 800, 900, 900].map(Some)
         );
         assert_eq!(Histogram::default().value_at(0.5), None);
+    }
+
+    #[test]
+    fn mean_and_deviation_are_of_every_latency() {
+        // 2, 4, 4, 4, 5, 5, 7, 9: mean 5, squares of differences 32.
+        let all: Histogram = [(2, 1), (4, 3), (5, 2), (7, 1), (9, 1)].into_iter().collect();
+        let (mean, deviation) = all.mean_and_deviation().expect("eight latencies");
+        assert!((mean - 5.0).abs() < 1e-12, "{mean}");
+        assert!(deviation.is_some_and(|of| (of - (32.0_f64 / 7.0).sqrt()).abs() < 1e-12), "{deviation:?}");
+        let one: Histogram = [(3, 1)].into_iter().collect();
+        assert_eq!((one.mean_and_deviation(), Histogram::default().mean_and_deviation()), (Some((3.0, None)), None));
     }
 }

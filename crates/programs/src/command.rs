@@ -138,7 +138,9 @@ impl ReadyJob for Ready<'_> {
 
     fn run(&mut self) -> Result<JobRun, JobError> {
         if !self.program.repeat {
-            return self.once();
+            let run = self.once()?;
+            let times = runs::run_times(std::slice::from_ref(&run));
+            return Ok(JobRun { points: run.points.into_iter().chain(times).collect(), ..run });
         }
         let warm_up = self.around.phase / WARM_UP_SHARE;
         let begun = Instant::now();

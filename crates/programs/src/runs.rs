@@ -3,13 +3,32 @@
 //! A run that the operating system interrupted for milliseconds says nothing of a program that takes one. A mean of all would
 //! follow such runs, a median would not see what a program does in some of its runs alone.
 
+use baremark_model::command::WALL;
+use baremark_model::hdr;
+use baremark_model::histogram::Histogram;
 use baremark_model::identity::{self, Sum};
 use baremark_model::job::JobRun;
 use baremark_model::seam::Sample;
+use baremark_model::units::Nanos;
+use baremark_model::wire::Point;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Runs from which on the extremes are left out.
 const FEWEST: usize = 5;
+/// The distribution of which [`baremark_model::command::RUN_TIMES`] are percentiles.
+const DISTRIBUTION: &str = "run_time_s";
+
+/// The run times of these runs, all of them, as a part of their phase: the phase's own metrics are means. `None` where no run has any.
+#[must_use]
+pub fn run_times(runs: &[JobRun]) -> Option<Point> {
+    let times = runs.iter().flat_map(|run| &run.samples).filter(|sample| sample.metric == WALL.key);
+    let times: Vec<u64> = times.map(|sample| Nanos::from(Duration::from_secs_f64(sample.value.max(0.0))).0).collect();
+    let whole = (0, times.iter().sum());
+    let counts: Histogram = times.into_iter().map(|ns| (ns, 1)).collect();
+    let histogram = hdr::encoded(&counts)?;
+    Some(Point::new("runs", whole, Vec::new(), Some(histogram)).of(&[DISTRIBUTION]))
+}
 
 /// The runs of one phase as one; nothing of none.
 #[must_use]
@@ -17,7 +36,7 @@ pub fn joined(runs: Vec<JobRun>) -> JobRun {
     let count = runs.len();
     let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     let mut order: Vec<String> = Vec::new();
-    let mut joined = JobRun::default();
+    let mut joined = JobRun { points: run_times(&runs).into_iter().collect(), ..JobRun::default() };
     for run in runs {
         for Sample { metric, value } in run.samples {
             if !values.contains_key(&metric) {
@@ -75,6 +94,24 @@ pub fn trimmed_mean(values: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use baremark_model::command::RUN_TIMES;
+    use baremark_model::descriptor::Metric;
+    use baremark_model::percentile::Percentile;
+
+    /// Percentiles of several trials are those of all their samples, for which each run's time must be stored.
+    #[test]
+    fn every_run_is_in_the_distribution_of_which_run_times_are_percentiles() {
+        let run = |wall: f64| JobRun { samples: vec![Sample::new("wall_s", wall)], ..JobRun::default() };
+        let joined = joined([0.5, 0.25, 1.0].map(run).into());
+        let [point] = joined.points.as_slice() else { panic!("{:?}", joined.points) };
+        let of = |metric: &Metric| Percentile::of_key(metric.key).map(|percentile| percentile.of);
+        assert!(RUN_TIMES.iter().all(|metric| of(metric).as_ref() == point.distributions.first()), "{point:?}");
+        assert_eq!((point.distributions.len(), point.end_ns), (1, 1_750_000_000));
+        let read = hdr::decoded(point.histogram.as_deref().expect("three runs")).expect("as it was written");
+        let ms = |share: f64| read.value_at(share).map(|ns| ns / 1_000_000);
+        assert_eq!((read.count(), ms(0.0), ms(1.0)), (3, Some(250), Some(1000)));
+        assert_eq!(run_times(&[JobRun::default()]), None);
+    }
 
     #[test]
     fn a_mean_leaves_out_the_extremes_of_five_and_more() {

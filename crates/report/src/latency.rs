@@ -26,8 +26,17 @@ const FEWEST: usize = 2;
 const TIMES: [&str; 4] = ["ns", "us", "ms", "s"];
 /// Words that name a time themselves.
 const NOUNS: [&str; 8] = ["latency", "time", "response", "lag", "delay", "wait", "pause", "jitter"];
+/// The title of a distribution of latencies without a name of its own.
+const LATENCY: &str = "latency";
+/// The title of the distribution of a program's run times.
+const RUN_TIME: &str = "run time";
 /// How far apart the dots of neighbouring lines are.
 const ASIDE: f64 = 9.0;
+
+/// What is known of all samples together in addition to percentiles: its name, and its value next to a percentile.
+type Moment = (&'static str, fn(&EstimateRow) -> Option<f64>);
+
+const MOMENTS: &[Moment] = &[("mean", |row| row.mean), ("sd", |row| row.sd)];
 
 /// One percentile of a treatment.
 struct Point<'d> {
@@ -94,9 +103,24 @@ fn title(distribution: &Distribution<'_>) -> String {
     if name.split(' ').any(|word| NOUNS.contains(&word)) { name } else { format!("{name} latency") }
 }
 
-/// The percentile's name: `p99.9`, `max`.
+/// The percentile's name: `p99.9`, `min`, `max`.
 fn name(share: f64) -> String {
-    if share >= 1.0 { "max".to_owned() } else { format!("p{}", crate::number::trimmed(100.0 * share)) }
+    match () {
+        () if share <= 0.0 => "min".to_owned(),
+        () if share >= 1.0 => "max".to_owned(),
+        () => format!("p{}", crate::number::trimmed(100.0 * share)),
+    }
+}
+
+/// What the distributions of a part are of: run times where they are of nothing else.
+fn noun(all: &[Distribution<'_>]) -> &'static str {
+    let run_times = !all.is_empty() && all.iter().all(|of| title(of) == RUN_TIME);
+    if run_times { RUN_TIME } else { LATENCY }
+}
+
+/// What the percentiles of a part are of, as a heading.
+pub(crate) fn label(part: &Part<'_>) -> &'static str {
+    if noun(&distributions(part)) == RUN_TIME { "Run times" } else { "Latency" }
 }
 
 /// The percentiles in a line, where they are of few treatments: `read: p50 0.45, p99 5.8, p99.9 9.3 ms`.
@@ -114,7 +138,10 @@ pub(crate) fn line(part: &Part<'_>) -> Option<String> {
         let points =
             line.points.iter().map(|point| format!("{} {}", name(point.share), number_of(point.row.estimate / per)));
         let title = title(of);
-        let whole = [Some(&line.label).filter(|_| lines > 1), Some(&title).filter(|title| *title != "latency")];
+        let whole = [
+            Some(&line.label).filter(|_| lines > 1),
+            Some(&title).filter(|title| ![LATENCY, RUN_TIME].contains(&title.as_str())),
+        ];
         let whole = whole.into_iter().flatten().map(|name| format!("{name}: ")).collect::<String>();
         format!("{whole}{} {unit}", points.collect::<Vec<_>>().join(", "))
     };
@@ -133,6 +160,15 @@ pub(crate) fn table(part: &Part<'_>) -> Option<Grid> {
         let found = line.points.iter().find(|point| (point.share - share).abs() < 1e-9);
         found.map_or(Cell::Blank, |point| Cell::Measured { estimate: estimated(point.row, 1.0), ratio: None })
     };
+    // Of run times alone: latencies have more percentiles, and are too skewed for a standard deviation.
+    let has_moments = |line: &LatencyLine<'_>| line.points.iter().any(|point| point.row.mean.is_some());
+    let moments =
+        if noun(&all) == RUN_TIME && all.iter().flat_map(|of| &of.lines).any(has_moments) { MOMENTS } else { &[] };
+    let own_moments = |line: &LatencyLine<'_>| -> Vec<Cell> {
+        let row = line.points.first().map(|point| point.row);
+        let value = |(_, of): &Moment| row.and_then(of).map_or(Cell::Blank, value_alone);
+        moments.iter().map(value).collect()
+    };
     let rows = all.iter().flat_map(|of| of.lines.iter().map(move |line| (of, line)));
     let mut grid_rows: Vec<GridRow> = Vec::new();
     for (of, line) in rows {
@@ -140,16 +176,22 @@ pub(crate) fn table(part: &Part<'_>) -> Option<Grid> {
         let own = line.points.iter().any(|point| trials_differ(point.row));
         let medians = own.then(|| GridRow {
             label: format!("{label}: median of the trials"),
-            cells: shares.iter().map(|share| median_cell(line, *share)).collect(),
+            cells: shares
+                .iter()
+                .map(|share| median_cell(line, *share))
+                .chain(moments.iter().map(|_| Cell::Blank))
+                .collect(),
         });
-        grid_rows.push(GridRow { label, cells: shares.iter().map(|share| cell(line, *share)).collect() });
+        let cells = shares.iter().map(|share| cell(line, *share)).chain(own_moments(line));
+        grid_rows.push(GridRow { label, cells: cells.collect() });
         grid_rows.extend(medians);
     }
     let rows = grid_rows;
     let of = part.name.map(|name| format!("{}: ", clean(name))).unwrap_or_default();
-    let columns = shares.iter().map(|share| name(*share)).collect();
+    let columns = shares.iter().map(|share| name(*share)).chain(moments.iter().map(|(name, _)| (*name).to_owned()));
+    let columns = columns.collect();
     (!rows.is_empty()).then(|| Grid {
-        caption: format!("{of}latency by percentile{} (value ± 95 % interval)", rests_on(&all)),
+        caption: format!("{of}{} by percentile{} (value ± 95 % interval)", noun(&all), rests_on(&all)),
         columns,
         rows,
         reasons: Vec::new(),
@@ -165,7 +207,12 @@ fn trials_differ(row: &EstimateRow) -> bool {
 fn median_cell(line: &LatencyLine<'_>, share: f64) -> Cell {
     let found = line.points.iter().find(|point| (point.share - share).abs() < 1e-9);
     let median = found.and_then(|point| point.row.median);
-    median.map_or(Cell::Blank, |median| Cell::Measured { estimate: number_of(median), ratio: None })
+    median.map_or(Cell::Blank, value_alone)
+}
+
+/// A value without an interval.
+fn value_alone(value: f64) -> Cell {
+    Cell::Measured { estimate: number_of(value), ratio: None }
 }
 
 /// What percentiles of several trials are of, for a caption.

@@ -57,8 +57,9 @@ fn lines(items: &[String]) -> Vec<Block> {
 
 /// Percentiles in a table; their figures are with the answer.
 fn latencies(of: Subject<'_>) -> Section {
-    let tables = parts(of.document).iter().filter_map(latency::table).map(Block::Table).collect();
-    Section { id: "latency", head: "Latency", note: "", blocks: tables }
+    let parts = parts(of.document);
+    let tables = parts.iter().filter_map(latency::table).map(Block::Table).collect();
+    Section { id: "latency", head: parts.first().map_or("Latency", latency::label), note: "", blocks: tables }
 }
 
 fn reported(of: Subject<'_>) -> Section {

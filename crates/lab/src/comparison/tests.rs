@@ -67,6 +67,8 @@ fn run(id: &str, native: f64, ratio: f64, seed: u64) -> Document {
         over: None,
         samples: None,
         median: None,
+        mean: None,
+        sd: None,
     };
     let mut arm = |place: &str, value: f64| TrialArm {
         treatment: treatment(place),

@@ -63,6 +63,8 @@ fn estimate(place: &str) -> EstimateRow {
         over: None,
         samples: None,
         median: None,
+        mean: None,
+        sd: None,
     }
 }
 

@@ -354,7 +354,7 @@ impl Reader<'_> {
         let defaults = self.known("command.reading", command::READING, &defaults);
         let mut readings: Vec<Reading> = Vec::new();
         for (key, line, value) in self.table("command", entry) {
-            if command::USUAL.iter().any(|metric| metric.key == key) {
+            if command::USUAL.iter().chain(&command::RUN_TIMES).any(|metric| metric.key == key) {
                 let what = format!("'{key}' is a metric that every program has");
                 self.report(line, what, "give the metric another name");
                 continue;

@@ -78,7 +78,8 @@ fn refusal(from: &str, to: &str) -> String {
 fn a_program_is_read_as_written_and_its_metrics_are_the_studys_own() {
     let study = parsed(SOUND).expect("sound");
     let keys: Vec<&str> = study.workloads[0].descriptor.metrics.iter().map(|metric| metric.key).collect();
-    let usual = command::USUAL.iter().chain(&command::IN_GUEST).chain(&command::PROTECTED).map(|metric| metric.key);
+    let usual = command::USUAL.iter().chain(&command::RUN_TIMES);
+    let usual = usual.chain(&command::IN_GUEST).chain(&command::PROTECTED).map(|metric| metric.key);
     let expected: Vec<&str> = ["rate", "delay_us"].into_iter().chain(usual).collect();
     assert_eq!(keys, expected, "as typed, then what every program has");
     let Value::Program(program) = &study.workloads[0].parameters[command::KIND] else { panic!("no program") };

@@ -35,14 +35,23 @@ fn together(document: &Document, row: &EstimateRow, found: &mut Found) {
     const UNKNOWN: f64 = 0.025;
     let Some(samples) = row.samples else { return };
     let at = || place(document, "estimate", &row.metric, &row.treatment);
-    let Some(Percentile { share, .. }) = Percentile::of_key(&row.metric) else {
+    let Some(Percentile { of, share }) = Percentile::of_key(&row.metric) else {
         found.unless(false, at, || format!("{samples} samples"), "only percentiles are of samples together");
         return;
     };
     #[expect(clippy::cast_precision_loss, reason = "a number of samples, of which thousands decide")]
     let unknown = share.max(1.0 - share).powf(samples as f64);
-    let enough = share >= 1.0 || unknown <= UNKNOWN * (1.0 + ROUNDING);
+    let enough = share <= 0.0 || share >= 1.0 || unknown <= UNKNOWN * (1.0 + ROUNDING);
     found.unless(enough, at, || format!("of {samples} samples"), "a percentile has the samples that it needs");
+    let largest = document.estimates.iter().find(|other| {
+        let is_largest = |found: Percentile| found.of == of && found.share >= 1.0;
+        other.treatment == row.treatment && Percentile::of_key(&other.metric).is_some_and(is_largest)
+    });
+    let (mean, sd) = (row.mean.unwrap_or(0.0), row.sd.unwrap_or(0.0));
+    let most = largest.map_or(f64::INFINITY, |largest| largest.estimate * (1.0 + ROUNDING));
+    let possible = (0.0..=most).contains(&mean) && (0.0..=most).contains(&sd);
+    let what = || format!("mean {:?}, standard deviation {:?}", row.mean, row.sd);
+    found.unless(possible, at, what, "mean and standard deviation of times are not beyond the largest of them");
     let counting = document.trials.iter().filter(|trial| trial.status == TrialStatus::Ok);
     let arms = counting.flat_map(|trial| &trial.arms).filter(|arm| arm.treatment == row.treatment);
     let samples = arms.flat_map(|arm| &arm.medians).filter(|sample| sample.metric == row.metric);

@@ -150,3 +150,34 @@ fn a_single_percentile_is_shown_and_its_key_is_no_markup() {
     let page = html::render(&document);
     assert!(!page.contains("x\"><b") && !page.contains("inf"), "{page}");
 }
+
+/// The spread of a program's run times is next to their estimate, in a table and in a figure.
+#[test]
+fn run_times_have_their_quartiles_in_every_form() {
+    let mut document = documents::typical();
+    let treatment = document.estimates[0].treatment.clone();
+    let seconds = [
+        ("run_time_p00_s", 0.0176),
+        ("run_time_p25_s", 0.0179),
+        ("run_time_p50_s", 0.0181),
+        ("run_time_p75_s", 0.0185),
+        ("run_time_max_s", 0.0251),
+        ("user_s", 0.0167),
+        ("system_s", 0.00115),
+    ];
+    for (key, seconds) in seconds {
+        let of_runs = key.starts_with("run_time");
+        let (mean, sd) = of_runs.then_some((0.0182, 0.00071)).unzip();
+        let row = documents::estimate(key, &treatment, seconds, 0.0);
+        let row = EstimateRow { samples: of_runs.then_some(1392), mean, sd, ..row };
+        document.estimates.push(EstimateRow { unit: "s".to_owned(), lo: None, hi: None, ..row });
+    }
+    let text = baremark_report::commands::render(&document, &[], &Style::default());
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let spread = "1392 runs: mean 18.2, sd 0.710, min 17.6, p25 17.9, p75 18.5, max 25.1 ms; user 16.7, system 1.15 ms";
+    assert!(words.contains(spread), "{text}");
+    let page = baremark_report::html::render(&document);
+    assert!(page.contains("run time by percentile"), "{page}");
+    let details = baremark_report::terminal::render(&document, &Style::default());
+    assert!(details.contains("run time by percentile") && details.contains("0.0182"), "{details}");
+}

@@ -40,6 +40,8 @@ pub fn estimate(metric: &str, treatment: &Treatment, value: f64, half: f64) -> E
         over: None,
         samples: None,
         median: None,
+        mean: None,
+        sd: None,
     }
 }
 
