@@ -66,6 +66,11 @@ docs-samples: build
 	./scripts/docs-samples $(BAREMARK) $(ONLY)
 	UPDATE_PAGES=1 $(CARGO) test --release --locked -p baremark --test documents samples::
 
+# Pictures of a report of each kind of run and of a site, 1280 and 390 pixels wide, light and dark, in target/screenshots/COMMIT. Needs Chromium.
+screenshots: build
+	$(CARGO) build --release --locked --workspace --example pages
+	./scripts/screenshots $(BAREMARK) $(EXAMPLES)/pages $(TARGET_DIR)/screenshots
+
 # The tarball's files below PREFIX.
 PREFIX ?= /usr/local
 install:

@@ -19,5 +19,6 @@
 mod common;
 use common::*;
 
+mod pictures;
 mod serving;
 mod site_index;
