@@ -2,7 +2,9 @@
 //! of the number of servers, and each instance.
 
 mod read;
+mod seconds;
 
+use crate::axis::Figure;
 use crate::grid::{Cell, Grid, GridRow};
 use crate::number::{fixed, percent, three_digits};
 use crate::section::Group;
@@ -14,6 +16,8 @@ use read::{AppLoad, Application, Elasticity, Phase, SearchOfUsers, SearchedLevel
 
 /// How the formats begin that are shown here.
 const FORMAT: &str = "baremark-auction/";
+/// Loads that are drawn second by second.
+const MOST_DRAWN: usize = 8;
 /// More limits than these are counted only.
 const MOST_LIMITS: usize = 4;
 
@@ -36,6 +40,26 @@ pub(crate) fn found(document: &Document) -> Vec<String> {
         phase.applications.iter().filter_map(|row| of_row(&name, row, &phase)).collect()
     };
     phases(document).flat_map(of_detail).collect()
+}
+
+/// The loads of a document second by second, by treatment.
+pub(crate) fn figures(document: &Document) -> Vec<Figure> {
+    let factors = Factors::of(&document.run);
+    let of_detail = |(detail, phase): (&DetailRow, Phase)| -> Vec<(String, AppLoad)> {
+        let several = phase.applications.len() > 1;
+        let own = |row: Application| {
+            let own = if several { format!(" {}", clean(&row.name)) } else { String::new() };
+            Some((format!("{}{own}", factors.name(&detail.treatment)), row.load?))
+        };
+        phase.applications.into_iter().filter_map(own).collect()
+    };
+    let loads: Vec<(String, AppLoad)> = phases(document).flat_map(of_detail).collect();
+    loads
+        .iter()
+        .take(MOST_DRAWN)
+        .zip(1..)
+        .filter_map(|((name, load), number)| seconds::draw(name, load, number))
+        .collect()
 }
 
 /// The details that are shown here. What is of another form is left out.

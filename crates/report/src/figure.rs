@@ -4,6 +4,7 @@
 //! Ratios are drawn on a logarithmic axis, on which half and twice are equally far from 1. Labels are above what they
 //! name, so that a figure is as readable on a telephone as on a wide screen.
 
+use crate::application;
 pub use crate::axis::Figure;
 use crate::axis::{Axis, MARGIN, Shows, WIDTH};
 use crate::curve;
@@ -29,7 +30,8 @@ pub fn figures(document: &Document) -> Vec<Figure> {
     let parts = parts(document);
     let curves = parts.iter().flat_map(curve::curves);
     let latencies = parts.iter().flat_map(latency::figures);
-    let answers = knee::figures(document).into_iter().chain(tile::figures(document)).chain(latencies).chain(curves);
+    let searches = knee::figures(document).into_iter().chain(tile::figures(document));
+    let answers = searches.chain(application::figures(document)).chain(latencies).chain(curves);
     answers.chain(parts.iter().flat_map(courses)).collect()
 }
 

@@ -148,6 +148,19 @@ pub(super) struct AppLoad {
     pub(super) generator_cpus_used: Option<f64>,
     pub(super) elasticity: Option<Elasticity>,
     pub(super) sites: Vec<LoadSite>,
+    pub(super) series: Vec<AppSecond>,
+}
+
+/// A second of a load.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct AppSecond {
+    /// When it ended, from the begin of measuring.
+    pub(super) at_s: Option<f64>,
+    pub(super) failed: u64,
+    pub(super) p99_ns: Option<u64>,
+    /// By tier and what it waited for, such as `app.cpu_stall`, the share of the second.
+    pub(super) waits: BTreeMap<String, Option<f64>>,
 }
 
 #[derive(Default, Deserialize)]
