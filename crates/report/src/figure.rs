@@ -12,6 +12,7 @@ use crate::knee;
 use crate::latency;
 use crate::number::{fixed, percent, three_digits};
 use crate::part::{Part, parts};
+use crate::roofline;
 use crate::svg::{Anchor, Svg};
 use crate::text::clean;
 use crate::tile;
@@ -32,6 +33,7 @@ pub fn figures(document: &Document) -> Vec<Figure> {
     let latencies = parts.iter().flat_map(latency::figures);
     let searches = knee::figures(document).into_iter().chain(tile::figures(document));
     let answers = searches.chain(application::figures(document)).chain(latencies).chain(curves);
+    let answers = answers.chain(roofline::figure(&parts));
     answers.chain(parts.iter().flat_map(courses)).collect()
 }
 

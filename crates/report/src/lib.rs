@@ -54,6 +54,7 @@ mod part;
 mod provenance;
 mod published;
 mod published_page;
+mod roofline;
 mod section;
 mod sections;
 mod svg;

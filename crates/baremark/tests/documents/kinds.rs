@@ -146,6 +146,15 @@ fn no_figure_has_a_single_dot_and_each_has_its_axes() {
     }
 }
 
+/// The standard study measures bandwidth, arithmetic and a solver: its page says which bounds what.
+#[test]
+fn kernels_have_a_roofline() {
+    let has_one = |document: &Document| html::render(document).contains("id=\"roofline-title\"");
+    let drawn: Vec<String> =
+        documents().into_iter().filter(|(_, document)| has_one(document)).map(|(name, _)| name).collect();
+    assert_eq!(drawn, ["standard"]);
+}
+
 /// What a workload reports alongside its metrics is on its page, by the words of its kind; and published ratios are marks next to ours.
 #[test]
 fn details_of_workloads_are_shown() {
