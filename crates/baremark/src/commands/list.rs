@@ -87,8 +87,10 @@ fn lists(context: &Context) -> Result<String, Refusal> {
         + &descriptors().iter().map(workload).collect::<String>()
         + "\n"
         + &beside("Environments: ", &environments::NAMES.join(", "), &style)
-        + "Any program can be compared: `baremark run --in native,microvm -- PROGRAM` (environments), `baremark ab A B` (commands)\n"
-        + &format!("`baremark list WHAT` describes them; WHAT is one of {}\n", lists.join(", ")))
+        + "Any program can be compared:\n"
+        + "  baremark run --in native,microvm -- PROGRAM  # environments\n"
+        + "  baremark ab A B                              # commands\n"
+        + &beside("", &format!("`baremark list WHAT` describes them; WHAT is one of {}", lists.join(", ")), &style))
 }
 
 /// The formats of `import`, and how a file of each is made.
@@ -299,7 +301,7 @@ fn published(json: bool) -> String {
             studies if studies[0] == *name => format!("baremark run {}", studies.join(" | ")),
             studies => format!("baremark run {name} | {}", studies.join(" | ")),
         };
-        format!("{name} ({}): {}\n", of.when, of.title)
+        beside(&format!("{name} ({}): ", of.when), &of.title, &style())
             + &rows.collect::<String>()
             + &beside("  here: ", &here, &style())
     };
@@ -354,8 +356,11 @@ fn keys() -> String {
         knobs.iter().for_each(|knob| text.push_str(&knob_line(knob)));
         text.push('\n');
     }
-    text.push_str("[workload] takes kind and the parameters that `baremark list workloads` shows.\n");
-    text.push_str("[commands.NAME] takes the keys of [command]; NAME is a level of the factor command.\n");
-    text.push_str("[environments.NAME] of a name of your own takes like and the keys of the place that it is like.\n");
+    let taken = [
+        ("[workload] ", "takes kind and the parameters that `baremark list workloads` shows."),
+        ("[commands.NAME] ", "takes the keys of [command]; NAME is a level of the factor command."),
+        ("[environments.NAME] ", "of a name of your own takes like and the keys of the place that it is like."),
+    ];
+    taken.iter().for_each(|(section, keys)| text.push_str(&beside(section, keys, &style())));
     text
 }

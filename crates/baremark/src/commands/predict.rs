@@ -26,6 +26,7 @@ use baremark_mmu::workload::{self, Kernel};
 use baremark_model::plan::Mode;
 use baremark_model::units::Nanos;
 use baremark_programs::workshop::search_path;
+use baremark_report::beside;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -303,15 +304,21 @@ fn text(
         text.push_str(&format!("Calibrated on this machine {date}, run {run}.\n"));
     }
     if !outer.is_empty() {
-        text.push_str(
-            "This machine is itself virtual: every scheme walks its hypervisor's table, too, of unknown pages; \"native\" is native here.\n",
-        );
+        let virtual_here = "This machine is itself virtual: every scheme walks its hypervisor's table, too, of unknown pages; \"native\" is native here.";
+        text.push_str(&beside("", virtual_here, &style()));
     }
     for (name, prediction) in found {
-        text.push_str(&format!("\n{name}\n{}", show::prediction(prediction)));
+        text.push_str(&format!("\n{name}\n"));
+        for line in show::prediction(prediction).lines() {
+            // A row of the table keeps its columns; a sentence ends with a full stop.
+            match line.ends_with('.') {
+                true => text.push_str(&beside("", line, &style())),
+                false => text.push_str(&format!("{line}\n")),
+            }
+        }
     }
     for why in left_out {
-        text.push_str(&format!("\nnot predicted: {why}\n"));
+        text.push_str(&format!("\n{}", beside("not predicted: ", why, &style())));
     }
     text
 }

@@ -85,7 +85,12 @@ fn lists_and_doctor_answer() {
     for what in ["workloads", "environments", "studies", "published", "keys"] {
         let output = bench.run(&["list", what]);
         assert!(output.status.success() && output.stdout.len() > 40, "{what}: {}", text(&output.stdout));
+        let shown = text(&output.stdout);
+        let wide: Vec<&str> = shown.lines().filter(|line| line.chars().count() > 80).collect();
+        assert!(wide.is_empty(), "list {what}: {wide:#?}");
     }
+    let all = text(&bench.run(&["list"]).stdout);
+    assert!(all.lines().all(|line| line.chars().count() <= 80), "{all}");
     let keys = bench.json(&["list", "keys", "--json"]);
     for (section, key) in
         [("factors", "page"), ("command", "argv"), ("environments.qemu", "vcpus"), ("environments.NAME", "like")]
