@@ -285,14 +285,15 @@ fn compared_by(text: &str, study: &Study, metric: &str) -> Result<String, Refusa
     // Others that get a ratio are other ones.
     let document = DeTable::parse(&text).ok();
     let also = document.as_ref().and_then(|document| match find(document.get_ref(), &report("also"))?.get_ref() {
-        DeValue::String(also) => Some(also.to_string()),
+        DeValue::String(also) => Some(also.split(',').map(|of| of.trim().to_owned()).collect()),
+        DeValue::Array(also) => Some(also.iter().filter_map(|of| of.get_ref().as_str().map(str::to_owned)).collect()),
         _ => None,
     });
-    let Some(also) = also.filter(|also| also.split(',').any(|of| of.trim() == metric)) else { return Ok(text) };
-    let others: Vec<&str> = also.split(',').map(str::trim).filter(|of| *of != metric).collect();
+    let Some(also) = also.filter(|also: &Vec<String>| also.iter().any(|of| of == metric)) else { return Ok(text) };
+    let others: Vec<String> = also.iter().filter(|of| *of != metric).map(|of| quoted(of)).collect();
     Ok(match others.as_slice() {
         [] => without(&text, &report("also")),
-        others => put(&text, &report("also"), &quoted(&others.join(", "))),
+        others => put(&text, &report("also"), &format!("[{}]", others.join(", "))),
     })
 }
 
@@ -435,7 +436,7 @@ page = \"2m\"
         let changed = applied(source, &Changes::default(), &by).map(|source| (source.name, source.bytes)).ok();
         let (name, text) = changed.unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();
-        assert!(text.ends_with("[report]\nmetric = \"copy_mb_per_s\"\nalso = \"triad_mb_per_s\"\n"), "{text}");
+        assert!(text.ends_with("[report]\nmetric = \"copy_mb_per_s\"\nalso = [\"triad_mb_per_s\"]\n"), "{text}");
         assert_eq!(name, "file");
     }
 

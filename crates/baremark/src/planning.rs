@@ -6,6 +6,7 @@ use crate::exit::{Exit, Refusal};
 use crate::kinds;
 use crate::places;
 use crate::source::Source;
+use crate::watch::say;
 use baremark_consolidation::{members, tile};
 use baremark_databases::notice::{self, Planned};
 use baremark_disks::one_engine;
@@ -40,6 +41,7 @@ pub fn of(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, R
 fn resolved(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, Refusal> {
     let wrong = |problems: Problems| Refusal::bad_input(problems);
     let study = study::parse(&source.name, &source.bytes, &descriptors()).map_err(wrong)?;
+    study.renamed.iter().for_each(say);
     let parameters = study.workloads.iter().map(|chosen| &chosen.parameters);
     let mut limits = limits(data::of(parameters, &study.environments))?;
     let is_here = !machine::is_recorded();

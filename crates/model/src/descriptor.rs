@@ -52,6 +52,8 @@ pub enum Kind {
     Switch,
     /// A list of words, passed on unchanged.
     Words,
+    /// A list of names; a text with commas between them is read, too.
+    Names,
     /// Any value of TOML: that of a key of a workload's own section, which the workload checks.
     Literal,
 }

@@ -34,7 +34,7 @@ impl Knob {
         match (self.kind, typed) {
             (Kind::Count { .. }, DeValue::Integer(number)) => self.count(number),
             (Kind::Switch, DeValue::Boolean(on)) => Ok(Value::Switch(*on)),
-            (Kind::Words, DeValue::Array(words)) => self.words(words),
+            (Kind::Words | Kind::Names, DeValue::Array(words)) => self.words(words),
             (Kind::Literal, other) => Ok(Value::Literal(literal(other))),
             (Kind::Count { .. } | Kind::Switch | Kind::Words, other) => Err(self.wrong_type(other.type_str())),
             (_, DeValue::String(text)) => self.read_text(text),
@@ -76,6 +76,10 @@ impl Knob {
             Kind::Text => Ok(Value::Text(text.to_owned())),
             Kind::Literal => Ok(Value::Literal(text.to_owned())),
             Kind::Words => Ok(Value::Words(text.split_whitespace().map(str::to_owned).collect())),
+            Kind::Names => {
+                let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+                Ok(Value::Words(names.map(str::to_owned).collect()))
+            }
             Kind::Switch => text.parse().map(Value::Switch).or(Err(self.unknown_word(text, &["true", "false"]))),
         }
     }
@@ -104,6 +108,7 @@ impl Knob {
             Kind::Literal => "a value of TOML".to_owned(),
             Kind::Switch => "true or false".to_owned(),
             Kind::Words => "a list of texts, such as [\"one\", \"two\"]".to_owned(),
+            Kind::Names => "a list of names, such as [\"cpu_s\", \"user_s\"]".to_owned(),
         }
     }
 
@@ -189,6 +194,18 @@ mod tests {
         assert_eq!(misfit.to_string(), format!("'arguments' is a list with an integer; {right}"));
         let misfit = read("arguments = '--nice'").expect_err("a text is not a list");
         assert_eq!(misfit.to_string(), format!("'arguments' is a string; {right}"));
+    }
+
+    #[test]
+    fn names_are_a_list_or_a_text_with_commas() {
+        let knob = Knob { key: "also", kind: Kind::Names, default: Default::Derived("no other"), help: "" };
+        let read = |text: &str| {
+            let typed = toml::de::DeTable::parse(text).expect("it is TOML");
+            knob.read(typed.get_ref()["also"].get_ref())
+        };
+        let names = Ok(Value::Words(vec!["cpu_s".to_owned(), "user_s".to_owned()]));
+        assert_eq!([read("also = ['cpu_s', 'user_s']"), read("also = 'cpu_s, user_s'")], [names.clone(), names]);
+        assert!(read("also = 3").expect_err("a number").to_string().contains("write a list of names"));
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub mod ensemble;
 pub mod environments;
 pub mod event;
 pub mod fingerprint;
+pub mod former;
 pub mod hdr;
 pub mod histogram;
 pub mod identity;

@@ -8,6 +8,7 @@ use crate::command;
 use crate::config::{self, Entry, Layer};
 use crate::descriptor::{Descriptor, Kind, Knob, Value};
 use crate::environments;
+use crate::former;
 use crate::knob::Misfit;
 use crate::observer::ObserveSpec;
 use crate::problem::{Problem, Problems, nearest, with_article};
@@ -20,7 +21,10 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 mod command_section;
+mod keys;
 mod own_section;
+
+use keys::{beside, factor_like, line_in, place_of};
 
 /// A factor and the levels that the study gives it, in the order typed.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,6 +124,8 @@ pub struct Study {
     pub layout: Layout,
     /// Where each key was typed, as `section.key`.
     pub lines: BTreeMap<String, usize>,
+    /// Keys that were typed as earlier versions called them, a sentence for each.
+    pub renamed: Vec<String>,
 }
 
 impl Study {
@@ -156,8 +162,13 @@ pub const SECTIONS: &[&str] =
 pub fn parse(file: &str, bytes: &[u8], workloads: &[&'static Descriptor]) -> Result<Study, Problems> {
     let text = config::text(file, bytes, LONGEST_STUDY, "study")?;
     let layer = Layer::parse(file, text)?;
-    let mut reader =
-        Reader { layer: &layer, mistakes: config::Reader::default(), named: Vec::new(), programs: Vec::new() };
+    let mut reader = Reader {
+        layer: &layer,
+        mistakes: config::Reader::default(),
+        named: Vec::new(),
+        programs: Vec::new(),
+        renamed: Vec::new(),
+    };
     let study = reader.study(&layer.table, workloads);
     reader.mistakes.finish()?;
     study.ok_or_else(|| Problems { file: file.to_owned(), list: Vec::new() })
@@ -171,6 +182,8 @@ struct Reader<'t> {
     named: Vec<String>,
     /// Programs that have a name.
     programs: Vec<command::Program>,
+    /// Keys that have another name today, a sentence for each.
+    renamed: Vec<String>,
 }
 
 impl Reader<'_> {
@@ -235,6 +248,7 @@ impl Reader<'_> {
             design,
             layout,
             lines,
+            renamed: std::mem::take(&mut self.renamed),
         })
     }
 
@@ -328,15 +342,32 @@ impl Reader<'_> {
         let keys: Vec<&str> = knobs.iter().map(|knob| knob.key).chain(beside(section)).collect();
         let mut values = BTreeMap::new();
         for &(key, line, value) in entries {
-            match knobs.iter().find(|knob| knob.key == key) {
+            match keys::find(knobs, key) {
                 None => self.report(line, format!("unknown key '{key}' in [{section}]"), place_of(key, &keys)),
                 Some(knob) => match knob.read(value.get_ref()) {
-                    Ok(value) => drop(values.insert(key.to_owned(), value)),
+                    Ok(_) if values.contains_key(knob.key) => {
+                        self.report(
+                            line,
+                            format!("'{}' is set twice, also as '{key}'", knob.key),
+                            "keep one of the two",
+                        );
+                    }
+                    Ok(value) => {
+                        self.rename(section, line, key, knob.key);
+                        values.insert(knob.key.to_owned(), value);
+                    }
                     Err(misfit) => self.report(line, misfit.what, misfit.remedy),
                 },
             }
         }
         values
+    }
+
+    /// Notes a key that has another name today.
+    fn rename(&mut self, section: &str, line: usize, typed: &str, key: &str) {
+        if typed != key {
+            self.renamed.push(format!("{}:{line}: '{typed}' in [{section}] is called '{key}' now", self.layer.file));
+        }
     }
 
     /// Reads `[environments.NAME]`: the settings of each place, and of those that are like one under a name of their own.
@@ -550,7 +581,9 @@ impl Reader<'_> {
         let workload = chosen.descriptor;
         let place = if several { format!("workload.{}", workload.kind) } else { "workload".to_owned() };
         for knob in workload.parameters.iter().filter(|knob| knob.default == crate::descriptor::Default::Required) {
-            if !chosen.parameters.contains_key(knob.key) && !given.iter().any(|(key, ..)| *key == knob.key) {
+            if !chosen.parameters.contains_key(knob.key)
+                && !given.iter().any(|(key, ..)| *key == knob.key || former::now(key) == Some(knob.key))
+            {
                 let what = format!("workload '{}' needs '{}', which has no default", workload.kind, knob.key);
                 self.report(section, what, format!("write {} in [{place}]: {}", knob.key, knob.takes()));
             }
@@ -565,11 +598,9 @@ impl Reader<'_> {
         }
     }
 
-    /// The other metrics that get a ratio, as typed with commas between.
+    /// The other metrics that get a ratio.
     fn also(&mut self, workload: &Descriptor, typed: Option<Value>, line: usize) -> Vec<String> {
-        let typed = text_of(typed).unwrap_or_default();
-        let named = typed.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
-        let named: Vec<String> = named.collect();
+        let Some(Value::Words(named)) = typed else { return Vec::new() };
         named.iter().for_each(|name| self.metric(workload, Some(name), line));
         named
     }
@@ -583,11 +614,12 @@ impl Reader<'_> {
             factors.push(Factor { key: tables::WORKLOAD.to_owned(), levels, line: line_in(section, "kind") });
         }
         for &(key, line, value) in entries {
-            let Some(knob) = knobs.iter().find(|knob| knob.key == key).copied().or_else(|| own_knob(workloads, key))
-            else {
+            let Some(knob) = keys::find(knobs.iter().copied(), key).or_else(|| own_knob(workloads, key)) else {
                 self.report(line, format!("unknown factor '{key}'"), place_of(key, &keys));
                 continue;
             };
+            self.rename("factors", line, key, knob.key);
+            let key = knob.key;
             if knobs.iter().any(|other| other.key == key && other.kind != knob.kind) {
                 let what = format!("'{key}' is not the same thing in all of these workloads");
                 self.report(line, what, "set it in each [workload.KIND], or make a study of each workload");
@@ -789,11 +821,6 @@ fn usual_phases(short: bool) -> (Nanos, u64) {
     if short { (Nanos(5_000_000), 20) } else { (Nanos(100_000_000), 1) }
 }
 
-/// The line of `key` among `entries`; 0 where it is not.
-fn line_in(entries: &[Entry<'_>], key: &str) -> usize {
-    entries.iter().find(|(name, ..)| *name == key).map_or(0, |(_, line, _)| *line)
-}
-
 /// What a study of these workloads can vary.
 fn knobs_of(workloads: &[Chosen]) -> Vec<&'static Knob> {
     let own = workloads.iter().flat_map(|chosen| chosen.descriptor.parameters);
@@ -810,39 +837,6 @@ fn with_program(workloads: &[&'static Descriptor], program: Option<&command::Pro
     let own = program.map(command::descriptor);
     let of_kind = |known: &&'static Descriptor| own.filter(|own| own.kind == known.kind).unwrap_or(known);
     workloads.iter().map(of_kind).collect()
-}
-
-/// Keys that are in a section and in no table, because they are not single values.
-fn beside(section: &str) -> Option<&'static str> {
-    match section {
-        "workload" => Some("kind"),
-        "report" => Some("ratio_to"),
-        _ => None,
-    }
-}
-
-/// The section in which `key` would be right, else the nearest of `keys`.
-fn place_of(key: &str, keys: &[&str]) -> String {
-    let tables = [
-        ("study", tables::STUDY),
-        ("workload", &[]),
-        ("factors", tables::FACTORS),
-        ("observe", crate::observer::OBSERVE),
-        ("design", tables::DESIGN),
-        ("report", tables::REPORT),
-    ];
-    let has = |section: &str, knobs: &[Knob]| knobs.iter().any(|knob| knob.key == key) || beside(section) == Some(key);
-    match tables.iter().find(|(section, knobs)| has(section, knobs)) {
-        Some((section, _)) => format!("it belongs in [{section}]"),
-        None => nearest(key, keys),
-    }
-}
-
-fn factor_like(name: &str, factors: &[Factor]) -> String {
-    if factors.is_empty() {
-        return format!("the study varies nothing; write {name} in [factors]");
-    }
-    nearest(name, &factors.iter().map(|factor| factor.key.as_str()).collect::<Vec<_>>())
 }
 
 /// The default of the knob `key` where its row types one.

@@ -284,9 +284,9 @@ pub const OF_ONE_WORKLOAD: &[Knob] = &[
     },
     Knob {
         key: "also",
-        kind: Kind::Text,
+        kind: Kind::Names,
         default: Default::Derived("no other"),
-        help: "other metrics that get a ratio, with commas between; not used by the stopping rule",
+        help: "other metrics that get a ratio; not used by the stopping rule",
     },
     Knob {
         key: "against",
@@ -364,9 +364,9 @@ pub const REPORT: &[Knob] = &[
     },
     Knob {
         key: "also",
-        kind: Kind::Text,
+        kind: Kind::Names,
         default: Default::Derived("no other"),
-        help: "other metrics that get a ratio, with commas between; not used by the stopping rule",
+        help: "other metrics that get a ratio; not used by the stopping rule",
     },
     Knob {
         key: "against",

@@ -72,8 +72,8 @@ const RESERVE: Knob = Knob {
     help: "share of the machine's memory that copies leave free",
 };
 
-const MAX: Knob = Knob {
-    key: "max",
+const MOST: Knob = Knob {
+    key: "most",
     kind: Kind::Count { min: 1, max: 4096 },
     default: Default::Typed("64"),
     help: "most copies that are started",
@@ -89,7 +89,7 @@ static METRICS: [Metric; 8] = [
         "copies",
         "1",
         Better::Higher,
-        "most copies that kept every limit; absent where more were not started for `max` alone",
+        "most copies that kept every limit; absent where more were not started for `most` alone",
     ),
     metric(
         "fit",
@@ -120,14 +120,14 @@ static DESCRIPTOR: Descriptor = Descriptor {
     help: "how many idle or lightly loaded copies of a small server fit, and the memory of each, as processes, in microVMs, in containers, \
            in gVisor or in QEMU guests",
     source: "this program",
-    parameters: &[PLACE, RUNTIME, ACCEL, KERNEL, GUEST_MEMORY, LOAD, RATE, LATENCY, RESERVE, MAX],
+    parameters: &[PLACE, RUNTIME, ACCEL, KERNEL, GUEST_MEMORY, LOAD, RATE, LATENCY, RESERVE, MOST],
     metrics: &METRICS,
     footprint: None,
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,
     alternates: false,
-    quick: &[("max", "4")],
+    quick: &[("most", "4")],
     check: |_| Ok(()),
 };
 
@@ -159,7 +159,7 @@ impl Job for Density {
             rate: (word(arm, &LOAD, "idle") == "light").then(|| number(&RATE, 100)),
             limit_ns: number(&LATENCY, 10_000_000),
             reserve,
-            max: number(&MAX, 64),
+            max: number(&MOST, 64),
             interrupt: Arc::clone(around.interrupt),
         }))
     }
@@ -241,9 +241,9 @@ impl ReadyJob for Ready {
         // Where the search found what bounds the copies, nothing is extrapolated.
         let room = if bound == Bound::Max { self.room(most, &memory, before)? } else { None };
         let told = match (&bound, &room) {
-            (Bound::Max, Some(room)) => format!("at least {} copies keep every limit (max); {room}", most.copies),
+            (Bound::Max, Some(room)) => format!("at least {} copies keep every limit (most); {room}", most.copies),
             (Bound::Max, None) => format!(
-                "at least {} copies keep every limit (max); the CPU time of a copy is unknown, and with it how many fit",
+                "at least {} copies keep every limit (most); the CPU time of a copy is unknown, and with it how many fit",
                 most.copies
             ),
             (Bound::Reserve, _) => format!("{} copies fit above the reserve of memory", most.copies),
@@ -252,7 +252,7 @@ impl ReadyJob for Ready {
         };
         let mut flags = self.launcher.remarks();
         if bound == Bound::Max {
-            flags.push(format!("{}: ceiling reached: {told}; raise max", self.launcher.place()));
+            flags.push(format!("{}: ceiling reached: {told}; raise most", self.launcher.place()));
         }
         let mut samples = self.samples(most, &memory, before);
         if bound != Bound::Max {

@@ -28,7 +28,7 @@ const MOST: Knob = Knob {
     key: "most",
     kind: Kind::Count { min: 2, max: 10_000 },
     default: Default::Derived("no search: just users"),
-    help: "searches the most users within the limit, up to so many; time is then that of each window",
+    help: "searches the most users within the limit, up to so many; duration is then that of each window",
 };
 const EACH: Knob = Knob {
     key: "each",
@@ -49,7 +49,7 @@ const LIMIT: Knob = Knob {
     help: "limit that 95 % of actions must keep",
 };
 const TIME: Knob = Knob {
-    key: "time",
+    key: "duration",
     kind: Kind::Time { min: SECOND / 10, max: 3600 * SECOND },
     default: Default::Typed("10 s"),
     help: "how long is measured",
@@ -101,7 +101,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     section: None,
     short_phases: false,
     alternates: false,
-    quick: &[("each", "16 MiB"), ("pace", "50 ms"), ("time", "1 s")],
+    quick: &[("each", "16 MiB"), ("pace", "50 ms"), ("duration", "1 s")],
     check: |arm| script(arm, 0).map(drop),
 };
 
@@ -159,7 +159,7 @@ impl ReadyJob for Ready<'_> {
         }
         if told.actions == 0 {
             return Err(JobError::failed(
-                "no action was due in the measured time; write a longer time or a shorter pace",
+                "no action was due in the measured time; write a longer duration or a shorter pace",
             ));
         }
         let checked = format!("{} actions; {} documents opened as they were saved", told.actions, told.opened);
@@ -202,6 +202,7 @@ mod tests {
     use super::*;
     use baremark_model::hdr;
     use baremark_model::percentile::Percentile;
+    use baremark_model::study;
 
     /// Percentiles of several trials are those of all their samples, for which each must be stored.
     #[test]
@@ -220,5 +221,24 @@ mod tests {
         let percentiles: Vec<Percentile> = samples.iter().filter_map(|one| Percentile::of_key(&one.metric)).collect();
         assert_eq!(percentiles.len(), 3);
         assert!(percentiles.iter().all(|percentile| point.distributions == [percentile.of.as_str()]));
+    }
+
+    /// Keys of earlier versions are read, and a sentence says what they are called now.
+    #[test]
+    fn a_study_of_an_earlier_version_is_read_with_a_notice() {
+        let parse = |workload: &str| {
+            let text = format!("[study]\ntitle = \"users\"\n[workload]\nkind = \"sessions\"\n{workload}");
+            study::parse("a.toml", text.as_bytes(), &[Sessions.descriptor()])
+        };
+        let [then, now] = ["time = \"3 s\"\n", "duration = \"3 s\"\n"].map(|line| parse(line).expect("a study"));
+        assert_eq!(then.workloads[0].parameters, now.workloads[0].parameters);
+        assert_eq!(then.renamed, ["a.toml:5: 'time' in [workload] is called 'duration' now"]);
+        assert!(now.renamed.is_empty(), "{:?}", now.renamed);
+        let varied = parse("[factors]\ntime = [\"1 s\", \"2 s\"]\n").expect("a study");
+        assert_eq!((varied.factors[0].key.as_str(), varied.renamed.len()), ("duration", 1));
+        let twice = parse("duration = \"3 s\"\ntime = \"4 s\"\n").expect_err("twice").to_string();
+        assert!(twice.contains("'duration' is set twice, also as 'time'"), "{twice}");
+        let unknown = parse("warm_upp = \"3 s\"\n").expect_err("unknown").to_string();
+        assert!(unknown.contains("unknown key 'warm_upp'"), "{unknown}");
     }
 }

@@ -51,13 +51,13 @@ const COLLECTOR: Knob = Knob {
     help: "the collector",
 };
 const WARM: Knob = Knob {
-    key: "warm",
+    key: "warm_up",
     kind: Kind::Time { min: 0, max: 3_600_000_000_000 },
     default: Default::Typed("5 s"),
     help: "how long it runs before it is measured, so that it is compiled",
 };
 const TIME: Knob = Knob {
-    key: "time",
+    key: "duration",
     kind: Kind::Time { min: 100_000_000, max: 3_600_000_000_000 },
     default: Default::Typed("10 s"),
     help: "how long it is measured",
@@ -94,7 +94,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     section: None,
     short_phases: false,
     alternates: false,
-    quick: &[("heap", "256 MiB"), ("warm", "1 s"), ("time", "2 s")],
+    quick: &[("heap", "256 MiB"), ("warm_up", "1 s"), ("duration", "2 s")],
     check: |arm| Settings::of(arm).map(drop),
 };
 

@@ -43,7 +43,7 @@ least_blocks = {blocks}
 most_blocks = {blocks}
 budget = "20 min"
 [report]
-also = "run_s"
+also = ["run_s"]
 columns = "protect"
 ratio_to = {{ protect = "none" }}
 "#

@@ -50,6 +50,6 @@ pub fn all_positive(document: &Value, metrics: &[&str]) {
 }
 
 pub const NATIVE: [(&str, &str); 2] = [("environment", "\"native\""), ("ranks", "1")];
-pub const SMALL_HEAP: [(&str, &str); 3] = [("heap", "\"128 MiB\""), ("time", "\"1 s\""), ("gc", "\"parallel\"")];
+pub const SMALL_HEAP: [(&str, &str); 3] = [("heap", "\"128 MiB\""), ("duration", "\"1 s\""), ("gc", "\"parallel\"")];
 pub const FEW_USERS: [(&str, &str); 5] =
-    [("most", "2"), ("each", "\"2 MiB\""), ("pace", "\"20 ms\""), ("limit", "\"1 min\""), ("time", "\"200 ms\"")];
+    [("most", "2"), ("each", "\"2 MiB\""), ("pace", "\"20 ms\""), ("limit", "\"1 min\""), ("duration", "\"200 ms\"")];

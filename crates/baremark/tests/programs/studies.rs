@@ -194,7 +194,7 @@ fn java_warehouses_run_as_their_study_says() {
             let pages = format!("{pages:?}");
             let text = shrunk("jvm-warehouse", &[&SMALL_HEAP[..], &NATIVE, &[("pages", &pages)]].concat());
             all_positive(
-                &document(&text.replace("[factors]", "warm = \"200 ms\"\n[factors]")),
+                &document(&text.replace("[factors]", "warm_up = \"200 ms\"\n[factors]")),
                 &["transactions_per_s"],
             );
         }

@@ -63,7 +63,7 @@ fn copies_are_counted_with_their_memory_and_their_latency() {
         let study = study("\"density\"", &format!("place = {places}\nload = \"{load}\""), report);
         study.replace("[factors]", &format!("{more}\n[factors]")).replace("quads = 1", "quads = 0")
     };
-    bench.write("light.toml", text_of("light", "max = 5\nlimit = \"1 min\""));
+    bench.write("light.toml", text_of("light", "most = 5\nlimit = \"1 min\""));
     let document = bench.json(&["run", "light.toml", "--json"]);
     let of = |metric: &str| estimates(&document, metric, "place");
     assert!(of("copies").is_empty(), "a ceiling is no answer: {document:#}");
@@ -76,16 +76,16 @@ fn copies_are_counted_with_their_memory_and_their_latency() {
     let fit = of("fit");
     assert!(!fit.is_empty() && fit.iter().all(|(_, fit)| *fit >= 1.0), "{document:#}");
     let flags = document["flags"].to_string();
-    assert!(flags.contains("ceiling reached: at least 5 copies keep every limit (max)"), "{flags}");
+    assert!(flags.contains("ceiling reached: at least 5 copies keep every limit (most)"), "{flags}");
     assert!(flags.contains("bound first") || flags.contains("bounds first"), "{flags}");
     let details = text(&bench.run(&["report", "--details"]).stdout);
     assert!(details.contains("at least 5 copies keep every limit"), "{details}");
     nothing_is_left_in(&std::env::temp_dir());
     // A limit that one copy cannot keep is a failure, and a reserve that is in use already is refused before anything is started.
-    bench.write("strict.toml", text_of("light", "max = 1\nrate = 1000\nlimit = \"10 us\""));
+    bench.write("strict.toml", text_of("light", "most = 1\nrate = 1000\nlimit = \"10 us\""));
     let strict = bench.run(&["run", "strict.toml"]);
     assert!(text(&strict.stderr).contains("one copy alone does not keep the limit"), "{}", text(&strict.stderr));
-    bench.write("full.toml", text_of("idle", "max = 1\nreserve = \"100 %\""));
+    bench.write("full.toml", text_of("idle", "most = 1\nreserve = \"100 %\""));
     let full = bench.run(&["run", "full.toml"]);
     let said = format!("{}{}", text(&full.stdout), text(&full.stderr));
     assert!(said.contains("less memory is available than the reserve and one copy"), "{said}");

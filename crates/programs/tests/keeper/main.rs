@@ -419,7 +419,7 @@ fn users_act_and_the_most_of_them_are_found() {
         ("each", Value::SizeBytes(Bytes(2 << 20))),
         ("pace", ns(20)),
         ("limit", ns(200)),
-        ("time", ns(1600)),
+        ("duration", ns(1600)),
     ];
     let run = run_job(&Sessions, &arm(&parameters)).unwrap();
     let responses = ["response_p50_ms", "response_p95_ms", "response_p99_ms", "response_longest_ms"];

@@ -26,7 +26,7 @@ fn users_act_at_their_pace() {
         ("each", Value::SizeBytes(Bytes(2 << 20))),
         ("pace", ns(20)),
         ("limit", ns(200)),
-        ("time", ns(1600)),
+        ("duration", ns(1600)),
     ];
     let run = run_job(&Sessions, &arm(&parameters)).unwrap();
     // 80 turns each, of which every eighth opens a document.

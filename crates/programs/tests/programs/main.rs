@@ -30,8 +30,8 @@ fn warehouses_trade_and_their_books_balance() {
             ("warehouses", Value::Count(2)),
             ("heap", Value::SizeBytes(Bytes(heap))),
             ("pages", Value::Choice(pages.to_owned())),
-            ("warm", Value::TimeNs(Nanos(100_000_000))),
-            ("time", Value::TimeNs(Nanos(1_000_000_000))),
+            ("warm_up", Value::TimeNs(Nanos(100_000_000))),
+            ("duration", Value::TimeNs(Nanos(1_000_000_000))),
         ])
     };
     let run = run_job(&JvmWarehouse, &parameters("4k", 128 << 20)).unwrap();

@@ -347,7 +347,7 @@ fn report(
 ) -> Table {
     let metric = options.spending.by.as_deref().unwrap_or(METRIC).split(':').next().unwrap_or_default();
     let also: Vec<&str> = ALSO.into_iter().filter(|key| *key != metric).collect();
-    let mut report = section([("metric", metric.into()), ("also", also.join(", ").into())]);
+    let mut report = section([("metric", metric.into()), ("also", also.into())]);
     let compared = match (commands, places, parameters.iter().next()) {
         ([first, _, ..], ..) => Some((command::KIND, first.name.as_str().into())),
         (_, [base, _, ..], _) => Some((environments::FACTOR, base.name.as_str().into())),

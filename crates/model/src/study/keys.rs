@@ -1,0 +1,58 @@
+//! Keys of sections by their names: where an unknown one would be right, and what one of an earlier version is called today.
+
+use super::Factor;
+use crate::config::Entry;
+use crate::descriptor::Knob;
+use crate::former;
+use crate::problem::nearest;
+use crate::tables;
+
+/// The knob of `key`: by its name, or by the name that it had in an earlier version.
+pub(super) fn find<'k>(knobs: impl IntoIterator<Item = &'k Knob>, key: &str) -> Option<&'k Knob> {
+    let of_name = |name: &str, knob: &&Knob| knob.key == name;
+    let (mut found, mut former) = (None, None);
+    for knob in knobs {
+        found = found.or(Some(knob).filter(|knob| of_name(key, knob)));
+        former = former.or(former::now(key).and_then(|now| Some(knob).filter(|knob| of_name(now, knob))));
+    }
+    found.or(former)
+}
+
+/// Keys that are in a section and in no table, because they are not single values.
+pub(super) fn beside(section: &str) -> Option<&'static str> {
+    match section {
+        "workload" => Some("kind"),
+        "report" => Some("ratio_to"),
+        _ => None,
+    }
+}
+
+/// The section in which `key` would be right, else the nearest of `keys`.
+pub(super) fn place_of(key: &str, keys: &[&str]) -> String {
+    let tables = [
+        ("study", tables::STUDY),
+        ("workload", &[]),
+        ("factors", tables::FACTORS),
+        ("observe", crate::observer::OBSERVE),
+        ("design", tables::DESIGN),
+        ("report", tables::REPORT),
+    ];
+    let has = |section: &str, knobs: &[Knob]| knobs.iter().any(|knob| knob.key == key) || beside(section) == Some(key);
+    match tables.iter().find(|(section, knobs)| has(section, knobs)) {
+        Some((section, _)) => format!("it belongs in [{section}]"),
+        None => nearest(key, keys),
+    }
+}
+
+/// The factor that is meant by a name that is none.
+pub(super) fn factor_like(name: &str, factors: &[Factor]) -> String {
+    if factors.is_empty() {
+        return format!("the study varies nothing; write {name} in [factors]");
+    }
+    nearest(name, &factors.iter().map(|factor| factor.key.as_str()).collect::<Vec<_>>())
+}
+
+/// The line of `key` among `entries`; 0 where it is not.
+pub(super) fn line_in(entries: &[Entry<'_>], key: &str) -> usize {
+    entries.iter().find(|(name, ..)| *name == key).map_or(0, |(_, line, _)| *line)
+}
