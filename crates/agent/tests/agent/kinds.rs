@@ -70,6 +70,9 @@ fn conforms(descriptor: &Descriptor, spec: &TrialSpec, result: &TrialResult) {
         }
     }
     assert!(result.series.windows(2).all(|two| two[0].end_ns <= two[1].begin_ns), "{:?}", result.series);
+    // Whatever this machine counts of others: each phase has something, of kernels and of jobs alike.
+    let found = result.disturbance.as_ref().expect("what others took of the CPUs");
+    assert_eq!((found.phases.len(), found.queued.len()), (spec.schedule.len(), spec.arms.len()), "{found:?}");
 }
 
 #[test]
