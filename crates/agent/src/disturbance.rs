@@ -4,7 +4,8 @@
 //! account, read by the rank's own thread on both sides of the measured region, to the nanosecond. What others used of all
 //! CPUs: during a kernel the machine's processor time less this process's own; during a job, for which the kernel works too, that of all programs but
 //! this one and what it has started. The kernel counts it in ticks of 10 ms; it is read at the ends of phases that are long enough for that, else of
-//! several. The programs that used most are named, by readings at both ends of the phases.
+//! several. The programs that used most are named, by readings at both ends of the phases; what a CPU quota withheld and how long some task of the
+//! machine waited are read there, too.
 
 use baremark_model::disturbed::{QUAD, queued_share};
 use baremark_model::seam::TickRate;
@@ -12,6 +13,7 @@ use baremark_model::wire::{Disturbance, PhaseDisturbance, ProgramShare, Series};
 use baremark_sys::clock;
 use baremark_sys::cpu_time::{CpuTime, TICK_S};
 use baremark_sys::cpu_users::{CpuUsers, outermost_of_this_program, own_name};
+use baremark_sys::held_back::HeldBack;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -109,6 +111,8 @@ pub(crate) struct Meter {
     /// Every program's time before the first phase.
     users: Option<CpuUsers>,
     phases: Vec<PhaseDisturbance>,
+    /// What had kept tasks from the CPUs before the first phase, and when that was read.
+    held_back: (HeldBack, Instant),
     /// Of one side of a trial, between whose phases others run at another site.
     side: Option<OneSide>,
 }
@@ -137,7 +141,8 @@ impl Meter {
         }
         let root = outermost_of_this_program();
         let (last, phases) = (first.clone(), Vec::new());
-        Meter { work, root, fine: phase >= FINE, last, first, users, phases, side: None }
+        let held_back = (HeldBack::now(), Instant::now());
+        Meter { work, root, fine: phase >= FINE, last, first, users, phases, held_back, side: None }
     }
 
     /// The same for one side of a trial: between its phases are those of another site, which are no other programs'.
@@ -148,6 +153,9 @@ impl Meter {
 
     /// The phase at `position` of the schedule begins only now: what came before belongs to none.
     pub(crate) fn phase_begins(&mut self, position: usize) {
+        if position == 0 {
+            self.held_back = (HeldBack::now(), Instant::now());
+        }
         if self.side.is_some() {
             self.turn_begins(Reading::now(self.work == Work::Job));
             return;
@@ -246,11 +254,16 @@ impl Meter {
         for (found, phase) in self.phases.iter_mut().zip(series) {
             found.queued = queued_share(std::iter::once(phase), rate);
         }
+        // Between the phases of one side it is idle, and a quota withholds nothing from it.
+        let (before, since) = &self.held_back;
+        let now = HeldBack::now();
         Disturbance {
             queued: (0..arms).map(|arm| queued_share(of(arm), rate)).collect(),
             rests: (0..arms).map(rests).collect(),
             others: whole.others,
             stolen: whole.stolen,
+            throttled: now.throttled_since(before),
+            pressure: now.pressure_since(before, since.elapsed()),
             programs: self.programs(),
             work_of_others: false,
             phases: self.phases,

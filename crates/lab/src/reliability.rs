@@ -1,4 +1,5 @@
-//! How good the conditions of a run were: what other programs and the hypervisor took of the CPUs while its phases ran, and how many trials that cost.
+//! How good the conditions of a run were: what other programs, the hypervisor and CPU quotas took of the CPUs while its phases ran, and how many trials
+//! that cost. Pressure (PSI) is in the record of each trial and is not judged: measured tasks that wait for each other are in it.
 //!
 //! The same for every kind of work. A grade says nothing of the size of intervals: they are as wide as the noise was, also on a quiet machine.
 
@@ -17,6 +18,8 @@ struct Limits {
 const OTHERS: Limits = Limits { fair: 0.05, poor: 0.25 };
 /// Of all CPUs' time, taken away by the hypervisor.
 const STOLEN: Limits = Limits { fair: 0.01, poor: 0.05 };
+/// Of the work's CPU time, withheld by a quota.
+const THROTTLED: Limits = Limits { fair: 0.01, poor: 0.05 };
 /// Of the measured threads' time, ready to run without a CPU. A trial is flagged from a hundredth on.
 const QUEUED: Limits = Limits { fair: 0.01, poor: 0.05 };
 /// Of the trials, invalid.
@@ -43,6 +46,9 @@ pub(crate) fn of(trials: &[Finished]) -> Option<Reliability> {
     });
     judge(mean(known.iter().filter_map(|found| found.stolen)), &STOLEN, &|percent| {
         format!("the hypervisor took {percent:.0} % of the CPUs (steal)")
+    });
+    judge(mean(known.iter().filter_map(|found| found.throttled)), &THROTTLED, &|percent| {
+        format!("a CPU quota withheld {percent:.0} % of the CPU time (throttling)")
     });
     judge(mean(known.iter().flat_map(|found| found.queued.iter().flatten().copied())), &QUEUED, &|percent| {
         format!("measured threads waited for a CPU for {percent:.0} % of their time")

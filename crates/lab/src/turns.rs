@@ -277,6 +277,8 @@ fn disturbance(sides: &[(&str, SideResult); 2], times: &[(usize, u64, u64)]) -> 
         rests: both.iter().map(|found| found.rests.first().copied().unwrap_or(0)).collect(),
         others: mean(|found| found.others),
         stolen: mean(|found| found.stolen),
+        throttled: mean(|found| found.throttled),
+        pressure: mean(|found| found.pressure),
         programs: programs(both),
         work_of_others: both.iter().any(|found| found.work_of_others),
         phases: phases.unwrap_or_default(),

@@ -79,7 +79,7 @@ pub struct Document {
     pub reliability: Option<Reliability>,
 }
 
-/// What other programs and the hypervisor took while phases ran, as a grade with its reasons.
+/// What other programs, the hypervisor and CPU quotas took while phases ran, as a grade with its reasons.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Reliability {

@@ -494,6 +494,14 @@ pub struct Disturbance {
     pub others: Option<f64>,
     /// The share of all CPUs' time that the hypervisor below took away; likewise.
     pub stolen: Option<f64>,
+    /// The share of its CPU time that a quota withheld from the agent's control group or one around it, of what that used and what was withheld, from
+    /// the first phase to the last; `None` where the kernel does not count it, and in results of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled: Option<f64>,
+    /// The share of the time, from the first phase to the last, in which some task of the machine waited for a CPU, the measured ones among them
+    /// (PSI, `some`); likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pressure: Option<f64>,
     /// The other programs that used most, the most first; none where the kernel does not show them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<ProgramShare>,

@@ -24,6 +24,7 @@ pub mod file_system;
 pub mod futex;
 pub mod gaps;
 pub mod guest;
+pub mod held_back;
 pub mod launch;
 pub mod loaded_program;
 pub mod local_socket;

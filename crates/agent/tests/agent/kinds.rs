@@ -10,6 +10,7 @@ use baremark_model::seam::Verification;
 use baremark_model::wire::{
     ArmSpec, FromAgent, Member, PROTOCOL, Pass, ToAgent, TrialResult, TrialSpec, TurnsSpec, read_frame, write_frame,
 };
+use baremark_sys::held_back::HeldBack;
 use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -73,6 +74,11 @@ fn conforms(descriptor: &Descriptor, spec: &TrialSpec, result: &TrialResult) {
     // Whatever this machine counts of others: each phase has something, of kernels and of jobs alike.
     let found = result.disturbance.as_ref().expect("what others took of the CPUs");
     assert_eq!((found.phases.len(), found.queued.len()), (spec.schedule.len(), spec.arms.len()), "{found:?}");
+    let (before, now) = (HeldBack::now(), HeldBack::now());
+    let counts = [now.throttled_since(&before), now.pressure_since(&before, Duration::from_secs(1))];
+    for (share, is_counted) in [found.throttled, found.pressure].into_iter().zip(counts.map(|share| share.is_some())) {
+        assert!(share.is_some() == is_counted && share.is_none_or(|share| (0.0..=1.0).contains(&share)), "{found:?}");
+    }
 }
 
 #[test]

@@ -68,9 +68,17 @@ fn a_server_that_was_there_before_is_named_and_lowers_nothing() {
 }
 
 #[test]
-fn steal_waiting_and_invalid_trials_lower_the_grade() {
+fn steal_throttling_waiting_and_invalid_trials_lower_the_grade() {
     let stolen = Disturbance { stolen: Some(0.03), ..others(0.0, &[]) };
     assert_eq!(words(&stolen), (Grade::Fair, vec!["the hypervisor took 3 % of the CPUs (steal)".to_owned()]));
+    let throttled = Disturbance { throttled: Some(0.5), pressure: Some(0.9), ..others(0.0, &[]) };
+    let words_of_quota = vec!["a CPU quota withheld 50 % of the CPU time (throttling)".to_owned()];
+    assert_eq!(words(&throttled), (Grade::Poor, words_of_quota));
+    let none = Disturbance { throttled: Some(0.0), ..others(0.0, &[]) };
+    let found = graded(&[throttled, none], 0).unwrap();
+    assert_eq!(found.reasons, ["a CPU quota withheld 25 % of the CPU time (throttling)"], "half of the time");
+    let little = Disturbance { throttled: Some(0.004), pressure: Some(0.9), ..others(0.0, &[]) };
+    assert_eq!(words(&little), (Grade::Good, Vec::new()), "pressure is not judged");
     let queued = Disturbance { queued: vec![Some(0.2), Some(0.1)], ..others(0.0, &[]) };
     assert_eq!(
         words(&queued),

@@ -160,6 +160,8 @@ fn result() -> TrialResult {
             rests: vec![0, 3],
             others: Some(0.1),
             stolen: None,
+            throttled: Some(0.125),
+            pressure: Some(0.75),
             phases: vec![PhaseDisturbance { queued: Some(0.02), others: Some(0.1), stolen: None, resolution: 0.25 }],
         }),
         discarded: vec![DiscardedQuad { quad: 3, why: "ranks waited".to_owned() }],
