@@ -115,6 +115,8 @@ pub(crate) struct Meter {
     held_back: (HeldBack, Instant),
     /// Of one side of a trial, between whose phases others run at another site.
     side: Option<OneSide>,
+    /// Whether other sites of the trial work at the same time.
+    several: bool,
 }
 
 /// What a meter of phases with gaps between them keeps in addition.
@@ -142,12 +144,18 @@ impl Meter {
         let root = outermost_of_this_program();
         let (last, phases) = (first.clone(), Vec::new());
         let held_back = (HeldBack::now(), Instant::now());
-        Meter { work, root, fine: phase >= FINE, last, first, users, phases, held_back, side: None }
+        Meter { work, root, fine: phase >= FINE, last, first, users, phases, held_back, side: None, several: false }
     }
 
     /// The same for one side of a trial: between its phases are those of another site, which are no other programs'.
     pub(crate) fn of_one_side(mut self, is_so: bool) -> Self {
         self.side = is_so.then(OneSide::default);
+        self
+    }
+
+    /// The same for one of several sites that work at the same time: the others may be on this machine, and are no other programs.
+    pub(crate) fn of_several(mut self, is_so: bool) -> Self {
+        self.several = is_so;
         self
     }
 
@@ -265,7 +273,7 @@ impl Meter {
             throttled: now.throttled_since(before),
             pressure: now.pressure_since(before, since.elapsed()),
             programs: self.programs(),
-            work_of_others: false,
+            work_of_others: self.several,
             phases: self.phases,
         }
     }
@@ -283,9 +291,9 @@ impl Meter {
         };
         let used = self.users.as_ref().zip(now).map(|(before, now)| now.others_since(before, self.root));
         let Some((used, all_s)) = used.zip(self.first.all_s(&self.last)) else { return Vec::new() };
-        // The other side is this program, too, and where it is a container's it is no descendant.
-        let other_side = self.side.as_ref().and_then(|_| own_name().ok());
-        shares(used.into_iter().filter(|(name, _)| other_side.as_ref() != Some(name)), all_s)
+        // Other sites run this program, too, and where they are a container's or were reached by ssh they are no descendants.
+        let other_sites = if self.side.is_some() || self.several { own_name().ok() } else { None };
+        shares(used.into_iter().filter(|(name, _)| other_sites.as_ref() != Some(name)), all_s)
     }
 }
 

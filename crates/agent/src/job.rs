@@ -56,7 +56,8 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
     if job.measures_disks() {
         progress.disk_phases_begin();
     }
-    let mut meter = Meter::begin(Work::Job, Duration::from_nanos(spec.phase_ns)).of_one_side(progress.is_one_side());
+    let meter = Meter::begin(Work::Job, Duration::from_nanos(spec.phase_ns));
+    let mut meter = meter.of_one_side(progress.is_one_side()).of_several(progress.is_one_of_several());
     let first = clock::monotonic_ns();
     let mut series = Vec::with_capacity(spec.schedule.len());
     let mut checked = vec![String::new(); arms.len()];
@@ -102,11 +103,10 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
         point::reached("phase-done");
         position += 1;
     }
+    let found = meter.end(&series, arms.len(), rate);
+    let work_of_others = found.work_of_others || !ready.iter().all(|job| job.works_in_own_processes());
+    let disturbance = Disturbance { work_of_others, ..found };
     let lost_after = look_for_lost_time(rate);
-    let disturbance = Disturbance {
-        work_of_others: !ready.iter().all(|job| job.works_in_own_processes()),
-        ..meter.end(&series, arms.len(), rate)
-    };
     flags.extend(disturbed::flags(&disturbance, &[]));
     for list in [&mut flags, &mut void] {
         list.sort();

@@ -73,6 +73,11 @@ pub trait Progress {
         false
     }
 
+    /// Whether other sites of this trial work at the same time, which may be on this machine.
+    fn is_one_of_several(&self) -> bool {
+        false
+    }
+
     /// A stretch of the phase at `position` was timed.
     fn timed(&mut self, position: usize, stretch: Stretch) {
         let _ = (position, stretch);
@@ -190,6 +195,10 @@ impl<W: Write> Progress for Told<'_, W> {
 
     fn is_one_side(&self) -> bool {
         matches!(self.way, Way::InTurns(_))
+    }
+
+    fn is_one_of_several(&self) -> bool {
+        matches!(self.way, Way::Together(_))
     }
 
     fn timed(&mut self, position: usize, stretch: Stretch) {

@@ -96,13 +96,14 @@ pub(crate) fn run(
     spent.skip();
     let counters = stage.counters(&arms, &memory);
     spent.on("pacing");
-    let one_side = progress.is_one_side();
+    let (one_side, several) = (progress.is_one_side(), progress.is_one_of_several());
     let phase = Duration::from_nanos(spec.phase_ns);
-    let mut meter = disturbance::Meter::begin(disturbance::Work::Kernel, phase).of_one_side(one_side);
+    let meter = disturbance::Meter::begin(disturbance::Work::Kernel, phase);
+    let mut meter = meter.of_one_side(one_side).of_several(several);
     let phases = stage.phases(reps, progress, &mut meter)?;
     let disturbance = meter.end(&phases, arms.len(), rate);
-    // Whoever has both sides of a trial knows its quads.
-    let discarded = if one_side { Vec::new() } else { discarded(&phases, &disturbance, rate) };
+    // Whoever has both sides of a trial knows its quads. Each of several sites would discard other ones: what they did together keeps all.
+    let discarded = if one_side || several { Vec::new() } else { discarded(&phases, &disturbance, rate) };
     spent.on("phases");
     let verifications = stage.verify();
     spent.on("verification");

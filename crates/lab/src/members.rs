@@ -9,12 +9,14 @@
 use crate::host_observer::placed;
 use crate::lab_clock::now_ns;
 use crate::link::{AgentLink, Came, LinkError};
+use crate::turns;
 use baremark_model::ensemble::{Part, by_rules};
 use baremark_model::loading::Loading;
 use baremark_model::seam::{Audit, RankTime, Sample, TickRate, Verification};
 use baremark_model::units::Nanos;
 use baremark_model::wire::{
-    ArmRecord, BodyRun, FromAgent, LostTime, MemberRecord, MemberResult, Pass, Series, Stretch, TrialResult, TrialSpec,
+    ArmRecord, BodyRun, Disturbance, FromAgent, LostTime, MemberRecord, MemberResult, Pass, Series, Stretch,
+    TrialResult, TrialSpec,
 };
 use std::collections::BTreeMap;
 use std::thread;
@@ -254,9 +256,27 @@ fn join(
         lost_after: worst(|result| result.lost_after),
         elapsed_ns: results.iter().map(|member| member.result.elapsed_ns).max().unwrap_or(0),
         spent_ns: BTreeMap::new(),
-        disturbance: None,
+        disturbance: disturbance(results.iter().filter_map(|member| member.result.disturbance.as_ref())),
         discarded: Vec::new(),
         observations: Vec::new(),
+    })
+}
+
+/// What others took of the CPUs at the sites: each share is the largest of any site. Sites of one machine count each other's work as that of others, so
+/// that what other programs used of all CPUs is unknown; a phase has no values of its own, since each site has some.
+fn disturbance<'d>(found: impl Iterator<Item = &'d Disturbance> + Clone) -> Option<Disturbance> {
+    let arms = found.clone().map(|one| one.queued.len()).max()?;
+    let most = |share: &dyn Fn(&Disturbance) -> Option<f64>| found.clone().filter_map(share).reduce(f64::max);
+    Some(Disturbance {
+        queued: (0..arms).map(|arm| most(&|one| one.queued.get(arm).copied().flatten())).collect(),
+        rests: (0..arms).map(|arm| found.clone().filter_map(|one| one.rests.get(arm)).sum()).collect(),
+        others: None,
+        stolen: most(&|one| one.stolen),
+        throttled: most(&|one| one.throttled),
+        pressure: most(&|one| one.pressure),
+        programs: turns::programs(found.clone()),
+        work_of_others: true,
+        phases: Vec::new(),
     })
 }
 
@@ -405,4 +425,34 @@ fn record(results: &[MemberResult], arm: usize, simultaneity: Simultaneity) -> O
     joint.executor.notes.extend(notes.map(|(name, what)| (name.to_owned(), what)));
     joint.counters.insert("clock_uncertainty_ns".to_owned(), simultaneity.uncertain_ns);
     Some(joint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baremark_model::wire::ProgramShare;
+
+    /// A trial at several sites said nothing of who else used the CPUs.
+    #[test]
+    fn what_others_took_at_each_site_is_in_the_trial() {
+        let program = |name: &str, share: f64| ProgramShare { name: name.to_owned(), share };
+        let site = |queued: f64, stolen: f64, programs: &[ProgramShare]| Disturbance {
+            queued: vec![Some(queued), None],
+            rests: vec![2, 0],
+            others: Some(0.5),
+            stolen: Some(stolen),
+            throttled: (stolen > 0.0).then_some(0.25),
+            pressure: Some(queued),
+            programs: programs.to_vec(),
+            ..Disturbance::default()
+        };
+        let sites =
+            [site(0.1, 0.0, &[program("cc1", 0.2)]), site(0.02, 0.03, &[program("cc1", 0.1), program("make", 0.3)])];
+        let found = disturbance(sites.iter()).expect("both report something");
+        assert_eq!((found.queued, found.rests, found.stolen), (vec![Some(0.1), None], vec![4, 0], Some(0.03)));
+        assert_eq!((found.throttled, found.pressure), (Some(0.25), Some(0.1)));
+        assert_eq!(found.programs, [program("make", 0.3), program("cc1", 0.2)]);
+        assert!(found.others.is_none() && found.work_of_others, "each is among the other's others");
+        assert_eq!(disturbance([].iter()), None);
+    }
 }

@@ -279,16 +279,16 @@ fn disturbance(sides: &[(&str, SideResult); 2], times: &[(usize, u64, u64)]) -> 
         stolen: mean(|found| found.stolen),
         throttled: mean(|found| found.throttled),
         pressure: mean(|found| found.pressure),
-        programs: programs(both),
+        programs: programs(both.into_iter()),
         work_of_others: both.iter().any(|found| found.work_of_others),
         phases: phases.unwrap_or_default(),
     })
 }
 
-/// The programs that used most at either side; of one that both name, the larger share.
-fn programs(both: [&Disturbance; 2]) -> Vec<ProgramShare> {
+/// The programs that used most at any of the sites of a trial; of one that several name, the largest share.
+pub(crate) fn programs<'d>(sites: impl Iterator<Item = &'d Disturbance>) -> Vec<ProgramShare> {
     let mut all: Vec<ProgramShare> = Vec::new();
-    for program in both.iter().flat_map(|found| &found.programs) {
+    for program in sites.flat_map(|found| &found.programs) {
         match all.iter_mut().find(|known| known.name == program.name) {
             Some(known) => known.share = known.share.max(program.share),
             None => all.push(program.clone()),

@@ -505,8 +505,8 @@ pub struct Disturbance {
     /// The other programs that used most, the most first; none where the kernel does not show them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<ProgramShare>,
-    /// Whether part of the measured work itself is done by other programs, such as a server that was there before: what others used says then nothing
-    /// of how good the trial is.
+    /// Whether part of the measured work itself is done by other programs, such as a server that was there before, or at other sites, which may be on
+    /// the same machine: what others used says then nothing of how good the trial is.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub work_of_others: bool,
     /// By phase, in order. Empty in results of earlier versions.
@@ -608,7 +608,7 @@ pub struct TrialResult {
     /// observers are read. Empty in results of earlier versions and of jobs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub spent_ns: BTreeMap<String, u64>,
-    /// What others took of the CPUs during the phases; `None` in results of earlier versions, of jobs and of several sites.
+    /// What others took of the CPUs during the phases; `None` in results of earlier versions, of `baremark load` and in imported ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disturbance: Option<Disturbance>,
     /// Quads that do not count, by a rule that looks at all their phases alike.

@@ -171,6 +171,33 @@ fn two_sides_run_their_phases_in_turns_and_say_nothing_meanwhile() {
     }
 }
 
+/// One of several sites, whose others may be on this machine: these are no other programs.
+#[test]
+fn a_member_of_several_sites_counts_no_other_site_as_a_disturbance() {
+    with_agent(|lab| {
+        for descriptor in RUNNERS.descriptors() {
+            let spec = spec(descriptor.kind, Duration::from_millis(2));
+            write_frame(lab, &ToAgent::RunMember(Box::new(spec.clone()))).unwrap();
+            let done = loop {
+                match read_frame(lab).unwrap() {
+                    // A moment that has passed: nobody is waited for.
+                    FromAgent::AtGate { reps } => {
+                        write_frame(lab, &ToAgent::Pass(Pass { reps, begin_ns: 0 })).unwrap();
+                    }
+                    FromAgent::Phase { .. } => {}
+                    FromAgent::MemberDone(done) => break done,
+                    other => panic!("{other:?}"),
+                }
+            };
+            conforms(descriptor, &spec, &done.result);
+            assert!(done.result.disturbance.as_ref().is_some_and(|found| found.work_of_others), "{done:?}");
+            assert!(done.result.discarded.is_empty(), "the sites would discard different quads: {done:?}");
+            let others = |flag: &String| flag.starts_with("other programs used") || flag.starts_with("some quads");
+            assert!(!done.result.flags.iter().any(others), "{:?}", done.result.flags);
+        }
+    });
+}
+
 #[test]
 fn a_side_whose_lab_is_gone_leaves() {
     for descriptor in RUNNERS.descriptors() {
