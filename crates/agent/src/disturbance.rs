@@ -219,7 +219,7 @@ impl Meter {
     }
 
     /// Phases up to `until` are over.
-    fn lap(&mut self, until: usize) {
+    pub(crate) fn lap(&mut self, until: usize) {
         self.over_at(until, Reading::now(self.work == Work::Job));
     }
 

@@ -11,7 +11,7 @@ use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::disturbed;
 use baremark_model::job::{Job, JobError, JobRun, Surroundings, Update};
 use baremark_model::placement::Placed;
-use baremark_model::seam::{ExecutorFacts, Verification};
+use baremark_model::seam::{ExecutorFacts, TickRate, Verification};
 use baremark_model::units::Nanos;
 use baremark_model::wire::{ArmRecord, Disturbance, LostTime, PagesSeen, Series, Stretch, TrialResult, TrialSpec};
 use baremark_sys::clock::{self, Calibration, ClockError};
@@ -130,14 +130,34 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
     })
 }
 
-/// The result of a trial of one arm and one phase that this process has run itself: what a job reported of it.
+/// Reads who else uses the CPUs while this process does what is measured itself.
+pub struct Beside(Meter);
+
+impl Beside {
+    /// Reads them from now on.
+    #[must_use]
+    pub fn begin() -> Self {
+        let mut meter = Meter::begin(Work::Job, Duration::ZERO);
+        meter.phase_begins(0);
+        Beside(meter)
+    }
+
+    /// What others took since. What is loaded may be another program of this machine, such as a server that was there before.
+    #[must_use]
+    pub fn end(mut self) -> Disturbance {
+        self.0.lap(1);
+        Disturbance { work_of_others: true, ..self.0.end(&[], 1, TickRate(1.0)) }
+    }
+}
+
+/// The result of a trial of one arm and one phase that this process has run itself: what a job reported of it, and what others took of the CPUs.
 ///
 /// # Errors
 /// When the rate of the time-stamp counter cannot be found out.
 pub fn of_one_phase(
     arm: &ResolvedArm,
     cpus: &[usize],
-    elapsed_ns: u64,
+    (elapsed_ns, disturbance): (u64, Option<Disturbance>),
     run: JobRun,
 ) -> Result<TrialResult, ClockError> {
     let (tick_rate_per_s, _) = clock::tick_rate(CALIBRATION)?;
@@ -166,7 +186,7 @@ pub fn of_one_phase(
         lost_after: LostTime::default(),
         elapsed_ns,
         spent_ns: BTreeMap::new(),
-        disturbance: None,
+        disturbance,
         discarded: Vec::new(),
         observations: Vec::new(),
     })
@@ -208,5 +228,20 @@ fn record(arm: &ResolvedArm, cpus: &[usize], detail: String) -> ArmRecord {
         grown: BTreeMap::new(),
         verification: Verification::Passed { detail },
         empty_run_ns: 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A load of this process itself said nothing of who else used the CPUs.
+    #[test]
+    fn who_else_uses_the_cpus_is_read_beside_work_of_this_process() {
+        let found = Beside::begin().end();
+        assert!(found.work_of_others && found.phases.len() == 1 && found.queued == [None], "{found:?}");
+        let arm = ResolvedArm::native(1, baremark_model::arm::PageSize::Small);
+        let result = of_one_phase(&arm, &[], (1, Some(found.clone())), JobRun::default()).expect("a clock");
+        assert_eq!(result.disturbance, Some(found));
     }
 }

@@ -608,7 +608,7 @@ pub struct TrialResult {
     /// observers are read. Empty in results of earlier versions and of jobs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub spent_ns: BTreeMap<String, u64>,
-    /// What others took of the CPUs during the phases; `None` in results of earlier versions, of `baremark load` and in imported ones.
+    /// What others took of the CPUs during the phases; `None` in results of earlier versions and in imported ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disturbance: Option<Disturbance>,
     /// Quads that do not count, by a rule that looks at all their phases alike.

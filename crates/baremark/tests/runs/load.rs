@@ -38,6 +38,13 @@ fn a_load_by_connections_is_counted_and_told() {
     // What is stored is what was printed.
     let output = bench.run(&["report", "--json"]);
     assert_eq!(json(&output.stdout), document, "{}", text(&output.stderr));
+    let store = baremark_store::Store::open_read_only(bench.store()).unwrap();
+    let stored = store.load(&store.latest().unwrap().unwrap().id).unwrap();
+    let found = stored.trials[0].result.as_ref().and_then(|result| result.disturbance.as_ref());
+    assert!(
+        found.is_some_and(|found| found.work_of_others && found.phases.len() == 1),
+        "who else used the CPUs: {found:?}"
+    );
     let bare = Bench::new();
     bare.run(&["load", &url, "--count", "5", "--no-record"]);
     assert!(!bare.store().exists(), "no record was wanted");

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::record::{self, Others};
 use crate::watch;
-use baremark_agent::job::of_one_phase;
+use baremark_agent::job::{Beside, of_one_phase};
 use baremark_lab::schedule;
 use baremark_load::document::{Document, FORMAT, SecondRow};
 use baremark_load::record::Part;
@@ -22,7 +22,7 @@ use baremark_model::maximum;
 use baremark_model::plan::Plan;
 use baremark_model::seam::Sample;
 use baremark_model::units::{Nanos, UnixTime};
-use baremark_model::wire::Detail;
+use baremark_model::wire::{Detail, Disturbance};
 use baremark_store::{RunId, RunLock, Store, StoreError, StoredLoad, StoredRun, TrialEntry};
 use baremark_sys::{point, wall};
 use serde_json::{Value, json};
@@ -41,6 +41,8 @@ struct Record {
     others: Others,
     started: UnixTime,
     began: Instant,
+    /// Who else uses the CPUs, until the load ends.
+    beside: Option<Beside>,
     _lock: RunLock,
 }
 
@@ -77,9 +79,7 @@ impl Recorder {
         let turn = record::turn(context, &store)?;
         let (id, lock) = record::begin(&store, &source, &plan).map_err(without)?;
         drop(turn);
-        let others = Others::of(&store, &id);
-        let record = Record { store, id, plan, others, started: now(), began: Instant::now(), _lock: lock };
-        Ok(Recorder { to: Some(record) })
+        Ok(Recorder { to: Some(Record::new(store, id, plan, lock)) })
     }
 
     /// Continues a run that was interrupted or killed.
@@ -87,9 +87,7 @@ impl Recorder {
         let lock = record::hold(&store, &id)?;
         store.reopen(&id).map_err(Refusal::failure)?;
         wall::follow(started.0);
-        let others = Others::of(&store, &id);
-        let record = Record { store, id, plan, others, started: now(), began: Instant::now(), _lock: lock };
-        Ok(Recorder { to: Some(record) })
+        Ok(Recorder { to: Some(Record::new(store, id, plan, lock)) })
     }
 
     /// Writes a second or a window; when that fails, the load continues without a record, and that is said once.
@@ -138,7 +136,9 @@ impl Recorder {
 
     fn finish(self, end: &End, trials: Vec<(JobRun, Option<String>)>) {
         let Some(mut record) = self.to else { return };
-        let written = trials.into_iter().enumerate().try_for_each(|(at, (run, void))| record.trial(at, run, void));
+        let found = record.beside.take().map(Beside::end);
+        let mut trials = trials.into_iter().enumerate();
+        let written = trials.try_for_each(|(at, (run, void))| record.trial(at, run, void, found.clone()));
         let written = written.and_then(|()| {
             let ended = match end {
                 End::Complete(reason) => record.store.finish(&record.id, now(), reason),
@@ -153,10 +153,22 @@ impl Recorder {
 }
 
 impl Record {
-    fn trial(&mut self, at: usize, run: JobRun, void: Option<String>) -> Result<(), String> {
+    fn new(store: Store, id: RunId, plan: Plan, lock: RunLock) -> Self {
+        let others = Others::of(&store, &id);
+        let beside = Some(Beside::begin());
+        Record { store, id, plan, others, started: now(), began: Instant::now(), beside, _lock: lock }
+    }
+
+    fn trial(
+        &mut self,
+        at: usize,
+        run: JobRun,
+        void: Option<String>,
+        found: Option<Disturbance>,
+    ) -> Result<(), String> {
         let arm = self.plan.arms.first().ok_or("the study has no arm")?;
         let elapsed_ns = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let mut result = of_one_phase(&arm.arm, &[], elapsed_ns, run).map_err(|why| why.to_string())?;
+        let mut result = of_one_phase(&arm.arm, &[], (elapsed_ns, found), run).map_err(|why| why.to_string())?;
         self.others.flag(&self.store, &self.id, &mut result);
         let status = void.map_or(TrialStatus::Ok, |reason| TrialStatus::Void { reasons: vec![reason] });
         let (block, spec) = (at as u64, schedule::trial(&self.plan, at as u64, 0));
