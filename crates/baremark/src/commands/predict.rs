@@ -286,7 +286,10 @@ impl fmt::Display for Subject {
         match self {
             Subject::Kernel(kernel) => kernel.fmt(f),
             Subject::Distances(_) => f.write_str("a program's page distances"),
-            Subject::Trace(trace, _) => write!(f, "a program of {} accesses, traced", trace.accesses),
+            Subject::Trace(trace, true) => write!(f, "a program of {} accesses, traced", trace.accesses),
+            Subject::Trace(trace, false) => {
+                write!(f, "the beginning of a program, its first {} accesses, traced until the limit", trace.accesses)
+            }
         }
     }
 }
@@ -395,4 +398,17 @@ fn subject_json(name: &str, prediction: &Prediction) -> serde_json::Value {
         "draws": prediction.draws,
         "effective_draws": prediction.effective_draws,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// "A program of 9 accesses" stood above a prediction from the first 60 s of it; only standard error said so.
+    #[test]
+    fn a_prediction_from_a_programs_beginning_is_labelled_so() {
+        let of = |whole: bool| Subject::Trace(Trace::of(vec![64, 128, 4096]).expect("addresses"), whole).to_string();
+        assert_eq!(of(true), "a program of 3 accesses, traced");
+        assert_eq!(of(false), "the beginning of a program, its first 3 accesses, traced until the limit");
+    }
 }

@@ -93,6 +93,14 @@ fn what_cannot_be_predicted_is_refused_with_a_remedy() {
     assert!(unknown.contains("'zen-44' is not known; did you mean 'zen-4'?"), "{unknown}");
     let fma = refused(&bench, &["predict", "fma.toml", "--machine", "zen-4"], 2);
     assert!(fma.contains("no addresses are known of the workload 'fma'"), "{fma}");
+    // A program's addresses are in no study: it is named after --, and traced.
+    bench.write(
+        "program.toml",
+        "[study]\ntitle = \"t\"\n[workload]\nkind = \"command\"\n[command]\nargv = [\"true\"]\n",
+    );
+    let program = refused(&bench, &["predict", "program.toml", "--machine", "zen-4"], 2);
+    assert!(program.contains("no addresses are known of the workload 'command'"), "{program}");
+    assert!(program.contains(", or any program after --"), "{program}");
     let odd = refused(&bench, &["predict", "--distances", "odd.txt", "--machine", "zen-4"], 2);
     assert!(odd.contains("odd.txt: line 1: 'once upon a time'"), "{odd}");
     refused(&bench, &["predict"], 2);
