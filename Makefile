@@ -166,47 +166,56 @@ bench-auction:
 
 # The load engine beside wrk and h2load on an nginx of its own, plain and through TLS, its send lag, and 50,000 users (needs
 # nginx, wrk, nghttp2-client and two quiet CPUs). One line a pairing: ours, the peer's, the ratio with its interval, the goal,
-# and `ok`, `SHORT` or `undecided` by the rule of `make bench`.
+# and `ok`, `SHORT` or `undecided` by the rule of `make bench`. As every bench of `scripts/held`, it fails where a line is short.
 bench-load:
 	$(CARGO) build --release --locked --workspace --example bench-load
-	$(EXAMPLES)/bench-load
+	./scripts/held $(EXAMPLES)/bench-load
 
 # The disk engine beside fio at equal settings, six patterns on the disk of TMPDIR (needs fio and 1 GiB): IOPS, CPU per I/O and p99,
 # each with its ratio, goal and verdict. ONLY="random-read" picks patterns.
 bench-disk:
 	$(CARGO) build --release --locked --workspace --example bench-disk
-	$(EXAMPLES)/bench-disk $(ONLY)
+	./scripts/held $(EXAMPLES)/bench-disk $(ONLY)
 
 # What tracing every I/O costs at the highest rate here, in pairs with and without: IOPS, CPU per I/O (needs root and 256 MiB).
 bench-histograms:
 	$(CARGO) build --release --locked --workspace --example bench-histograms
-	$(EXAMPLES)/bench-histograms $(if $(ROUNDS),rounds=$(ROUNDS))
+	./scripts/held $(EXAMPLES)/bench-histograms $(if $(ROUNDS),rounds=$(ROUNDS))
 
 # Streams and round trips beside iperf3 and sockperf, over loopback and a veth pair (needs iperf3, sockperf, root and two quiet CPUs). One line a
 # figure: ours, the peer's, the ratio with its interval, the goal, and `ok`, `SHORT` or `undecided`. ROUNDS=N for more than 12.
 bench-net:
 	$(CARGO) build --release --locked --workspace --example bench-net
-	$(EXAMPLES)/bench-net $(if $(ROUNDS),rounds=$(ROUNDS))
+	./scripts/held $(EXAMPLES)/bench-net $(if $(ROUNDS),rounds=$(ROUNDS))
 
 # The database driver beside pgbench (single statement, TPC-B-like) and sysbench (read-write on MariaDB): transactions per second,
 # CPU time of the driver, send lag. Needs postgresql, mariadb-server, sysbench and two quiet CPUs; WHAT="select tpcb" picks pairings.
 bench-db:
 	$(CARGO) build --release --locked --workspace --example bench-db
-	$(EXAMPLES)/bench-db $(WHAT)
+	./scripts/held $(EXAMPLES)/bench-db $(WHAT)
+
+# The key-value driver beside redis-benchmark: commands per second and CPU time of the driver per command, one and sixteen under way on each
+# connection (needs redis-server, redis-tools and two quiet CPUs). WHAT="get set16" picks pairings, ROUNDS=N for more than 12.
+bench-redis:
+	$(CARGO) build --release --locked --workspace --example bench-redis
+	./scripts/held $(EXAMPLES)/bench-redis $(WHAT) $(if $(ROUNDS),rounds=$(ROUNDS))
 
 # Translations a second of the page-walk simulator, by stream and scheme, against its goal (wants a quiet CPU).
 bench-mmu:
 	$(CARGO) build --release --locked --workspace --example speed
-	$(EXAMPLES)/speed
+	./scripts/held $(EXAMPLES)/speed
 
 # baremark beside the HPC Challenge's own programs, and against its own limits: one line a pairing with `ok`, `SHORT`, `undecided`
-# or `no goal`. It says how long it takes; ONLY="hpl dgemm" picks pairings. Then, without ONLY, `make bench-guest`. Wants a quiet machine.
+# or `no goal`; fails where one is short or could not be run. It says how long it takes; ONLY="hpl dgemm" picks pairings. Then, without ONLY and
+# where there is /dev/kvm, `make bench-guest`, whatever came before. Wants a quiet machine.
 PEERS := $(TARGET_DIR)/peers
-BENCH := BAREMARK_PEERS=$(abspath $(PEERS)) $(EXAMPLES)/pairings
+BENCH := ./scripts/held env BAREMARK_PEERS=$(abspath $(PEERS)) $(EXAMPLES)/pairings
 
 bench: bench-build
-	$(BENCH) $(ONLY)
-	$(if $(ONLY),,@$(MAKE) --no-print-directory bench-guest || echo "no figures of programs in the microVM")
+	$(BENCH) $(ONLY); status=$$?; $(if $(ONLY),,$(BENCH_GUEST)) exit $$status
+
+BENCH_GUEST = if [ -w /dev/kvm ]; then $(MAKE) --no-print-directory bench-guest || status=1; \
+	else echo "no figures of programs in the microVM: /dev/kvm cannot be opened"; fi;
 
 bench-quick: bench-build
 	$(BENCH) --quick $(ONLY)
@@ -240,7 +249,7 @@ bench-ab: build
 # guest, where PEER="elfvm" names one.
 bench-guest:
 	$(CARGO) build --release --locked --workspace --example bench-guest
-	$(if $(PEER),BAREMARK_GUEST_PEER=$(PEER)) $(EXAMPLES)/bench-guest
+	$(if $(PEER),BAREMARK_GUEST_PEER=$(PEER)) ./scripts/held $(EXAMPLES)/bench-guest
 
 # For an owner of a host with real KVM: every part that needs it, bounded, and what became of each.
 verify-kvm:

@@ -99,3 +99,25 @@ fn the_page_and_help_show_the_same_exit_codes() {
         assert!(table.contains(&format!("| {} | {} |", row["code"], row["meaning"].as_str().unwrap())), "{table}");
     }
 }
+
+/// Benches ended with 0 whatever they had found.
+#[test]
+fn a_bench_fails_where_a_goal_is_missed_and_each_is_run_so() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let code = |script: &str| {
+        let ended = Command::new(root.join("scripts/held")).args(["sh", "-c", script]).output().unwrap();
+        assert!(String::from_utf8_lossy(&ended.stdout).starts_with("one "), "{ended:?}");
+        ended.status.code()
+    };
+    assert_eq!(code("echo 'one 1.02 ok'; echo 'two 0.99 undecided'"), Some(0));
+    assert_eq!(code("echo 'one 0.90 SHORT'; echo 'two 1.01 ok'"), Some(1));
+    assert_eq!(code("echo 'one SHORTEST'"), Some(0));
+    assert_eq!(code("echo 'one SHORT'; exit 7"), Some(7), "as it ended");
+    let makefile = fs::read_to_string(root.join("Makefile")).unwrap();
+    let is_bench = |line: &&str| {
+        line.starts_with('\t') && ["/bench-", "/speed"].iter().any(|of| line.contains(&format!("$(EXAMPLES){of}")))
+    };
+    let benches: Vec<&str> = makefile.lines().filter(is_bench).collect();
+    let wrong: Vec<&&str> = benches.iter().filter(|line| !line.contains("./scripts/held ")).collect();
+    assert!(benches.len() >= 8 && wrong.is_empty() && makefile.contains("BENCH := ./scripts/held "), "{wrong:#?}");
+}
