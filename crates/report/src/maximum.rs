@@ -61,9 +61,7 @@ pub fn answer(document: &Document) -> String {
                  other programs where they used the CPUs."
                     .to_owned()
             }
-            Ended::Interrupted | Ended::Broken | Ended::TimeOver | Ended::Found => {
-                "No maximum: no level was decided before the search ended.".to_owned()
-            }
+            Ended::Interrupted | Ended::Broken | Ended::TimeOver | Ended::Found => so_far(document),
         };
         return format!("{cut}{what}");
     };
@@ -84,6 +82,28 @@ pub fn answer(document: &Document) -> String {
         Basis::WithinRun => "within one run: differences between starts are not included".to_owned(),
     };
     format!("{cut}{least}{} {factor}{interval}, {basis}.", level(maximum.level))
+}
+
+/// What the levels say of a search that has no answer yet.
+fn so_far(document: &Document) -> String {
+    let factor = &document.factor;
+    let of =
+        |verdict: &'static str| document.knee.iter().filter(move |row| row.verdict == verdict).map(|row| row.level);
+    match (of("pass").reduce(f64::max), of("fail").reduce(f64::min)) {
+        (Some(most), Some(least)) if most < least => {
+            format!(
+                "Between {} and {} {factor}: the first met every limit, the second exceeded one.",
+                level(most),
+                level(least)
+            )
+        }
+        (Some(most), Some(least)) => {
+            format!("No maximum yet: {} {factor} met every limit, and {} exceeded one.", level(most), level(least))
+        }
+        (Some(most), None) => format!("At least {} {factor}: so many met every limit.", level(most)),
+        (None, Some(least)) => format!("Fewer than {} {factor}: so many exceeded a limit.", level(least)),
+        (None, None) => format!("No level of {factor} was decided."),
+    }
 }
 
 fn notes(document: &Document) -> Vec<String> {

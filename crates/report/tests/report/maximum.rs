@@ -63,3 +63,31 @@ fn a_maximum_fits_its_width() {
     }
     insta::assert_snapshot!(maximum::render(&searched(), &Style { width: 80, ..Style::default() }));
 }
+
+/// "No maximum was found yet." was all that was said of a search that was stopped.
+#[test]
+fn a_search_that_is_stopped_says_between_which_levels_its_limit_is() {
+    let said = |levels: &[usize]| {
+        let all = searched();
+        let knee = levels.iter().map(|at| all.knee[*at].clone()).collect();
+        maximum::answer(&Document { ended: Ended::Interrupted, maximum: None, knee, ..all })
+    };
+    let begin = "Interrupted; partial result. ";
+    assert_eq!(
+        said(&[0, 1, 2]),
+        format!("{begin}Between 676.3 and 35584 operations/s: the first met every limit, the second exceeded one.")
+    );
+    assert_eq!(said(&[0, 1]), format!("{begin}At least 676.3 operations/s: so many met every limit."));
+    assert_eq!(said(&[2]), format!("{begin}Fewer than 35584 operations/s: so many exceeded a limit."));
+    assert_eq!(said(&[0]), format!("{begin}No level of operations/s was decided."));
+    let all = searched();
+    let knee = vec![
+        KneeRow { verdict: "fail".to_owned(), ..all.knee[1].clone() },
+        KneeRow { verdict: "pass".to_owned(), ..all.knee[2].clone() },
+    ];
+    let crossed = maximum::answer(&Document { ended: Ended::TimeOver, maximum: None, knee, ..all });
+    assert_eq!(
+        crossed,
+        "The time limit was reached. No maximum yet: 35584 operations/s met every limit, and 676.3 exceeded one."
+    );
+}
