@@ -481,6 +481,37 @@ fn the_control_of_the_same_blocks_says_what_computing_alone_loses() {
     }
 }
 
+/// Where not every ratio is shown to differ, one that is has a longer interval than the plain one; its cause has the same.
+#[test]
+fn a_cause_has_the_interval_that_decides_also_where_that_is_not_the_plain_one() {
+    let (plan, mut memory) = (with_control(&plan("microvm")), Memory::default());
+    let (mut rng, mut above) = (Rng::new(5), None);
+    // The control is below native in every other block, by as much as it was above it in the block before: no difference can be shown.
+    let played = Played::new(move |spec| {
+        let ratio = match spec.workload.as_str() {
+            "fma" => match above.take() {
+                Some(above) => 1.0 / above,
+                None => *above.insert((0.002 * rng.normal()).exp()),
+            },
+            _ => 0.9 * (0.002 * rng.normal()).exp(),
+        };
+        Answer::Values(vec![1.0, ratio])
+    });
+    conduct(&plan, vec![("native", played)], &mut memory, &NEVER).0.unwrap();
+    let control = Descriptor { kind: "fma", ..WORKLOAD };
+    let document = document(&run(&plan, &memory), &[&WORKLOAD, &control]);
+    let of =
+        |workload: &str| document.ratios.iter().find(|row| row.treatment["workload"] == workload).expect("a ratio");
+    let ratio = of("random-access");
+    assert!(of("fma").lo.unwrap() < 1.0 && of("fma").hi.unwrap() > 1.0, "{:?}", of("fma"));
+    assert!((ratio.confidence - 0.975).abs() < 1e-9, "one of two is shown: {ratio:?}");
+    let total =
+        document.explanations.iter().find(|row| row.treatment["workload"] == "random-access").expect("its cost");
+    let cost = |ratio: f64| 100.0 * (1.0 / ratio - 1.0);
+    let (lo, hi) = (cost(ratio.hi.unwrap()), cost(ratio.lo.unwrap()));
+    assert!((total.lo - lo).abs() < 1e-9 && (total.hi - hi).abs() < 1e-9, "{total:?} of {ratio:?}");
+}
+
 /// "VM exits cost at most 27 %" was said of containers, and of virtual machines where it was noise alone.
 #[test]
 fn a_bound_of_vm_exits_is_named_below_2_percent_and_where_there_are_exits() {
