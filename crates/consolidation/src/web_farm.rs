@@ -562,11 +562,8 @@ impl Ready {
             flags.extend(result.doubt.as_ref().map(|doubt| format!("{}: {doubt}", criterion.words(&self.settings))));
             results.push(words);
         }
-        // At the smaller of both numbers, which is an answer where the search has not ended at its ceiling.
-        let passed = answers.iter().filter_map(|answer| Some((answer.passed.as_ref()?, answer.ceiling)));
-        if let Some((smaller, false)) = passed.min_by_key(|(passed, _)| passed.servers) {
-            add("requests_per_s", smaller.achieved_per_s);
-            add("mb_per_s", smaller.achieved_per_s * PAGE_BYTES as f64 / 1e6);
+        for (metric, value) in rates(&answers).into_iter().flatten() {
+            add(metric, value);
         }
         let windows = || all.iter().flat_map(|found| &found.document.trials).flat_map(|trial| &trial.windows);
         if let Some(busiest) = windows().filter_map(|window| window.reading.generator_cpu_share).reduce(f64::max) {
@@ -625,6 +622,14 @@ impl Most {
             self.how
         )
     }
+}
+
+/// What was measured with the smaller of the numbers, which is an answer where the search has not ended at its ceiling.
+fn rates(answers: &[Most]) -> Option<[(&'static str, f64); 2]> {
+    let passed = answers.iter().filter_map(|answer| Some((answer.passed.as_ref()?, answer.ceiling)));
+    let (smaller, _) = passed.min_by_key(|(passed, _)| passed.servers).filter(|(_, ceiling)| !ceiling)?;
+    let mb_per_s = smaller.achieved_per_s * PAGE_BYTES as f64 / 1e6;
+    Some([("requests_per_s", smaller.achieved_per_s), ("mb_per_s", mb_per_s)])
 }
 
 /// What all windows of one number of servers show together.

@@ -95,6 +95,16 @@ fn a_number_that_failed_below_the_answer_is_a_doubt() {
     assert_eq!(most.doubt.as_deref(), Some("114 servers exceeded the limit, and 140 kept it; more blocks tell"));
 }
 
+/// The rate was the number of servers times the rate of each, whatever was answered.
+#[test]
+fn rates_are_those_that_were_measured_with_the_smaller_number() {
+    let most = |servers: f64, per_s: f64| result(&document(Ended::Found, Some(servers), &[(servers, true, per_s)]));
+    assert_eq!(rates(&[most(38.0, 948.0), most(20.0, 470.0)]), Some([("requests_per_s", 470.0), ("mb_per_s", 47.0)]));
+    let ceiling = result(&document(Ended::PassesAll, None, &[(20.0, true, 470.0)]));
+    assert_eq!(rates(&[most(38.0, 948.0), ceiling]), None);
+    assert_eq!(rates(&[result(&document(Ended::FailsAll, None, &[(1.0, false, 3.0)]))]), None);
+}
+
 /// 93 servers passed in three windows of five, and a fifth of their pages failed.
 #[test]
 fn windows_of_a_number_of_servers_are_judged_together() {
