@@ -494,7 +494,7 @@ impl Ready {
         let mut values = vec![
             ("requests_per_s", reading.achieved_per_s),
             ("mb_per_s", reading.achieved_per_s * PAGE_BYTES as f64 / 1e6),
-            ("failed", 100.0 * reading.failed as f64 / asked),
+            ("failed", 100.0 * reading.failed as f64 / reading.all.max(1) as f64),
         ];
         values.extend(reading.p50_ns.map(|ns| ("latency_p50_ms", ns as f64 / 1e6)));
         values.extend(reading.p95_ns.map(|ns| ("latency_p95_ms", ns as f64 / 1e6)));

@@ -137,6 +137,7 @@ pub fn reading(window: &Part, qos: &Qos) -> Reading {
     awaited.for_each(|operation| all.merge(latencies(operation)));
     let failures: u64 = window.operations.iter().map(OperationPart::failed).sum();
     let lost = window.operations.iter().map(overdue).sum::<u64>() + window.counts.unsent;
+    let succeeded: u64 = window.operations.iter().map(|operation| operation.raw.count()).sum();
     let rate = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
     let busiest = window.threads.iter().map(|thread| thread.cpu_ns as f64 / thread.wall_ns.max(1) as f64);
     let busiest = busiest.reduce(f64::max);
@@ -148,6 +149,7 @@ pub fn reading(window: &Part, qos: &Qos) -> Reading {
         broken: qos.limits.iter().map(|limit| broken(window, limit)).collect(),
         ended: ended.filter(|(_, count)| *count > 0).collect(),
         failed: failures + lost,
+        all: succeeded + failures + lost,
         p50_ns: all.percentile(0.5),
         p95_ns: all.percentile(0.95),
         p99_ns: all.percentile(0.99),
@@ -270,6 +272,23 @@ mod tests {
         assert_eq!(reading.ended["next-event"], 1000);
     }
 
+    /// Two hundred failures of what was meant to start a hundred times were 200 %.
+    #[test]
+    fn what_failed_is_a_part_of_all() {
+        let mut window = Part::new(&["read".to_owned(), "next-event".to_owned()]);
+        window.elapsed_ns = 1_000_000_000;
+        window.counts.intended = 103;
+        window.counts.unsent = 3;
+        window.operations[0].intended = 100;
+        window.operations[0].failures[Failure::Reset as usize] = 90;
+        window.operations[1].failures[Failure::Reset as usize] = 110;
+        (0..40).for_each(|_| window.operations[1].raw.record(2_000_000));
+        let reading = reading(&window, &Qos { limits: limits(["failures<1%"]), mix: BTreeMap::new() });
+        // 90 + 110 failed, 10 never ended, 3 were never sent; 40 loops succeeded.
+        assert_eq!((reading.failed, reading.all), (213, 253));
+        assert_eq!(reading.broken, [Some(Broken { bad: 213, all: 253 })]);
+    }
+
     #[test]
     fn what_is_late_failed_or_never_ended_has_broken_its_limit() {
         let mut window = Part::new(&["a".to_owned(), "b".to_owned()]);
@@ -290,7 +309,7 @@ mod tests {
         let of = |bad, all| Some(Broken { bad, all });
         // Three of a never ended, two failed, and of 61 and 71 ms the limit of 61 ms breaks one.
         assert_eq!(reading.broken, [of(7, 14), of(6, 10), of(0, 4), of(5, 14), of(0, 0), None]);
-        assert_eq!((reading.failed, reading.asked_per_s.to_bits()), (5, 7.0_f64.to_bits()));
+        assert_eq!((reading.failed, reading.all, reading.asked_per_s.to_bits()), (5, 14, 7.0_f64.to_bits()));
         assert_eq!(reading.ended, BTreeMap::from([("a".to_owned(), 7), ("b".to_owned(), 4)]));
         assert_eq!(patience(&qos), Nanos(275_000_000));
     }

@@ -190,6 +190,9 @@ pub struct Reading {
     pub ended: BTreeMap<String, u64>,
     /// Operations of it that failed or never ended.
     pub failed: u64,
+    /// All that these are a part of: what was meant to start in it, and of loops alongside users what ended. 0 in windows of earlier versions.
+    #[serde(default)]
+    pub all: u64,
     /// Median latency from the intended start, of all those operations together; absent below its sample floor.
     pub p50_ns: Option<u64>,
     /// Its 95th percentile.

@@ -3,7 +3,7 @@
 use super::judge;
 use baremark_model::histogram::Histogram;
 use baremark_model::maximum::{Basis, Document, Ended, FORMAT, KneeRow, Limiting, Maximum, Plan, Said, Trial, Window};
-use baremark_model::qos::{Bound, Qos};
+use baremark_model::qos::{Bound, Qos, Reading};
 use baremark_stats::estimate::mean;
 use baremark_stats::percentile::sample_floor;
 use baremark_stats::search::{
@@ -274,7 +274,11 @@ fn row(group: &[Window], qos: &Qos, plan: &Plan) -> KneeRow {
         Some((name, share))
     });
     let failed: u64 = group.iter().map(|window| window.reading.failed).sum();
-    let asked: f64 = group.iter().map(|window| window.reading.asked_per_s * window.reading.elapsed_s).sum();
+    let all_of = |reading: &Reading| match reading.all {
+        0 => reading.asked_per_s * reading.elapsed_s,
+        all => all as f64,
+    };
+    let all: f64 = group.iter().map(|window| all_of(&window.reading)).sum();
     let latencies = Histogram::merged(group.iter().map(|window| &window.reading.latencies));
     let percentile = |p: f64| {
         let enough = sample_floor(p, PERCENTILE_CONFIDENCE).is_some_and(|floor| latencies.count() >= floor);
@@ -285,7 +289,7 @@ fn row(group: &[Window], qos: &Qos, plan: &Plan) -> KneeRow {
         windows: group.len(),
         verdict: verdict(group, qos, 1.0 - plan.confidence).to_owned(),
         achieved_per_s: over_time(&|window| Some(window.reading.achieved_per_s)).unwrap_or(0.0),
-        failed_share: if asked > 0.0 { failed as f64 / asked } else { 0.0 },
+        failed_share: if all > 0.0 { failed as f64 / all } else { 0.0 },
         p50_ns: percentile(0.5),
         p95_ns: percentile(0.95),
         p99_ns: percentile(0.99),
@@ -342,7 +346,36 @@ fn verdict(windows: &[Window], qos: &Qos, alpha: f64) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use baremark_model::qos::Broken;
     use baremark_stats::search::Count;
+
+    /// Loops alongside users fail as well, and are not among what was meant to start: 150 of 100 failed.
+    #[test]
+    fn the_share_that_failed_is_of_all_that_could() {
+        let reading = |failed: u64, all: u64| Reading {
+            elapsed_s: 1.0,
+            asked_per_s: 100.0,
+            broken: vec![Some(Broken { bad: failed, all: all.max(100) })],
+            failed,
+            all,
+            ..Reading::default()
+        };
+        let qos = Qos { limits: vec!["failures<1%".parse().expect("a limit")], ..Qos::default() };
+        let share = |readings: &[Reading]| {
+            let window = |reading: &Reading| Window {
+                level: 100.0,
+                from_above: false,
+                fitted: false,
+                said: Said::Fail,
+                reading: reading.clone(),
+            };
+            let windows: Vec<Window> = readings.iter().map(window).collect();
+            row(&windows, &qos, &Plan::between(1.0, 200.0)).failed_share
+        };
+        assert!((share(&[reading(150, 300)]) - 0.5).abs() < 1e-12);
+        // Windows of an earlier version know only what was meant to start.
+        assert!((share(&[reading(150, 300), reading(50, 0)]) - 0.5).abs() < 1e-12);
+    }
 
     /// Pages that a farm of web servers did not give in time, by its size: it broke down at 145 servers, and at some sizes above it did not.
     #[test]

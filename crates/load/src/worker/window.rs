@@ -117,7 +117,10 @@ impl Window {
         }
         if let (None, Some((cpu, at))) = (self.spent, self.began) {
             let cpu_ns = epoll::thread_cpu_ns() - cpu;
-            self.spent = Some(ThreadPart { cpu: None, cpu_ns, wall_ns: (now - at).max(1) });
+            // A thread that came to look only after the window was kept from running in it, and used little.
+            let wall_ns = if at < self.order.end { now - at } else { self.order.end - self.order.begin };
+            // `now` is a little before the time of the CPU was read: a thread uses one CPU at most.
+            self.spent = Some(ThreadPart { cpu: None, cpu_ns, wall_ns: wall_ns.max(cpu_ns).max(1) });
         }
         if (self.outstanding > 0 || next < self.order.end) && now < self.order.close {
             return None;
@@ -204,6 +207,18 @@ mod tests {
         begun.ended((19, 0), 22, Role::Open, Ok((3, 4)), None);
         let (_, part) = begun.look(26, 30).expect("all has ended");
         assert_eq!((part.counts.intended, part.counts.ended, part.counts.unfinished), (1, 1, 0));
+    }
+
+    /// "A thread was busy 20000 % of the time" was said of one that had slept over the whole window.
+    #[test]
+    fn a_thread_uses_one_cpu_at_most() {
+        let order = Order { id: 7, begin: 10, end: 2_000_000_010, close: 3_000_000_000 };
+        let share = |part: &Part| part.threads[0].cpu_ns as f64 / part.threads[0].wall_ns as f64;
+        let slept = Window::new(order, &["one".to_owned()]).look(2_500_000_000, u64::MAX);
+        assert!(slept.is_some_and(|(_, part)| share(&part) < 0.1));
+        let mut short = Window::new(Order { end: 20, ..order }, &["one".to_owned()]);
+        assert!(short.look(12, u64::MAX).is_none());
+        assert!(short.look(21, u64::MAX).is_some_and(|(_, part)| share(&part) <= 1.0));
     }
 
     /// Ten were meant to start in 10 ns, and one ends every 2 ns: five are in the rate, and all have a latency.
