@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn what_adds_up_is_of_metrics_of_one_unit() {
         let unit = |key: &str| metrics().iter().find(|metric| metric.key == key).map(|metric| metric.unit);
-        for sum in identity::SUMS {
+        for sum in identity::SUMS.iter().chain([&identity::OF_TRANSACTIONS]) {
             let whole = unit(sum.whole);
             assert!(whole.is_some() && sum.parts.iter().all(|part| unit(part) == whole), "{sum:?}");
         }

@@ -13,8 +13,12 @@ pub struct Sum {
     pub slack: f64,
 }
 
-/// Every sum.
+/// Every sum of what programs and several workloads report.
 pub const SUMS: &[Sum] = &[
     Sum { whole: "cpu_s", parts: &["user_s", "system_s"], slack: 1e-6 },
     Sum { whole: "iops", parts: &["read_iops", "write_iops"], slack: 1e-6 },
 ];
+
+/// The CPU time of a transaction, where the server's is known.
+pub const OF_TRANSACTIONS: Sum =
+    Sum { whole: "cpu_us_per_tx", parts: &["driver_cpu_us_per_tx", "server_cpu_us_per_tx"], slack: 1e-6 };

@@ -7,9 +7,12 @@ mod amounts;
 mod causes;
 mod details;
 mod intervals;
+mod levels;
 mod parts;
 mod percentiles;
+mod phases;
 mod ratios;
+mod sums;
 mod units;
 mod verdicts;
 mod violation;
@@ -17,6 +20,7 @@ mod violation;
 pub use violation::Violation;
 
 use baremark_model::document::Document;
+use baremark_model::wire::Series;
 use violation::Found;
 
 /// A rule: a function that reports what breaks it.
@@ -26,7 +30,7 @@ type Rule = fn(&Document, &mut Found);
 const EXACT: &[Rule] =
     &[intervals::check, percentiles::check, units::check, verdicts::check, causes::check, details::check];
 /// Rules with a tolerance: of counters that are read one after the other, and of intervals that may miss.
-const TOLERANT: &[Rule] = &[amounts::check, parts::check, ratios::check];
+const TOLERANT: &[Rule] = &[amounts::check, parts::check, phases::check, ratios::check];
 
 /// Every violation of what must hold of a document, each once.
 #[must_use]
@@ -44,6 +48,17 @@ fn broken<'r>(document: &Document, rules: impl Iterator<Item = &'r Rule>) -> Vec
     let mut found = Found::default();
     rules.for_each(|rule| rule(document, &mut found));
     found.0.dedup();
+    found.0
+}
+
+/// Every violation in one phase of a trial of a workload of this kind, and in what only that kind reports.
+#[must_use]
+pub fn check_phase(place: &str, kind: &str, phase: &Series) -> Vec<Violation> {
+    let mut found = Found::default();
+    phases::one(place, kind, phase, &mut found);
+    if let Some(detail) = &phase.detail {
+        details::of(&format!("{place}: {}", detail.format), &detail.document, &mut found);
+    }
     found.0
 }
 

@@ -86,10 +86,11 @@ pub fn run(context: &Context, named: Option<&str>, form: &Form, damage: &Damage)
 fn verified(context: &Context, run: &Run, document: &Document) -> Result<(String, Exit), Refusal> {
     let mut violations = check_document::check(document);
     for trial in run.trials.iter().filter(|trial| trial.counted().is_some()) {
-        let details = trial.result.iter().flat_map(|result| &result.series).filter_map(|phase| phase.detail.as_ref());
-        for detail in details {
-            let place = format!("block {}, cell {}: {}", trial.block, trial.cell, detail.format);
-            violations.extend(check_document::check_detail(&place, &detail.document));
+        let place = format!("block {}, cell {}", trial.block, trial.cell);
+        let arms = run.plan.cells.get(trial.cell).map_or_else(Vec::new, |cell| run.plan.arms_of(*cell));
+        for phase in trial.result.iter().flat_map(|result| &result.series) {
+            let kind = arms.get(phase.arm).map_or("", |arm| run.plan.workload_of(*arm));
+            violations.extend(check_document::check_phase(&place, kind, phase));
         }
     }
     let exit = if violations.is_empty() { Exit::Success } else { Exit::Regression };

@@ -1,41 +1,19 @@
-//! Parts add up to their whole, and a rate times its time is its count.
+//! The parts of the trials' time add up to the whole.
 
-use super::violation::{Found, equal, place};
-use baremark_model::document::{Document, TimeRow, TrialArm};
-use baremark_model::identity;
-use baremark_model::seam::Sample;
+use super::violation::{Found, equal};
+use baremark_model::document::{Document, TimeRow};
 use std::collections::BTreeMap;
 
-/// A trial's value of up to so many phases is their mean, to which the means of parts add up; of more it is trimmed.
-const MOST_PHASES: usize = 2;
 /// What the parts of a trial may be short of or beyond it, as a share: they are read one after the other.
 const READ_APART: f64 = 1e-3;
 
 pub(super) fn check(document: &Document, found: &mut Found) {
-    for trial in &document.trials {
-        for arm in trial.arms.iter().filter(|arm| arm.phases.len() <= MOST_PHASES) {
-            let kind = format!("block {}, cell {}: value", trial.block, trial.cell);
-            of_arm(arm, &|metric| place(document, &kind, metric, &arm.treatment), found);
-        }
-    }
     let mut workloads: BTreeMap<&str, Vec<&TimeRow>> = BTreeMap::new();
     document.time.iter().for_each(|row| workloads.entry(&row.workload).or_default().push(row));
     for (workload, rows) in &workloads {
         times(workload, rows, found);
     }
     together(&workloads, found);
-}
-
-fn of_arm(arm: &TrialArm, place: &dyn Fn(&str) -> String, found: &mut Found) {
-    let value = |metric: &str| arm.medians.iter().find(|of| of.metric == metric).map(|Sample { value, .. }| *value);
-    for sum in identity::SUMS {
-        let parts: Vec<f64> = sum.parts.iter().filter_map(|part| value(part)).collect();
-        let Some(whole) = value(sum.whole).filter(|_| parts.len() == sum.parts.len()) else { continue };
-        let all: f64 = parts.iter().sum();
-        let holds = (all - whole).abs() <= sum.slack * whole.abs().max(all.abs());
-        let what = || format!("{whole}, and {} are {all}", sum.parts.join(" + "));
-        found.unless(holds, || place(sum.whole), what, "parts add up to the whole");
-    }
 }
 
 /// Seconds are the share of a time that all parts of a workload have in common, and the shares are at most 1 together.

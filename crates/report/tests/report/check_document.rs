@@ -5,8 +5,9 @@ use baremark_model::codes::Cause;
 use baremark_model::document::{Document, EstimateRow, ExplanationRow, FairnessRow, Outcome, Size, TimeRow};
 use baremark_model::observation::{Observed, ObservedRow};
 use baremark_model::seam::Sample;
-use baremark_report::check_document::{check, check_detail};
-use serde_json::json;
+use baremark_model::wire::Series;
+use baremark_report::check_document::{check, check_detail, check_phase};
+use serde_json::{Value, json};
 
 /// Breaks a sound document, and gives what the only violation says.
 fn only(change: impl FnOnce(&mut Document)) -> String {
@@ -145,6 +146,13 @@ fn amounts_are_not_negative_and_shares_are_within_the_whole() {
     };
     let observed = Observed { rows: vec![seen], ..Observed::default() };
     assert!(only(|document| document.observed = Some(observed)).contains("observation of cpu.utilization"));
+    let faults = |detail: Value| check_detail("details", &detail).len();
+    // Counters of many servers are read one after the other.
+    assert_eq!(faults(json!({ "rows": [{ "failed_share": 1.0, "cpu_share": 1.4 }] })), 0);
+    assert_eq!(faults(json!({ "rows": [{ "failed_share": 1.7 }, { "dense_share": -0.1 }, { "cpu_share": 45.0 }] })), 3);
+    // A share of operations has their counts; a deviation from a mix has none, and no bound.
+    assert_eq!(faults(json!({ "measured_share": 4.0, "broken": null })), 0);
+    assert_eq!(faults(json!({ "measured_share": 4.0, "broken": { "bad": 4, "all": 1 } })), 1);
 }
 
 fn time(workload: &str, part: &str, seconds: f64, share: f64) -> TimeRow {
@@ -155,7 +163,7 @@ fn time(workload: &str, part: &str, seconds: f64, share: f64) -> TimeRow {
 fn parts_add_up_and_a_rate_times_its_time_is_its_count() {
     let sum = only(|document| {
         let sample = |(metric, value): (&str, f64)| Sample::new(metric, value);
-        document.trials[0].arms[0].phases.truncate(1);
+        document.trials[0].schedule = vec![1, 0];
         document.trials[0].arms[0].medians.extend([("cpu_s", 5.0), ("user_s", 3.0), ("system_s", 1.0)].map(sample));
     });
     assert_eq!(
@@ -175,8 +183,49 @@ fn parts_add_up_and_a_rate_times_its_time_is_its_count() {
     assert_eq!(words, ["details: pages_per_s: 114/s in 10 s, and 500 counted; a rate times its time is its count"]);
     let load = json!({ "elapsed_s": 10.0, "counts": { "answered": 500 }, "achieved": { "requests_per_s": 60.0 } });
     assert_eq!(check_detail("load", &load).len(), 1);
-    let load = json!({ "elapsed_s": 10.0, "counts": { "answered": 500 }, "achieved": { "requests_per_s": 50.0 } });
-    assert_eq!(check_detail("load", &load), []);
+    let load = |requests_per_s: f64, bytes_per_s: f64, with_status: u64| {
+        let load = json!({ "elapsed_s": 10.0, "counts": { "answered": 500, "received_bytes": 1000 },
+            "achieved": { "requests_per_s": requests_per_s, "received_bytes_per_s": bytes_per_s }, "statuses": { "200": with_status, "404": 100 } });
+        check_detail("load", &load).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(load(50.0, 100.0, 401), [""; 0], "one came after the time");
+    assert_eq!(
+        load(50.0, 90.0, 400),
+        ["load: achieved: 90 bytes/s in 10 s, and 1000 received; a rate times its time is its count"]
+    );
+    assert_eq!(load(50.0, 100.0, 399), ["load: statuses: 500 answered, 499 with a status; every answer has a status"]);
+}
+
+#[test]
+fn counts_of_operations_add_up() {
+    let of = |detail: Value| check_detail("d", &detail).iter().map(ToString::to_string).collect::<Vec<_>>();
+    let operation = |succeeded: u64, mix_share: f64| {
+        json!({ "name": "a", "succeeded": succeeded, "failed": 2, "failures": { "timeout": 2 }, "mix_share": mix_share,
+                "raw": { "samples": 30 } })
+    };
+    let load =
+        |one: Value, two: Value, failed: u64| json!({ "operations": [one, two], "failures": { "timeout": failed } });
+    assert_eq!(of(load(operation(30, 0.5), operation(30, 0.5), 4)), [""; 0]);
+    assert_eq!(
+        of(load(operation(31, 0.5), operation(30, 0.5), 4)),
+        ["d: operations 1: succeeded: 31, and 30 in parts; parts add up to the whole"]
+    );
+    assert_eq!(
+        of(load(operation(30, 0.5), operation(30, 0.5), 5)),
+        ["d: failures: 5, and 4 in parts; parts add up to the whole"]
+    );
+    assert_eq!(
+        of(load(operation(30, 0.5), operation(30, 0.25), 4)),
+        ["d: mix_share: 0.75 in all; parts add up to the whole"]
+    );
+    let site = json!({ "name": "1", "succeeded": 9, "failed": 3, "failures": { "reset": 1 } });
+    assert_eq!(of(site), ["d: failed: 3, and 1 in parts; parts add up to the whole"]);
+    let transactions = |samples: Value| json!({ "committed": 5, "rolled_back": 1, "latency": samples });
+    assert_eq!(of(transactions(json!({ "samples": 6 }))), [""; 0]);
+    assert_eq!(of(transactions(Value::Null)), ["d: latency: 0, and 6 in parts; parts add up to the whole"]);
+    let reads = |samples: u64| json!({ "hits": 7, "misses": 1, "commands": [{ "name": "SET", "latency": null }, { "name": "GET", "latency": { "samples": samples } }] });
+    assert_eq!(of(reads(8)), [""; 0]);
+    assert_eq!(of(reads(9)), ["d: GET: 9, and 8 in parts; parts add up to the whole"]);
 }
 
 #[test]
@@ -247,6 +296,18 @@ fn a_cause_is_one_that_the_environment_can_have() {
     let mut document = empty();
     document.explanations.push(exits("microvm"));
     assert_eq!(check(&document), []);
+    // By its code, however it is worded.
+    let worded = |environment: &str| ExplanationRow {
+        cause: Some(Cause::VmExits),
+        what: "cost of leaving it, at most".to_owned(),
+        advice: String::new(),
+        ..exits(environment)
+    };
+    let found = only(|document| document.explanations.push(worded("container")));
+    assert!(found.ends_with(": is of VmExits; a cause is one that the environment can have"), "{found}");
+    let mut document = empty();
+    document.explanations.push(worded("microvm"));
+    assert_eq!(check(&document), []);
 }
 
 /// A search by levels, which ended at a level.
@@ -276,4 +337,148 @@ fn no_level_beyond_a_search_s_bracket_is_its_answer() {
     assert_eq!(of(140.0, "passes-all"), ["a search without a bracket has no answer"]);
     let beyond = check_detail("search", &search(300.0, "found", &knee[..2]));
     assert_eq!(beyond.len(), 1, "it was never measured: {beyond:?}");
+}
+
+/// What a phase of a workload of this kind breaks with these values, next to its detail.
+fn of_phase(kind: &str, values: &[(&str, f64)], detail: &Value) -> Vec<String> {
+    let samples: Vec<Value> =
+        values.iter().map(|(metric, value)| json!({ "metric": metric, "value": value })).collect();
+    let phase =
+        json!({ "phase": 0, "arm": 0, "reps": 1, "samples": samples, "detail": { "format": "f", "document": detail } });
+    let phase: Series = serde_json::from_value(phase).expect("a phase");
+    check_phase("p", kind, &phase).iter().map(ToString::to_string).collect()
+}
+
+/// The levels of a search for copies: how many, their latency and whether they passed.
+fn density(levels: &[(u64, u64, bool)]) -> Value {
+    let level = |(copies, ns, passed): &(u64, u64, bool)| json!({ "copies": copies, "latency_p99_ns": ns, "cpus_used": 0.5, "passed": passed });
+    json!({ "place": "process", "levels": levels.iter().map(level).collect::<Vec<_>>(), "result": "" })
+}
+
+#[test]
+fn no_copies_beyond_some_that_fail_keep_the_limit() {
+    let sound = density(&[(4, 3, true), (8, 5, true), (16, 20, false), (12, 11, false), (10, 9, true)]);
+    assert_eq!(check_detail("d", &sound), []);
+    let of = |levels: &[(u64, u64, bool)]| {
+        check_detail("d", &density(levels)).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        of(&[(12, 11, false), (16, 9, true)]),
+        ["d: 16 copies passed, and 12 failed; no level beyond the bracket is the answer"]
+    );
+    assert_eq!(
+        of(&[(4, 30, true), (8, 20, false)]),
+        ["d: latency_p99_ns: 30 ns passed, and 20 ns failed; what fails is beyond what passes"]
+    );
+    assert_eq!(of_phase("density", &[("copies", 10.0), ("cpu", 5.0)], &sound), [""; 0]);
+    assert_eq!(of_phase("density", &[("memory_mib", 3.0)], &sound), [""; 0], "a ceiling is no answer");
+    assert_eq!(
+        of_phase("density", &[("copies", 12.0)], &sound),
+        ["p: value of copies: 12, and Some(10.0) by its levels; an answer is the highest level that kept the limits"]
+    );
+}
+
+/// A number of tiles of two members, the second with three times the weight of the first: the throughputs by tile, of which 1 and 16 count as 1,
+/// and the score. The last member of the last tile breaks its limit where that is so.
+#[expect(clippy::cast_precision_loss, reason = "a few tiles")]
+fn level(throughputs: &[[f64; 2]], score: Option<f64>, breaks: bool) -> Value {
+    let (last, names, references) = (throughputs.len() - 1, ["a", "b"], [1.0, 16.0]);
+    let run = |tile: usize, at: usize| {
+        let broken = (breaks && tile == last && at == 1).then_some("slow");
+        let (member, throughput) = (names[at], throughputs[tile][at]);
+        json!({ "tile": tile, "member": member, "throughput": throughput, "limited": 4.0, "broken": broken, "ended_s": 1.0, "flags": [] })
+    };
+    let runs: Vec<Value> = (0..=last).flat_map(|tile| [run(tile, 0), run(tile, 1)]).collect();
+    let mean = |at: usize| {
+        let mean = throughputs.iter().map(|of| of[at]).sum::<f64>() / throughputs.len() as f64;
+        let (name, normalized) = (names[at], mean / references[at]);
+        json!({ "name": name, "throughput": mean, "normalized_throughput": normalized, "limited": 4.0, "normalized_limited": null })
+    };
+    let broken: &[&str] = if breaks { &["b of the last tile: slow"] } else { &[] };
+    json!({ "tiles": throughputs.len(), "score": score, "broken": broken, "members": [mean(0), mean(1)], "runs": runs })
+}
+
+fn tiles(levels: &[Value]) -> Value {
+    let member = |name: &str, weight: f64, reference: f64| json!({ "name": name, "weight": weight, "infrastructure": false, "reference": reference });
+    json!({ "members": [member("a", 1.0, 1.0), member("b", 3.0, 16.0)], "levels": levels })
+}
+
+#[test]
+fn tiles_that_break_a_limit_have_no_score_and_a_score_is_of_its_members() {
+    let one = level(&[[1.0, 16.0]], Some(1.0), false);
+    // (2/1)^(1/4) (8/16)^(3/4), and 1.
+    let two = |score: f64| level(&[[2.0, 8.0], [1.0, 16.0]], Some(score), false);
+    let three = |score: Option<f64>| level(&[[1.0, 16.0], [1.0, 16.0], [1.0, 8.0]], score, true);
+    let score = 1.0 + 0.5_f64.sqrt();
+    let found =
+        |levels: &[Value]| check_detail("d", &tiles(levels)).iter().map(ToString::to_string).collect::<Vec<_>>();
+    let sound = [one.clone(), two(score), three(None), three(None)];
+    assert_eq!(found(&sound), [""; 0]);
+    let wrong = found(&[one.clone(), two(1.9)]);
+    assert!(wrong.len() == 1 && wrong[0].starts_with("d: 2 tiles: a score of 1.9, and Some(1.707"), "{wrong:?}");
+    assert_eq!(
+        found(&[one.clone(), three(Some(2.0))]),
+        ["d: 3 tiles: a score of 2; a level that exceeds a limit has no score"]
+    );
+    let mut fewer = two(score);
+    fewer["tiles"] = json!(3);
+    fewer["score"] = Value::Null;
+    assert_eq!(found(&[fewer]), ["d: 3 tiles: 4 runs, and 6 members of all tiles; every tile has every member once"]);
+    let mut mean = two(score);
+    mean["members"][0]["throughput"] = json!(9.0);
+    let mean = found(&[one.clone(), mean]);
+    assert_eq!(
+        mean,
+        ["d: 2 tiles: throughput of a: Some(9.0), and Some(1.5) by its runs; a mean is that of its parts"]
+    );
+    let beyond = level(&[[1.0, 16.0]; 4], Some(4.0), false);
+    assert_eq!(
+        found(&[one.clone(), three(None), beyond]),
+        ["d: 4 tiles kept every limit, and 3 did not; no level beyond the bracket is the answer"]
+    );
+    let detail = tiles(&sound);
+    assert_eq!(of_phase("tile", &[("tiles", 2.0), ("score", score), ("score_of_one", 1.0)], &detail), [""; 0]);
+    assert_eq!(
+        of_phase("tile", &[("tiles", 3.0)], &detail),
+        ["p: value of tiles: 3, and Some(2.0) by its levels; an answer is the highest level that kept the limits"]
+    );
+}
+
+#[test]
+fn users_who_are_an_answer_keep_the_limit() {
+    let of = |kind: &str, users: f64, slow: f64| {
+        of_phase(kind, &[("users_within_limit", users), ("slow", slow)], &Value::Null)
+    };
+    assert_eq!(
+        of("sessions", 10.0, 5.1),
+        ["p: value of users_within_limit: 10, of whose actions 5.1 % are slow; the users of an answer keep the limit"]
+    );
+    assert_eq!(of("sessions", 10.0, 5.0), [""; 0]);
+    assert_eq!(of("sessions", 0.0, 50.0), [""; 0], "one user exceeds it");
+    assert_eq!(of("other", 10.0, 50.0), [""; 0]);
+    let whole = |schedule: Vec<usize>| {
+        let mut document = typical();
+        document.run.workload = "sessions".to_owned();
+        let trial = &mut document.trials[0];
+        trial.schedule = schedule;
+        trial.arms[0].medians.extend([Sample::new("users_within_limit", 10.0), Sample::new("slow", 6.0)]);
+        check(&document).len()
+    };
+    assert_eq!(whole(vec![0, 1]), 1, "its value is that of its phase");
+    assert_eq!(whole(vec![0, 1, 1, 0]), 0, "of several phases, one may have had no answer");
+}
+
+#[test]
+fn the_cpu_time_of_a_transaction_is_that_of_driver_and_server() {
+    let of = |whole: f64| {
+        let values = [("cpu_us_per_tx", whole), ("driver_cpu_us_per_tx", 2.0), ("server_cpu_us_per_tx", 3.0)];
+        of_phase("order-entry", &values, &json!({ "database": "postgres" }))
+    };
+    assert_eq!(of(5.0), [""; 0]);
+    assert_eq!(
+        of(7.0),
+        [
+            "p: value of cpu_us_per_tx: 7, and driver_cpu_us_per_tx + server_cpu_us_per_tx are 5; parts add up to the whole"
+        ]
+    );
 }
