@@ -3,7 +3,7 @@
 //! The sizes are ours: the published study says only "several text and JPEG files" of about 100 KB for one request. The images are not
 //! decoded by anybody: they are random bytes, which compress as little as those of a JPEG file do.
 
-use std::fs;
+use baremark_sys::private_folder::directory::Directory;
 use std::io;
 use std::path::Path;
 
@@ -48,12 +48,13 @@ fn noise(seed: u64, size: usize) -> Vec<u8> {
     std::iter::successors(Some(seed + 1), step).skip(1).take(size).map(|state| state.to_be_bytes()[0]).collect()
 }
 
-/// Writes the files into a folder.
+/// Writes the files into a folder as its owner's, who alone may read them; absent, that is this user.
 ///
 /// # Errors
 /// What writing gives.
-pub fn write(folder: &Path) -> io::Result<()> {
-    files().iter().try_for_each(|file| fs::write(folder.join(file.path.trim_start_matches('/')), &file.bytes))
+pub fn write(folder: &Directory, owner: Option<(u32, u32)>) -> io::Result<()> {
+    let name = |file: &File| Path::new(file.path.trim_start_matches('/'));
+    files().iter().try_for_each(|file| folder.replace(name(file), &file.bytes, owner))
 }
 
 #[cfg(test)]

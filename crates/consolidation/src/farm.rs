@@ -1,4 +1,7 @@
 //! Web servers that run: each in a network namespace of its own on one bridge, in a control group with a quota, or in a container with both.
+//!
+//! A farm needs the superuser, or two of its rights; its servers need none, and every user of this machine reaches them. So those that the superuser
+//! starts are another user's before they answer, and get nothing of this program's environment.
 
 use crate::content;
 use crate::deferral::{self, LinkSettings};
@@ -6,16 +9,22 @@ use crate::quota::Quotas;
 use crate::starter::Starter;
 use baremark_journal::Journal;
 use baremark_networks::{Network, Node};
-use baremark_sys::confine::{Held, Limits};
+use baremark_services::instance::{make_for, own_environment};
+use baremark_services::nginx::Nginx;
+use baremark_services::place::in_this_namespace;
+use baremark_services::service::{Install, Service as _};
+use baremark_sys::confine::{self, Held, Limits};
 use baremark_sys::container_engine::{Container, INSIDE, PODMAN, Root};
 use baremark_sys::private_folder::PrivateFolder;
+use baremark_sys::private_folder::directory::Directory;
 use baremark_sys::supervised;
 use baremark_sys::{process, process_tree};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::thread;
@@ -26,6 +35,8 @@ const PORT: u16 = 8080;
 /// SIGKILL.
 const KILL: i32 = 9;
 const PREFIX: &str = "baremark-farm-";
+/// What nginx serves and its own files, which its user writes, below the farm's folder.
+const SERVED: &str = "served";
 /// How long a server may take to listen, and to send a file.
 const PATIENCE: Duration = Duration::from_secs(20);
 const GLANCE: Duration = Duration::from_millis(2);
@@ -79,6 +90,8 @@ pub struct Farm {
     starter: Starter,
     quotas: Option<Quotas>,
     network: Network,
+    /// As whom servers run; `None` leaves them to this process's user.
+    owner: Option<(u32, u32)>,
     folder: PrivateFolder,
 }
 
@@ -105,7 +118,14 @@ impl Farm {
         drop(PrivateFolder::orphans(&parent, PREFIX));
         let folder = PrivateFolder::create(&parent, PREFIX)
             .map_err(|why| format!("making a folder under {}: {why}", parent.display()))?;
-        content::write(folder.path()).map_err(|why| format!("writing the files to be served: {why}"))?;
+        let owner = owner(&layout.program);
+        if let Program::Nginx(_) = layout.program {
+            let served = folder.path().join(SERVED);
+            let written = make_for(owner, &served)
+                .and_then(|()| Directory::of_others(&served))
+                .and_then(|served| content::write(&served, owner));
+            written.map_err(|why| format!("writing the files to be served: {why}"))?;
+        }
         let network = Network::with_room(journal, layout.most).map_err(|why| why.to_string())?;
         // Containers have control groups of the engine's.
         let own_groups = layout.container.is_none();
@@ -113,7 +133,7 @@ impl Farm {
             own_groups.then(|| Quotas::new(journal, layout.quota)).transpose().map_err(|why| why.to_string())?;
         let quotas = quotas.flatten();
         let starter = Starter::new().map_err(|why| format!("starting a thread: {why}"))?;
-        Ok(Farm { layout, servers: Vec::new(), starter, quotas, network, folder })
+        Ok(Farm { layout, servers: Vec::new(), starter, quotas, network, owner, folder })
     }
 
     /// Whether this machine holds servers to their quota.
@@ -222,10 +242,22 @@ impl Farm {
                 let words = self.contained(options, &node, address);
                 command.arg(&self.layout.own).args(words.map_err(|why| format!("making a container's root: {why}"))?)
             }
-            (Program::Static, None) => command.arg(&self.layout.own).args(["static", "--listen", &address.to_string()]),
+            (Program::Static, None) => {
+                own_environment(&mut command, self.folder.path());
+                command.arg(&self.layout.own).args(["static", "--listen", &address.to_string()]);
+                // It becomes that user itself, who need not get to where this program is.
+                command.args(self.owner.map(|(user, group)| format!("--user={user}:{group}")))
+            }
             (Program::Nginx(nginx), None) => {
-                let file = self.configured(address).map_err(|why| format!("writing nginx's configuration: {why}"))?;
-                command.arg(nginx).arg("-p").arg(self.folder.path()).arg("-e").arg("stderr").arg("-c").arg(file)
+                let served = self.folder.path().join(SERVED);
+                let file =
+                    self.configured(&served, address).map_err(|why| format!("writing nginx's configuration: {why}"))?;
+                if let Some((user, group)) = self.owner {
+                    command.uid(user).gid(group);
+                }
+                own_environment(&mut command, &served);
+                command.current_dir(&served);
+                command.arg(nginx).arg("-p").arg(&served).arg("-e").arg("stderr").arg("-c").arg(file)
             }
         };
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -282,8 +314,7 @@ impl Farm {
     }
 
     /// The configuration of one nginx: one process, which serves the files of the folder.
-    fn configured(&self, address: SocketAddr) -> std::io::Result<PathBuf> {
-        let root = self.folder.path();
+    fn configured(&self, root: &Path, address: SocketAddr) -> std::io::Result<PathBuf> {
         let name = address.ip().to_string();
         let folders: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
             .iter()
@@ -295,9 +326,10 @@ impl Farm {
              keepalive_requests 1000000;\n{folders}  server {{ listen {address}; root {root}; }}\n}}\n",
             root = root.display()
         );
-        let path = root.join(format!("{name}.conf"));
-        fs::write(&path, text)?;
-        Ok(path)
+        let file = format!("{name}.conf");
+        // The folder is its owner's, who may exchange what is in it: nothing is opened by a link.
+        Directory::of_others(root)?.replace(Path::new(&file), text.as_bytes(), self.owner)?;
+        Ok(root.join(file))
     }
 
     /// Waits until a server listens and compares what it sends with what it should.
@@ -328,6 +360,20 @@ impl Farm {
         }
         Ok(())
     }
+}
+
+/// As whom servers run that the superuser starts: nginx as its package's user, this program as nobody. Neither looks its user up, so that there need be none
+/// of that name.
+fn owner(program: &Program) -> Option<(u32, u32)> {
+    if !confine::is_root() {
+        return None;
+    }
+    let account = |user| Install { user, ..Nginx.install() }.account(confine::user);
+    let of_package = match program {
+        Program::Static => None,
+        Program::Nginx(_) => account(Nginx.install().user),
+    };
+    in_this_namespace(of_package.or_else(|| account(None))?)
 }
 
 /// The body of one file.

@@ -429,7 +429,7 @@ impl Instance {
             command = as_user(&step.program, owner);
         }
         if self.place.has_own_environment() {
-            command.env_clear().env("HOME", self.folder()).envs(environment(std::env::vars_os()));
+            own_environment(&mut command, self.folder());
         }
         command.args(&step.args).envs(step.env.iter().map(|(name, value)| (name, value))).current_dir(self.folder());
         command
@@ -562,6 +562,11 @@ pub fn as_user(program: &Path, (user, group): (u32, u32)) -> Command {
     let mut command = Command::new(if is_this { Path::new("/proc/self/exe") } else { program });
     command.arg0(program).uid(user).gid(group);
     command
+}
+
+/// Gives a command the environment of a service: of this program's own the variables that a service gets, and a folder of its own as HOME.
+pub fn own_environment(command: &mut Command, home: &Path) {
+    command.env_clear().env("HOME", home).envs(environment(std::env::vars_os()));
 }
 
 /// What a service gets of an environment.

@@ -145,12 +145,16 @@ impl Place for Native {
             ),
             remedy: format!("apt-get install {}, or run baremark as an ordinary user", install.package),
         };
-        let account = install.account(confine::user).ok_or_else(refused)?;
-        // In a namespace that has no such user the caller is its superuser alone, as in a sandbox, and can become nobody else.
-        let has = |map: &str, id: u32| std::fs::read_to_string(map).map_or(true, |map| is_mapped(&map, id));
-        let (user, group) = account;
-        Ok(Some(account).filter(|_| has("/proc/self/uid_map", user) && has("/proc/self/gid_map", group)))
+        Ok(in_this_namespace(install.account(confine::user).ok_or_else(refused)?))
     }
+}
+
+/// A user and group as which the superuser can start a program: `None` in a namespace that has no such user. There the caller is its superuser alone,
+/// as in a sandbox, and can become nobody else.
+#[must_use]
+pub fn in_this_namespace((user, group): (u32, u32)) -> Option<(u32, u32)> {
+    let has = |map: &str, id: u32| std::fs::read_to_string(map).map_or(true, |map| is_mapped(&map, id));
+    (has("/proc/self/uid_map", user) && has("/proc/self/gid_map", group)).then_some((user, group))
 }
 
 /// Whether a map of a user namespace has this user or group: lines of the first inside, the first outside, and how many.

@@ -48,7 +48,8 @@ pub struct Within {
     user: Option<(u32, u32)>,
 }
 
-fn user_and_group(text: &str) -> Result<(u32, u32), String> {
+/// The numbers of a user and a group, as in `--user`.
+pub(super) fn user_and_group(text: &str) -> Result<(u32, u32), String> {
     let numbers = text.split_once(':').and_then(|(user, group)| Some((user.parse().ok()?, group.parse().ok()?)));
     numbers.ok_or_else(|| format!("'{text}' must be two numbers; write such as 65534:65534"))
 }

@@ -1,11 +1,14 @@
 //! Web farms and tiles as tests run them: small studies, what they have recorded, and what is left of them.
 
-use super::bench::{Bench, text};
+use super::bench::{Bench, signal, text};
+use super::points::{kill, one_stopped};
+use super::tiers::{all_gone, offspring};
+use baremark_sys::point::STOP_AT;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 /// Few servers, short windows, and limits of which the machine's CPU breaks one.
 pub fn study(server: &str, more: &str) -> String {
@@ -122,6 +125,44 @@ pub fn farm_levels(bench: &Bench) -> Vec<Value> {
     assert!(report.contains("Latency and CPU use by the number of servers"), "{report}");
     assert_eq!(records(bench), Vec::<PathBuf>::new(), "everything is undone");
     levels
+}
+
+/// The servers of a farm under load, which have this in their command lines, are not the superuser's, have nothing of the environment of who started the run,
+/// and die with the agent, though the kernel forgets that of a process that becomes another user.
+pub fn assert_servers_without_rights_and_secrets(server: &str, word: &str) {
+    const CANARY: &str = "c4n4ryInTheEnvironment";
+    const POINT: &str = "farm-loaded";
+    let bench = Bench::new();
+    bench.write("farm.toml", study(server, "search_time = \"8 s\""));
+    let mut run = command(&bench, &["run", "farm.toml"]);
+    run.env("PGPASSWORD", CANARY).env(STOP_AT, POINT).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = run.spawn().unwrap();
+    let id = child.id();
+    let agent = one_stopped(&mut child, POINT, || offspring(id));
+    let below = offspring(id);
+    let shown = |pid: u32, file: &str| {
+        let bytes = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).replace('\0', " ")
+    };
+    let has_canary = shown(agent, "environ").contains(CANARY);
+    let servers: Vec<(String, String)> = below
+        .iter()
+        .filter(|pid| shown(**pid, "cmdline").contains(word))
+        .map(|pid| (shown(*pid, "status"), shown(*pid, "environ")))
+        .collect();
+    kill(&mut child);
+    signal(agent, libc::SIGKILL);
+    all_gone(&below);
+    let said = doctor(&bench);
+    assert_eq!(records(&bench), Vec::<PathBuf>::new(), "{}", text(&said.stderr));
+    assert!(has_canary && servers.len() == 8, "the test looks where it can be seen: {servers:#?}");
+    for (status, environment) in servers {
+        for key in ["Uid:", "Gid:", "Groups:"] {
+            let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+            assert!(line.split_whitespace().all(|number| number != "0"), "{key}{line}");
+        }
+        assert!(environment.contains("PATH=") && !environment.contains(CANARY), "{environment}");
+    }
 }
 
 /// Tiles with a shop in each, on data of the bench's own folder; limits on latency are so many milliseconds.

@@ -2,7 +2,8 @@
 
 use crate::common::bench::{Bench, lives, program, root, signal, text};
 use crate::common::consolidation::{
-    command, doctor, estimate, farm_levels, ran, recorded, records, study, there, tiles, tiles_with_a_shop,
+    assert_servers_without_rights_and_secrets, command, doctor, estimate, farm_levels, ran, recorded, records, study,
+    there, tiles, tiles_with_a_shop,
 };
 use crate::common::points::{kill, one_stopped};
 use crate::common::tiers::{all_gone, offspring};
@@ -163,6 +164,14 @@ fn nothing_is_left_of_a_farm_that_is_killed_as_it_grows() {
         assert_eq!(there(&names), [""; 0], "after {point}: {}", text(&said.stderr));
         assert_eq!(records(&bench), Vec::<PathBuf>::new(), "after {point}: {}", text(&said.stderr));
         assert!(below.iter().all(|pid| !lives(*pid)));
+    }
+}
+
+/// A farm needs the superuser; its servers, which every user of the machine reaches, were the superuser's too.
+#[test]
+fn no_web_server_of_a_farm_runs_as_the_superuser_or_has_a_secret() {
+    if root() {
+        assert_servers_without_rights_and_secrets("static", " static --listen ");
     }
 }
 

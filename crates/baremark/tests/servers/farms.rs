@@ -1,7 +1,9 @@
 //! Web farms of nginx, and tiers on a bridge of the lab. Needs root.
 
 use crate::common::bench::{Bench, root, text};
-use crate::common::consolidation::{command, doctor, estimate, ran, recorded, records, study, there};
+use crate::common::consolidation::{
+    assert_servers_without_rights_and_secrets, command, doctor, estimate, ran, recorded, records, study, there,
+};
 use crate::common::tiers::{self, all_gone, arguments, assert_at_work, document, have, served, sound, told};
 use std::fs;
 use std::path::PathBuf;
@@ -18,6 +20,14 @@ fn nginx_serves_a_number_of_servers_that_is_not_searched() {
     assert!(rate.is_some_and(|rate| rate > 0.0), "{result:#}\n{}", text(&output.stderr));
     assert_eq!(estimate(&result, "servers_by_latency"), None, "nothing was searched: {result:#}");
     assert_eq!(records(&bench), Vec::<PathBuf>::new(), "everything is undone");
+}
+
+/// As those of this program's own server (`kernel`).
+#[test]
+fn no_nginx_of_a_farm_runs_as_the_superuser_or_has_a_secret() {
+    if root() && have(&["nginx"]) {
+        assert_servers_without_rights_and_secrets("nginx", " -e stderr -c ");
+    }
 }
 
 const LAB: &[&str] = &["topology.network=lab", "web.service=nginx", "database.service=postgres"];
