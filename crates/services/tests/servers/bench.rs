@@ -3,7 +3,8 @@
 use crate::shipped::defaults;
 use baremark_services::instance::Instance;
 use baremark_services::place::Native;
-use baremark_services::service::{Order, Service, ServiceError, Upstream, program};
+use baremark_services::redis::VALKEY;
+use baremark_services::service::{Order, Service, ServiceError, Tier, Upstream, program};
 use baremark_services::{Folder, find};
 use baremark_sys::confine::Limits;
 use baremark_sys::network::HeldPort;
@@ -13,12 +14,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-/// Services of other people's programs.
-pub const FOREIGN: [&str; 6] = ["haproxy", "nginx", "apache", "postgres", "mariadb", "redis"];
+/// Services of other people's programs: those of applications, and Valkey, which is started in Redis's place.
+pub const FOREIGN: [&str; 7] = ["haproxy", "nginx", "apache", "postgres", "mariadb", "redis", "valkey"];
 
 /// The service, if its program is here.
 pub fn service(kind: &str) -> Option<&'static dyn Service> {
-    let service = find(kind).unwrap();
+    let service: &'static dyn Service = if kind == VALKEY.kind() { &VALKEY } else { find(kind).unwrap() };
     match program(service) {
         Ok(_) => Some(service),
         Err(why) => {
@@ -39,7 +40,8 @@ pub fn free() -> SocketAddr {
 pub fn order(service: &dyn Service, folder: &Folder, name: &str) -> Order {
     Order {
         name: name.to_owned(),
-        tier: service.tiers()[0],
+        // Valkey serves no tier of an application, and does not look at it.
+        tier: service.tiers().first().copied().unwrap_or(Tier::Bus),
         address: free(),
         folder: folder.path().join(name),
         program: program(service).unwrap(),

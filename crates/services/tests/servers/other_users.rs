@@ -153,16 +153,18 @@ fn postgres_lets_nobody_in_without_the_password() {
 }
 
 #[test]
-fn redis_lets_nobody_in_without_the_password() {
-    let Some(service) = service("redis") else { return };
-    let folder = Folder::create(&std::env::temp_dir()).unwrap();
-    let instance = start(service, order(service, &folder, "it")).unwrap_or_else(|why| panic!("{why}"));
-    for command in ["PING", "CONFIG GET dir", "AUTH wrong"] {
-        let mut stream = TcpStream::connect(instance.address()).unwrap();
-        stream.write_all(format!("{command}\r\nQUIT\r\n").as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("-NOAUTH") || answer.starts_with("-WRONGPASS"), "{command}: {answer}");
+fn redis_and_valkey_let_nobody_in_without_the_password() {
+    for kind in ["redis", "valkey"] {
+        let Some(service) = service(kind) else { continue };
+        let folder = Folder::create(&std::env::temp_dir()).unwrap();
+        let instance = start(service, order(service, &folder, "it")).unwrap_or_else(|why| panic!("{why}"));
+        for command in ["PING", "CONFIG GET dir", "AUTH wrong"] {
+            let mut stream = TcpStream::connect(instance.address()).unwrap();
+            stream.write_all(format!("{command}\r\nQUIT\r\n").as_bytes()).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with("-NOAUTH") || answer.starts_with("-WRONGPASS"), "{kind}: {command}: {answer}");
+        }
     }
 }
 

@@ -11,7 +11,8 @@ pub fn defaults(service: &dyn Service) -> Settings {
     let text = std::fs::read_to_string(path).unwrap();
     let read = config::read("defaults.toml", &text, |reader, root| {
         let services = reader.section(root, "services");
-        let own = reader.section(&services, service.kind());
+        // Valkey's knobs are Redis's, and an application has none of it.
+        let own = reader.section(&services, if service.kind() == "valkey" { "redis" } else { service.kind() });
         Some(Settings::read(reader, service.kind(), service.knobs(), &[&own]))
     });
     read.unwrap()
