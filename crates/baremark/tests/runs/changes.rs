@@ -1,13 +1,14 @@
 //! What a killed process has changed on this host is undone by the next start.
 
 use crate::common::bench::{Bench, signal, text};
+use crate::common::databases::{left, study};
 use crate::common::points::{kill, one_stopped};
 use crate::common::tiers::{all_gone, offspring};
 use baremark_journal::{Journal, file, file::Files};
 use baremark_sys::point::STOP_AT;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 const FOLDER: &str = "BAREMARK_TEST_CHANGER";
 
@@ -49,6 +50,16 @@ fn every_command_undoes_what_a_killed_process_left_and_doctor_lists_it() {
     }
 }
 
+/// Kills a run with all that it has started: stopped first, so that none of them cleans up after another.
+fn kill_all(child: &mut Child) {
+    let below = offspring(child.id());
+    below.iter().for_each(|pid| signal(*pid, libc::SIGSTOP));
+    signal(child.id(), libc::SIGSTOP);
+    below.iter().for_each(|pid| signal(*pid, libc::SIGKILL));
+    kill(child);
+    all_gone(&below);
+}
+
 /// Killed where it has just been recorded, and where it has just been made.
 #[test]
 fn the_working_folder_of_commands_is_removed_by_the_next_command_when_all_processes_are_killed() {
@@ -61,17 +72,34 @@ fn the_working_folder_of_commands_is_removed_by_the_next_command_when_all_proces
         let mut child = run.spawn().unwrap();
         let id = child.id();
         one_stopped(&mut child, point, || offspring(id));
-        let below = offspring(id);
-        // Stopped first, so that none of them cleans up after another.
-        below.iter().for_each(|pid| signal(*pid, libc::SIGSTOP));
-        signal(id, libc::SIGSTOP);
-        below.iter().for_each(|pid| signal(*pid, libc::SIGKILL));
-        kill(&mut child);
-        all_gone(&below);
+        kill_all(&mut child);
         let names = || fs::read_dir(&temporary).unwrap().flatten().map(|entry| entry.file_name()).collect::<Vec<_>>();
         let made = names().iter().any(|name| name.to_str().unwrap().starts_with("baremark-work-"));
         assert_eq!(made, point == "work-folder-made", "{:?}", names());
         let said = text(&bench.command(&["list"]).env("TMPDIR", &temporary).output().unwrap().stderr);
         assert_eq!(names(), [""; 0], "after {point}: {said}");
+    }
+}
+
+/// A copy of a database, which stayed until the next command of its own kind: killed where its folder has just been recorded, and where work was done on it.
+#[test]
+fn the_private_folder_of_a_database_is_removed_by_any_next_command_when_all_processes_are_killed() {
+    for point in ["folder-recorded", "phase-done"] {
+        let bench = Bench::new();
+        bench.write("study.toml", study(&bench, "kind = \"oltp-hammer\"\nrows = 1000"));
+        // Other folders of a run are here.
+        let temporary = bench.path("temporary");
+        fs::create_dir(&temporary).unwrap();
+        let mut run = bench.command(&["run", "study.toml"]);
+        run.env("TMPDIR", &temporary).env(STOP_AT, point).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = run.spawn().unwrap();
+        let id = child.id();
+        one_stopped(&mut child, point, || [offspring(id), vec![id]].concat());
+        kill_all(&mut child);
+        let copies = || if bench.path("baremark-data").exists() { left(&bench) } else { Vec::new() };
+        assert!(point == "folder-recorded" || !copies().is_empty(), "work was done on a copy");
+        let said = text(&bench.command(&["list"]).env("TMPDIR", &temporary).output().unwrap().stderr);
+        let others: Vec<_> = fs::read_dir(&temporary).unwrap().flatten().map(|entry| entry.file_name()).collect();
+        assert!(copies().is_empty() && others.is_empty(), "after {point}: {:?} {others:?}: {said}", copies());
     }
 }
