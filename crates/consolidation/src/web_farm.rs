@@ -199,7 +199,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     section: None,
     short_phases: false,
     alternates: false,
-    quick: &[("window", "700 ms"), ("settle", "300 ms"), ("visits", "6"), ("search_time", "35 s")],
+    quick: &[("window", "700 ms"), ("settle", "300 ms"), ("visits", "6"), ("search_time", "15 s")],
     check: |arm| Settings::of(arm).map(drop),
 };
 

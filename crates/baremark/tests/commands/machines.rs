@@ -1,7 +1,10 @@
-//! Recorded machines: every shipped study and publication is planned for each of them, or refused for what the machine lacks.
+//! Recorded machines: every shipped study and publication is planned for each of them, or refused for what the machine lacks. What is planned fits
+//! its budget, as far as that is known beforehand.
 
 use crate::common::bench::{Bench, text};
 use crate::common::outcome::rows;
+use baremark_model::descriptor;
+use baremark_model::plan::{Cell, Plan};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -57,8 +60,63 @@ fn plans_of(machine: &str, caches: Option<u64>) {
         planned += 1;
         assert!(!rows(&plan, "arms").is_empty(), "{machine}, {study}: {plan:#}");
         sizes_are_right(&plan, caches, memory).unwrap_or_else(|why| panic!("{machine}, {study}: {why}\n{plan:#}"));
+        let plan: Plan = serde_json::from_value(plan).unwrap();
+        let (budget, needed_s) = (plan.design.budget, smallest_s(&plan, |cell| trial_s(&plan, cell)));
+        assert!(needed_s <= budget.seconds(), "{machine}, {study}: {needed_s} s for its smallest study in {budget}");
     }
     assert!(planned > 5, "{machine}: only {planned} studies were planned");
+}
+
+/// Seconds that the smallest study takes, by those of each trial.
+fn smallest_s(plan: &Plan, trial_s: impl Fn(Cell) -> f64) -> f64 {
+    plan.design.least_blocks as f64 * plan.cells.iter().map(|cell| trial_s(*cell)).sum::<f64>()
+}
+
+/// A parameter of an arm.
+fn parameter<'p>(plan: &'p Plan, arm: usize, key: &str) -> Option<&'p descriptor::Value> {
+    plan.arms[arm].arm.parameters.get(key)
+}
+
+/// Seconds that the phases of a trial take: those that a workload says of itself, of searches the longest, else those of the design.
+fn phases_s(plan: &Plan, cell: Cell) -> f64 {
+    let phase_s = |arm: usize| match (parameter(plan, arm, "search_time"), parameter(plan, arm, "servers")) {
+        // One for each of the two limits.
+        (Some(descriptor::Value::TimeNs(longest)), None) => 2.0 * longest.seconds(),
+        _ => plan.arms[arm].phase(&plan.design).seconds(),
+    };
+    let arms = plan.arms_of(cell);
+    let each = plan.phases_of(cell) / arms.len() as u64;
+    arms.iter().map(|arm| each as f64 * phase_s(*arm)).sum()
+}
+
+/// How long a trial of all of STREAM's kernels took, whose phases say little of it: a block of three on two CPUs took 23 to 48 s.
+const STREAM_S: f64 = 16.0;
+
+/// Seconds that a trial takes, as far as it is known.
+fn trial_s(plan: &Plan, cell: Cell) -> f64 {
+    let arm = plan.arms_of(cell)[0];
+    let whole = matches!(parameter(plan, arm, "kernel"), Some(descriptor::Value::Choice(kernel)) if kernel == "all");
+    let least = if whole && plan.workload_of(arm) == "stream" { STREAM_S } else { 0.0 };
+    phases_s(plan, cell).max(least)
+}
+
+/// A look at a study is over in minutes: two searches for each of four arms in each of four blocks took 19.
+#[test]
+fn the_phases_of_a_quick_run_take_ten_minutes_at_most() {
+    let bench = Bench::new();
+    let root = unpacked(&bench, "laptop-hybrid-cores");
+    let mut searched = 0;
+    for study in named(&bench, "studies") {
+        let output = bench.run(&["plan", &study, "--quick", "--machine", root.to_str().unwrap(), "--json"]);
+        if is_refused(&output) {
+            continue;
+        }
+        let plan: Plan = serde_json::from_slice(&output.stdout).unwrap();
+        searched += usize::from(parameter(&plan, 0, "search_time").is_some());
+        let needed_s = smallest_s(&plan, |cell| phases_s(&plan, cell));
+        assert!(needed_s <= 600.0, "{study}: {needed_s} s");
+    }
+    assert!(searched >= 2, "the studies of web farms are planned");
 }
 
 /// Whether a plan was refused, which must be for what the machine lacks.
