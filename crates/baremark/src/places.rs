@@ -124,9 +124,15 @@ pub fn limit(study: &Study, limits: &mut Limits, interrupt: &AtomicBool) -> Resu
     let fixed = study.workloads.iter().filter_map(|chosen| chosen.parameters.get(peer::KEY));
     let peers = levels(peer::KEY).chain(fixed).map(ToString::to_string);
     let peers = peers.filter_map(|text| peer::environment(&text).map(str::to_owned));
-    let taken = instead::taken(study, &limits.absent);
-    let named = levels("environment").map(ToString::to_string).filter(|name| taken.contains(name));
-    for name in named.chain(peers).collect::<BTreeSet<_>>() {
+    let named: Vec<String> = levels("environment").map(ToString::to_string).collect();
+    let mut wanted: BTreeSet<String> = peers.collect();
+    let mut looked_at = BTreeSet::new();
+    // One that replaces another is looked at once that one is known to be missing.
+    loop {
+        let taken = instead::taken(study, &limits.absent);
+        wanted.extend(named.iter().filter(|name| taken.contains(name)).cloned());
+        let Some(name) = wanted.iter().find(|name| !looked_at.contains(*name)).cloned() else { break };
+        looked_at.insert(name.clone());
         let settings = study.environments.get(&name).cloned().unwrap_or_default();
         if needs_a_setting(kind(&name, &settings), &settings) {
             continue;

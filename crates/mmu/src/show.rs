@@ -283,7 +283,8 @@ fn times(ns: &Interval) -> String {
     let places = match ns.high {
         ..10.0 => 3,
         ..100.0 => 2,
-        _ => 1,
+        ..1000.0 => 1,
+        _ => 0,
     };
     format!("{:.places$} ({:.places$} to {:.places$})", ns.median, ns.low, ns.high)
 }

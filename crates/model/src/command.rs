@@ -16,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 
 mod metrics;
 
-pub use metrics::{PROTECTED, RUN_TIMES};
+pub use metrics::{PROTECTED, RUN_TIMES, RUN_TIMES_OF};
 
 /// The workload's kind, the study's section, the factor whose levels are programs, and the key under which an arm carries its program.
 pub const KIND: &str = "command";

@@ -347,7 +347,7 @@ pub struct EstimateRow {
     /// Of such a percentile: the median of those of single trials, as far as these have enough samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub median: Option<f64>,
-    /// Of such a percentile: the mean of all these samples. They are counted in slots 0.1 % wide, each by its end.
+    /// Of such a percentile: the mean of all these samples. They are counted in slots 0.1 % or 1 % wide, each by its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<f64>,
     /// Of such a percentile: the standard deviation of the samples, with their number less one; `null` of a single one.

@@ -353,7 +353,7 @@ impl Reader<'_> {
                         );
                     }
                     Ok(value) => {
-                        self.rename(section, line, key, knob.key);
+                        self.renamed.extend(keys::renamed(&self.layer.file, section, line, key, knob.key));
                         values.insert(knob.key.to_owned(), value);
                     }
                     Err(misfit) => self.report(line, misfit.what, misfit.remedy),
@@ -361,13 +361,6 @@ impl Reader<'_> {
             }
         }
         values
-    }
-
-    /// Notes a key that has another name today.
-    fn rename(&mut self, section: &str, line: usize, typed: &str, key: &str) {
-        if typed != key {
-            self.renamed.push(format!("{}:{line}: '{typed}' in [{section}] is called '{key}' now", self.layer.file));
-        }
     }
 
     /// Reads `[environments.NAME]`: the settings of each place, and of those that are like one under a name of their own.
@@ -618,8 +611,11 @@ impl Reader<'_> {
                 self.report(line, format!("unknown factor '{key}'"), place_of(key, &keys));
                 continue;
             };
-            self.rename("factors", line, key, knob.key);
+            self.renamed.extend(keys::renamed(&self.layer.file, "factors", line, key, knob.key));
             let key = knob.key;
+            if factors.iter().any(|factor: &Factor| factor.key == key) {
+                self.report(line, format!("'{key}' is varied twice, once by its former name"), "keep one of the two");
+            }
             if knobs.iter().any(|other| other.key == key && other.kind != knob.kind) {
                 let what = format!("'{key}' is not the same thing in all of these workloads");
                 self.report(line, what, "set it in each [workload.KIND], or make a study of each workload");
@@ -758,7 +754,7 @@ impl Reader<'_> {
                 let Some(name) = name.filter(|name| *name != "environment") else { continue };
                 if !factors.iter().any(|factor| factor.key == name) {
                     let what = format!("{key} = '{name}' is not a factor of this study");
-                    self.report(line_in(entries, key), what, factor_like(name, factors));
+                    self.report(line_in(entries, key), what, factor_like(name, &keys_of(factors)));
                 }
             }
             if let Some(&(_, line, value)) = entries.iter().find(|(key, ..)| *key == "ratio_to") {
@@ -788,7 +784,7 @@ impl Reader<'_> {
             let knob = knob.or_else(|| own_knob(workloads, key));
             let (Some(knob), Some(factor)) = (knob, factors.iter().find(|factor| factor.key == key)) else {
                 let what = format!("ratio_to names '{key}', which is not a factor of this study");
-                self.report(line, what, factor_like(key, factors));
+                self.report(line, what, factor_like(key, &keys_of(factors)));
                 continue;
             };
             match self.level(knob, value.get_ref()) {
@@ -807,6 +803,10 @@ impl Reader<'_> {
         }
         wanted
     }
+}
+
+fn keys_of(factors: &[Factor]) -> Vec<&str> {
+    factors.iter().map(|factor| factor.key.as_str()).collect()
 }
 
 /// What several environments are compared with where the study does not say: native, if it is one of them.

@@ -168,7 +168,7 @@ fn found(script: &Script, end: End, all: &[Watched], fine: usize) -> Told {
     let (most_users, search) = match end {
         End::PassesAll => (None, Some(format!("ceiling reached: at least {level} users keep the limit; raise most"))),
         End::FailsAll => (Some(0.0), Some("one user exceeds the limit already: responses are of one".to_owned())),
-        End::Insufficient => (None, Some("a window had too few actions; write a longer time".to_owned())),
+        End::Insufficient => (None, Some("a window had too few actions; write a longer duration".to_owned())),
         End::Turned if kept.is_none() => (Some(0.0), Some("one user exceeds the limit in most windows".to_owned())),
         End::Turned => (kept, None),
     };

@@ -3,7 +3,7 @@
 //! A run that the operating system interrupted for milliseconds says nothing of a program that takes one. A mean of all would
 //! follow such runs, a median would not see what a program does in some of its runs alone.
 
-use baremark_model::command::WALL;
+use baremark_model::command::{RUN_TIMES_OF, WALL};
 use baremark_model::hdr;
 use baremark_model::histogram::Histogram;
 use baremark_model::identity::{self, Sum};
@@ -17,7 +17,6 @@ use std::time::Duration;
 /// Runs from which on the extremes are left out.
 const FEWEST: usize = 5;
 /// The distribution of which [`baremark_model::command::RUN_TIMES`] are percentiles.
-const DISTRIBUTION: &str = "run_time_s";
 
 /// The run times of these runs, all of them, as a part of their phase: the phase's own metrics are means. `None` where no run has any.
 #[must_use]
@@ -27,7 +26,7 @@ pub fn run_times(runs: &[JobRun]) -> Option<Point> {
     let whole = (0, times.iter().sum());
     let counts: Histogram = times.into_iter().map(|ns| (ns, 1)).collect();
     let histogram = hdr::encoded(&counts)?;
-    Some(Point::new("runs", whole, Vec::new(), Some(histogram)).of(&[DISTRIBUTION]))
+    Some(Point::new("runs", whole, Vec::new(), Some(histogram)).of(&[RUN_TIMES_OF]))
 }
 
 /// The runs of one phase as one; nothing of none.

@@ -238,6 +238,8 @@ mod tests {
         assert_eq!((varied.factors[0].key.as_str(), varied.renamed.len()), ("duration", 1));
         let twice = parse("duration = \"3 s\"\ntime = \"4 s\"\n").expect_err("twice").to_string();
         assert!(twice.contains("'duration' is set twice, also as 'time'"), "{twice}");
+        let both = parse("[factors]\ntime = [\"1 s\"]\nduration = [\"2 s\"]\n").expect_err("both").to_string();
+        assert!(both.contains("'duration' is varied twice, once by its former name"), "{both}");
         let unknown = parse("warm_upp = \"3 s\"\n").expect_err("unknown").to_string();
         assert!(unknown.contains("unknown key 'warm_upp'"), "{unknown}");
     }

@@ -94,7 +94,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     section: None,
     short_phases: false,
     alternates: false,
-    quick: &[("heap", "256 MiB"), ("warm_up", "1 s"), ("duration", "2 s")],
+    quick: &[("heap", "256 MiB"), ("warm_up", "300 ms"), ("duration", "700 ms")],
     check: |arm| Settings::of(arm).map(drop),
 };
 

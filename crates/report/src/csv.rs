@@ -75,7 +75,8 @@ pub fn trials_with_series(document: &Document, series: &[&[Series]]) -> String {
     let factors = factors(document);
     let fixed = ["block", "cell", "status", "arm"];
     let rest = ["metric", "value", "elapsed_ns", "flags", "member"];
-    let have_parts = series.iter().copied().flatten().any(|phase| !phase.points.is_empty());
+    let have_parts =
+        series.iter().copied().flatten().any(|phase| phase.points.iter().any(|point| !point.samples.is_empty()));
     let parts = if have_parts { &PARTS[..] } else { &[] };
     let heads = fixed.into_iter().chain(factors.iter().map(String::as_str)).chain(rest);
     let mut text = line(heads.chain(parts.iter().copied()));
@@ -121,7 +122,7 @@ pub fn trials_with_series(document: &Document, series: &[&[Series]]) -> String {
 
 /// The values of a phase that has parts, and of these, each with the columns [`PARTS`].
 fn parts_of(phase: &Series) -> Vec<(&Sample, [String; 4])> {
-    if phase.points.is_empty() {
+    if phase.points.iter().all(|point| point.samples.is_empty()) {
         return Vec::new();
     }
     let part = |name: &str, begin: u64, end: u64| {

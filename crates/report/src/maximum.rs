@@ -118,7 +118,7 @@ fn notes(document: &Document) -> Vec<String> {
     let reasons: Vec<String> =
         reasons.map(|one| format!("{} ({} of the failed windows)", clean(&one.what), percent(one.share))).collect();
     if !reasons.is_empty() {
-        notes.push(format!("Exceeded limits: {}.", reasons.join("; ")));
+        notes.push(format!("Limited by: {}.", reasons.join("; ")));
     }
     if let Some(shown) = document.shown_level {
         let alpha = percent(1.0 - document.plan.confidence);

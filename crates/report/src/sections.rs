@@ -21,6 +21,7 @@ use crate::tile;
 use crate::wake_up;
 use crate::web_farm;
 use crate::words;
+use std::collections::BTreeSet;
 
 /// The sections in the order of every report.
 pub(crate) const SECTIONS: &[Making] = &[
@@ -59,7 +60,9 @@ fn lines(items: &[String]) -> Vec<Block> {
 fn latencies(of: Subject<'_>) -> Section {
     let parts = parts(of.document);
     let tables = parts.iter().filter_map(latency::table).map(Block::Table).collect();
-    Section { id: "latency", head: parts.first().map_or("Latency", latency::label), note: "", blocks: tables }
+    let labels: BTreeSet<&str> = parts.iter().map(latency::label).collect();
+    let head = if let [label] = labels.into_iter().collect::<Vec<_>>()[..] { label } else { "Latency" };
+    Section { id: "latency", head, note: "", blocks: tables }
 }
 
 fn reported(of: Subject<'_>) -> Section {

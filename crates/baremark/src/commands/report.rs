@@ -86,9 +86,9 @@ pub fn run(context: &Context, named: Option<&str>, form: &Form, damage: &Damage)
 fn verified(context: &Context, run: &Run, document: &Document) -> Result<(String, Exit), Refusal> {
     let mut violations = check_document::check(document);
     for trial in run.trials.iter().filter(|trial| trial.counted().is_some()) {
-        let place = format!("block {}, cell {}", trial.block, trial.cell);
         let arms = run.plan.cells.get(trial.cell).map_or_else(Vec::new, |cell| run.plan.arms_of(*cell));
         for phase in trial.result.iter().flat_map(|result| &result.series) {
+            let place = format!("block {}, cell {}, phase {}", trial.block, trial.cell, phase.phase);
             let kind = arms.get(phase.arm).map_or("", |arm| run.plan.workload_of(*arm));
             violations.extend(check_document::check_phase(&place, kind, phase));
         }

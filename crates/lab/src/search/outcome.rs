@@ -275,7 +275,7 @@ fn row(group: &[Window], qos: &Qos, plan: &Plan) -> KneeRow {
     });
     let failed: u64 = group.iter().map(|window| window.reading.failed).sum();
     let all_of = |reading: &Reading| match reading.all {
-        0 => reading.asked_per_s * reading.elapsed_s,
+        0 => (reading.asked_per_s * reading.elapsed_s).max(reading.failed as f64),
         all => all as f64,
     };
     let all: f64 = group.iter().map(|window| all_of(&window.reading)).sum();
@@ -375,6 +375,7 @@ mod tests {
         assert!((share(&[reading(150, 300)]) - 0.5).abs() < 1e-12);
         // Windows of an earlier version know only what was meant to start.
         assert!((share(&[reading(150, 300), reading(50, 0)]) - 0.5).abs() < 1e-12);
+        assert!((share(&[reading(150, 0)]) - 1.0).abs() < 1e-12, "no share is above the whole");
     }
 
     /// Pages that a farm of web servers did not give in time, by its size: it broke down at 145 servers, and at some sizes above it did not.

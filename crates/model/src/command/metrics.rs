@@ -2,6 +2,9 @@
 
 use crate::descriptor::{Better, Metric, Together};
 
+/// The distribution of which [`RUN_TIMES`] are percentiles.
+pub const RUN_TIMES_OF: &str = "run_time_s";
+
 /// How the run times of a program are spread, over all runs of all trials: percentiles of one distribution, from the shortest to the longest.
 pub const RUN_TIMES: [Metric; 5] = [
     run_time("run_time_p00_s", "from a run's start to its end: the shortest run"),

@@ -5,6 +5,7 @@ use super::{Entry, Reader};
 use crate::command::{self, Beside, Declared, Finder, Program, READING_DEFAULTS, Reading, Stdout, Success, Take};
 use crate::descriptor::{Better, Default, Kind, Knob, Value};
 use crate::machine::Isa;
+use crate::percentile::Percentile;
 use crate::problem::{nearest, with_article};
 use crate::tables;
 use regex_lite::Regex;
@@ -354,7 +355,8 @@ impl Reader<'_> {
         let defaults = self.known("command.reading", command::READING, &defaults);
         let mut readings: Vec<Reading> = Vec::new();
         for (key, line, value) in self.table("command", entry) {
-            if command::USUAL.iter().chain(&command::RUN_TIMES).any(|metric| metric.key == key) {
+            let of_run_times = Percentile::of_key(key).is_some_and(|found| found.of == command::RUN_TIMES_OF);
+            if of_run_times || command::USUAL.iter().any(|metric| metric.key == key) {
                 let what = format!("'{key}' is a metric that every program has");
                 self.report(line, what, "give the metric another name");
                 continue;

@@ -1,11 +1,15 @@
 //! Keys of sections by their names: where an unknown one would be right, and what one of an earlier version is called today.
 
-use super::Factor;
 use crate::config::Entry;
 use crate::descriptor::Knob;
 use crate::former;
 use crate::problem::nearest;
 use crate::tables;
+
+/// The notice of a key that has another name today.
+pub(super) fn renamed(file: &str, section: &str, line: usize, typed: &str, key: &str) -> Option<String> {
+    (typed != key).then(|| format!("{file}:{line}: '{typed}' in [{section}] is called '{key}' now"))
+}
 
 /// The knob of `key`: by its name, or by the name that it had in an earlier version.
 pub(super) fn find<'k>(knobs: impl IntoIterator<Item = &'k Knob>, key: &str) -> Option<&'k Knob> {
@@ -44,12 +48,12 @@ pub(super) fn place_of(key: &str, keys: &[&str]) -> String {
     }
 }
 
-/// The factor that is meant by a name that is none.
-pub(super) fn factor_like(name: &str, factors: &[Factor]) -> String {
-    if factors.is_empty() {
-        return format!("the study varies nothing; write {name} in [factors]");
+/// The factor that is meant by a name that is none of these.
+pub(super) fn factor_like(name: &str, factors: &[&str]) -> String {
+    match factors.is_empty() {
+        true => format!("the study varies nothing; write {name} in [factors]"),
+        false => nearest(name, factors),
     }
-    nearest(name, &factors.iter().map(|factor| factor.key.as_str()).collect::<Vec<_>>())
 }
 
 /// The line of `key` among `entries`; 0 where it is not.

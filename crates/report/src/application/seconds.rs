@@ -42,7 +42,8 @@ pub(super) fn draw(name: &str, load: &AppLoad, number: usize) -> Option<Figure> 
     }
     let changes = load.elasticity.as_ref().map_or(&[][..], |elastic| elastic.adaptations.as_slice());
     let bottom = TOP + HEIGHT;
-    let times = shown.iter().map(|of| of.at).chain(changes.iter().filter_map(|change| change.at_s)).chain([0.0]);
+    let seconds = load.series.iter().filter_map(|of| of.at_s).filter(|at| at.is_finite());
+    let times = seconds.chain(changes.iter().filter_map(|change| change.at_s)).chain([0.0]);
     let across = Axis::over(times, [LEFT, WIDTH - MARGIN], false)?;
     let up = Axis::over(shown.iter().map(|of| of.p99), [bottom, TOP], true)?;
     let title = format!("{name}: 99th percentile of latency by second");
@@ -74,9 +75,15 @@ pub(super) fn draw(name: &str, load: &AppLoad, number: usize) -> Option<Figure> 
             (0, None) => svg.dot("point", place, 2.4, &says),
         }
     }
+    // Where nothing was answered there is no latency: the failures are on the axis.
+    for of in load.series.iter().filter(|of| of.failed > 0 && second(of).is_none()) {
+        let Some(at) = of.at_s.filter(|at| at.is_finite()) else { continue };
+        let says = format!("{} s: no latency, {} operations failed", fixed(at, 0), of.failed);
+        svg.cross("void", [across.at(at), bottom], 4.0, &says);
+    }
     let servers = if changes.is_empty() { "" } else { "; dashed: the number of servers changed" };
     let caption = format!(
-        "{title}, ms. Hollow: a tier waited for a CPU, a disk or memory for more than {}; crosses: operations failed{servers}.",
+        "{title}, ms; the longest of a second with fewer than 368 latencies. Hollow: a tier waited for a CPU, a disk or memory for more than {}; crosses: operations failed{servers}.",
         percent(STALLED)
     );
     Some(Figure { caption, name: format!("seconds-{number}"), shows: Shows::Answer, svg })
@@ -114,14 +121,15 @@ mod tests {
     fn stalls_failures_and_changes_of_servers_are_marked() {
         let second = |at: f64, ms: u64, failed: u64, stall: f64| json!({ "at_s": at, "p99_ns": ms * 1_000_000, "failed": failed, "waits": { "app.cpu_stall": stall, "app.disk": 5000.0 } });
         let load = json!({
-            "series": [second(1.0, 20, 0, 0.0), second(2.0, 80, 0, 0.4), second(3.0, 90, 2, 0.0), { "at_s": 4.0 }],
+            "series": [second(1.0, 20, 0, 0.0), second(2.0, 80, 0, 0.4), second(3.0, 90, 2, 0.0), { "at_s": 4.0, "failed": 7 }],
             "elasticity": { "adaptations": [{ "at_s": 2.5, "tier": "app", "from": 1, "to": 2 }] },
         });
         let load = AppLoad::deserialize(&load).expect("a load");
         let svg = draw("steady", &load, 1).expect("a figure").svg.inline();
         assert!(svg.contains("2 s: 80.0 ms, app cpu stalled for 40"), "{svg}");
         assert!(svg.contains("3 s: 90.0 ms, 2 operations failed") && svg.contains(">app 1 to 2</text>"), "{svg}");
-        assert_eq!((svg.matches("<circle").count(), svg.matches("class=\"void\"").count()), (2, 1), "{svg}");
+        assert!(svg.contains("4 s: no latency, 7 operations failed"), "{svg}");
+        assert_eq!((svg.matches("<circle").count(), svg.matches("class=\"void\"").count()), (2, 2), "{svg}");
         let short = AppLoad { series: load.series.into_iter().take(2).collect(), ..AppLoad::default() };
         assert!(draw("steady", &short, 1).is_none());
     }

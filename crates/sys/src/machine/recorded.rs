@@ -87,12 +87,20 @@ fn unpacked(text: &str) -> io::Result<PrivateFolder> {
     for place in [in_memory, &temporary] {
         drop(PrivateFolder::orphans(place, PREFIX));
     }
+    let at = |place: &Path| -> io::Result<PrivateFolder> {
+        let folder = PrivateFolder::create(place, PREFIX)?;
+        unpack(text, &folder.path().join(FILES))?;
+        Ok(folder)
+    };
     let is_memory = rustix::fs::statfs(in_memory).is_ok_and(|of| of.f_type == libc::TMPFS_MAGIC);
-    let place =
-        if is_memory && rustix::fs::access(in_memory, Access::WRITE_OK).is_ok() { in_memory } else { &temporary };
-    let folder = PrivateFolder::create(place, PREFIX)?;
-    unpack(text, &folder.path().join(FILES))?;
-    Ok(folder)
+    if is_memory && rustix::fs::access(in_memory, Access::WRITE_OK).is_ok() {
+        // That of a container has 64 MiB, of which each file takes a page at least.
+        match at(in_memory) {
+            Err(why) if why.kind() != io::ErrorKind::InvalidData => {}
+            done => return done,
+        }
+    }
+    at(&temporary)
 }
 
 /// Writes the files of a recorded text below `root`.

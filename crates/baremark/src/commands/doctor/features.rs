@@ -73,6 +73,7 @@ pub fn all(limits: &Limits) -> Result<Vec<Listed>, Refusal> {
     let mut all = places.collect::<Result<Vec<_>, _>>()?;
     all.extend(ROWS.iter().map(|&(name, needs, grant, probe)| {
         let missing = probe(limits);
+        let grant = granted(grant, missing.as_ref());
         Listed { name, needs, here: Some(missing.is_none()), missing, grant }
     }));
     Ok(all)
@@ -85,7 +86,16 @@ fn listed(place: &EnvironmentKind, limits: &Limits) -> Result<Listed, Refusal> {
     let known = probed.is_some() || place.can.interleaves;
     let missing = probed.map_or(absent, Result::err);
     let here = known.then_some(missing.is_none());
-    Ok(Listed { name: place.name, needs: place.needs, here, missing, grant: place.grant })
+    let grant = granted(place.grant, missing.as_ref());
+    Ok(Listed { name: place.name, needs: place.needs, here, missing, grant })
+}
+
+/// What is missing where no command grants it: a device or counters that the machine does not have.
+const NOT_GRANTED: [&str; 3] = ["does not exist", "is not a KVM device", "no such counter"];
+
+/// The command that grants what is missing for this reason.
+fn granted(grant: &'static str, missing: Option<&String>) -> &'static str {
+    if missing.is_some_and(|why| NOT_GRANTED.iter().any(|of| why.contains(of))) { "" } else { grant }
 }
 
 fn missing(is_missing: bool, why: &str) -> Option<String> {

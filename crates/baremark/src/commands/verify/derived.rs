@@ -89,6 +89,10 @@ fn planned(head: &Head, mode: Mode) -> Result<Plan, String> {
         problems.list.first().map_or_else(String::new, |problem| problem.what.chars().take(120).collect())
     };
     let study = study::parse(&head.study_file, head.study_text.as_bytes(), &descriptors()).map_err(first)?;
+    // The plan of a former version has the keys of that time.
+    if let Some(key) = study.renamed.first() {
+        return Err(key.clone());
+    }
     let runs: BTreeSet<&str> = plan.arms.iter().map(|arm| arm.environment.as_str()).collect();
     let place = |absent: &baremark_model::plan::Absent| absent.treatment.get("environment").cloned();
     let lacks = plan.absent.iter().filter_map(|absent| Some((place(absent)?, absent.reason.clone())));
