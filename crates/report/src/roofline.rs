@@ -68,7 +68,7 @@ pub(crate) fn figure(parts: &[Part<'_>]) -> Option<Figure> {
         let order: f64 = part.document.run.parameters.get("n")?.parse().ok()?;
         Some((name, order / doubles, rates(part, "gflops")?))
     });
-    let kernels: Vec<(&str, f64, Vec<(String, f64)>)> = kernels.collect();
+    let kernels: Vec<_> = kernels.collect();
     let roof = |(environment, megabytes): &(String, f64)| {
         let bandwidth = megabytes / 1e3;
         let mut own = vec![PlacedKernel { name: "triad".to_owned(), intensity: TRIAD, rate: TRIAD * bandwidth }];
