@@ -66,8 +66,9 @@ impl<'h> Turns<'h> {
         if self.ended {
             return Ok(false);
         }
-        write_frame(output, &FromAgent::AtTurn { reps: None })?;
+        // Read first: whoever hears of it may begin at once, on this thread's CPU, so that it comes back only after the other's turn.
         let since = Idle { ns: clock::monotonic_ns(), cpu_ns: clock::process_cpu_ns() };
+        write_frame(output, &FromAgent::AtTurn { reps: None })?;
         let others = match self.heard.recv().unwrap_or(Err(WireError::Closed))? {
             ToAgent::Turn { others } => others,
             ToAgent::EndTurns { others } => {
@@ -85,5 +86,38 @@ impl<'h> Turns<'h> {
             }
         }
         Ok(!self.ended)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+    use std::sync::mpsc::channel;
+    use std::thread;
+    use std::time::Duration;
+
+    /// Whoever reads this hears of the next turn as soon as something was written, and the writer goes on only then.
+    struct OnTheSameCpu<'u>(&'u UsedUntilHeard);
+
+    impl Write for OnTheSameCpu<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            thread::sleep(Duration::from_millis(1));
+            self.0.note();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_side_that_loses_its_cpu_as_it_gives_up_its_turn_was_idle_meanwhile() {
+        let (used, (sender, heard)) = (UsedUntilHeard::default(), channel());
+        sender.send(Ok(ToAgent::Turn { others: 1 })).expect("a turn");
+        let mut turns = Turns::new((&heard, &used), 0);
+        assert!(turns.next(None, &mut OnTheSameCpu(&used)).expect("a turn"));
+        assert!(turns.idle.ns >= 1_000_000, "{:?}", turns.idle);
     }
 }
