@@ -131,15 +131,15 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
 }
 
 /// Reads who else uses the CPUs while this process does what is measured itself.
-pub struct Beside(Meter);
+pub struct CpuUseOfOthers(Meter);
 
-impl Beside {
+impl CpuUseOfOthers {
     /// Reads them from now on.
     #[must_use]
     pub fn begin() -> Self {
         let mut meter = Meter::begin(Work::Job, Duration::ZERO);
         meter.phase_begins(0);
-        Beside(meter)
+        CpuUseOfOthers(meter)
     }
 
     /// What others took since. What is loaded may be another program of this machine, such as a server that was there before.
@@ -238,7 +238,7 @@ mod tests {
     /// A load of this process itself said nothing of who else used the CPUs.
     #[test]
     fn who_else_uses_the_cpus_is_read_beside_work_of_this_process() {
-        let found = Beside::begin().end();
+        let found = CpuUseOfOthers::begin().end();
         assert!(found.work_of_others && found.phases.len() == 1 && found.queued == [None], "{found:?}");
         let arm = ResolvedArm::native(1, baremark_model::arm::PageSize::Small);
         let result = of_one_phase(&arm, &[], (1, Some(found.clone())), JobRun::default()).expect("a clock");

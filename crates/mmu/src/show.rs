@@ -172,7 +172,7 @@ impl Said {
     }
 }
 
-/// A prediction as two tables of at most 80 columns, of times and of walks, with advice under them.
+/// A prediction as two tables of at most 80 columns, of times and of walks.
 #[must_use]
 pub fn prediction(prediction: &Prediction) -> String {
     let mut text = format!("{:27} {:>25} {:>26}\n", "", "run time over native", "ns an access");
@@ -191,20 +191,22 @@ pub fn prediction(prediction: &Prediction) -> String {
             cell.walk_references_to_memory
         );
     }
-    let _ = writeln!(
-        text,
-        "\nPredicted, not measured; in brackets 95 % intervals. Native of the same page\n\
-         size is 1. Walks, references of walks and those that go to memory are for each\n\
-         access. {:.0} of {} draws count.\n",
-        prediction.effective_draws, prediction.draws
-    );
-    if let Some(contrast) = &prediction.page_contrast {
-        let _ = writeln!(text, "Contrast of page sizes, native: small over large {}.", interval(contrast, 1.0));
-    }
-    for sentence in advice(prediction) {
-        let _ = writeln!(text, "{sentence}");
-    }
     text
+}
+
+/// What is said under the tables of a prediction, a paragraph each: how to read them, and what to change.
+#[must_use]
+pub fn remarks(prediction: &Prediction) -> Vec<String> {
+    let mut remarks = vec![format!(
+        "Predicted, not measured; in brackets 95 % intervals. Native of the same page size is 1. Walks, references of walks and those that go to memory are \
+         for each access. {:.0} of {} draws count.",
+        prediction.effective_draws, prediction.draws
+    )];
+    let contrast = prediction.page_contrast.as_ref();
+    remarks
+        .extend(contrast.map(|of| format!("Contrast of page sizes, native: small over large {}.", interval(of, 1.0))));
+    remarks.extend(advice(prediction));
+    remarks
 }
 
 /// What to change, where the prediction is clear about it.
@@ -324,7 +326,7 @@ mod tests {
     #[test]
     fn the_tables_of_a_prediction_fit_80_columns_and_have_their_intervals() {
         let text = prediction(&predicted(range(1.635, 1.031, 2.573), range(1.25, 1.0, 12.345)));
-        let widest = text.lines().filter(|line| !line.ends_with('.')).map(str::len).max();
+        let widest = text.lines().map(str::len).max();
         assert!(widest <= Some(80), "{widest:?}\n{text}");
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let times = "nested, guest 4k on host 2m 1.250 (1.000 to 12.345) 10.00 (5.00 to 20.00)";

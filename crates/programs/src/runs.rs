@@ -16,6 +16,7 @@ use std::time::Duration;
 
 /// Runs from which on the extremes are left out.
 const FEWEST: usize = 5;
+
 /// The run times of these runs, all of them, as a part of their phase: the phase's own metrics are means. `None` where no run has any.
 #[must_use]
 pub fn run_times(runs: &[JobRun]) -> Option<Point> {

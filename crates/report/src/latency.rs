@@ -8,6 +8,7 @@ use crate::number::{fixed, three_digits};
 use crate::part::Part;
 use crate::svg::{Anchor, Svg};
 use crate::text::{clean, cut};
+use baremark_model::command::RUN_TIMES_OF;
 use baremark_model::document::{Document, EstimateRow};
 use baremark_model::event::TrialStatus;
 use baremark_model::percentile::Percentile;
@@ -26,6 +27,8 @@ const FEWEST: usize = 2;
 const TIMES: [&str; 4] = ["ns", "us", "ms", "s"];
 /// Words that name a time themselves.
 const NOUNS: [&str; 8] = ["latency", "time", "response", "lag", "delay", "wait", "pause", "jitter"];
+/// The heading of distributions of several kinds.
+pub(crate) const LATENCIES: &str = "Latency";
 /// The title of a distribution of latencies without a name of its own.
 const LATENCY: &str = "latency";
 /// The title of the distribution of a program's run times.
@@ -105,22 +108,27 @@ fn title(distribution: &Distribution<'_>) -> String {
 
 /// The percentile's name: `p99.9`, `min`, `max`.
 fn name(share: f64) -> String {
-    match () {
-        () if share <= 0.0 => "min".to_owned(),
-        () if share >= 1.0 => "max".to_owned(),
-        () => format!("p{}", crate::number::trimmed(100.0 * share)),
+    match share {
+        ..=0.0 => "min".to_owned(),
+        1.0.. => "max".to_owned(),
+        _ => format!("p{}", crate::number::trimmed(100.0 * share)),
     }
+}
+
+/// Whether a distribution is that of a program's run times.
+fn is_of_runs(distribution: &Distribution<'_>) -> bool {
+    distribution.of == RUN_TIMES_OF
 }
 
 /// What the distributions of a part are of: run times where they are of nothing else.
 fn noun(all: &[Distribution<'_>]) -> &'static str {
-    let run_times = !all.is_empty() && all.iter().all(|of| title(of) == RUN_TIME);
+    let run_times = !all.is_empty() && all.iter().all(is_of_runs);
     if run_times { RUN_TIME } else { LATENCY }
 }
 
 /// What the percentiles of a part are of, as a heading.
 pub(crate) fn label(part: &Part<'_>) -> &'static str {
-    if noun(&distributions(part)) == RUN_TIME { "Run times" } else { "Latency" }
+    if noun(&distributions(part)) == RUN_TIME { "Run times" } else { LATENCIES }
 }
 
 /// The percentiles in a line, where they are of few treatments: `read: p50 0.45, p99 5.8, p99.9 9.3 ms`.
@@ -140,7 +148,7 @@ pub(crate) fn line(part: &Part<'_>) -> Option<String> {
         let title = title(of);
         let whole = [
             Some(&line.label).filter(|_| lines > 1),
-            Some(&title).filter(|title| ![LATENCY, RUN_TIME].contains(&title.as_str())),
+            Some(&title).filter(|title| !is_of_runs(of) && *title != LATENCY),
         ];
         let whole = whole.into_iter().flatten().map(|name| format!("{name}: ")).collect::<String>();
         format!("{whole}{} {unit}", points.collect::<Vec<_>>().join(", "))

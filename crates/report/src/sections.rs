@@ -21,7 +21,6 @@ use crate::tile;
 use crate::wake_up;
 use crate::web_farm;
 use crate::words;
-use std::collections::BTreeSet;
 
 /// The sections in the order of every report.
 pub(crate) const SECTIONS: &[Making] = &[
@@ -60,8 +59,9 @@ fn lines(items: &[String]) -> Vec<Block> {
 fn latencies(of: Subject<'_>) -> Section {
     let parts = parts(of.document);
     let tables = parts.iter().filter_map(latency::table).map(Block::Table).collect();
-    let labels: BTreeSet<&str> = parts.iter().map(latency::label).collect();
-    let head = if let [label] = labels.into_iter().collect::<Vec<_>>()[..] { label } else { "Latency" };
+    let head =
+        parts.iter().map(latency::label).reduce(|one, other| if one == other { one } else { latency::LATENCIES });
+    let head = head.unwrap_or(latency::LATENCIES);
     Section { id: "latency", head, note: "", blocks: tables }
 }
 

@@ -38,7 +38,7 @@ impl Kind {
             "process" => Ok(Kind::Process),
             "postgres" => Ok(Kind::Postgres),
             _ => {
-                let wrong = || format!("`{text}` is no bus; write process, postgres or redis://HOST:PORT");
+                let wrong = || format!("`{text}` is not a bus; write process, postgres or redis://HOST:PORT");
                 redis_address(text).map(Kind::Redis).ok_or_else(wrong)
             }
         }
@@ -236,7 +236,7 @@ mod tests {
         ] {
             assert_eq!(
                 Kind::parse(text),
-                Err(format!("`{text}` is no bus; write process, postgres or redis://HOST:PORT"))
+                Err(format!("`{text}` is not a bus; write process, postgres or redis://HOST:PORT"))
             );
         }
     }

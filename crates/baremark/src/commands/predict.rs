@@ -311,14 +311,8 @@ fn text(
         text.push_str(&beside("", virtual_here, &style()));
     }
     for (name, prediction) in found {
-        text.push_str(&format!("\n{name}\n"));
-        for line in show::prediction(prediction).lines() {
-            // A row of the table keeps its columns; a sentence ends with a full stop.
-            match line.ends_with('.') {
-                true => text.push_str(&beside("", line, &style())),
-                false => text.push_str(&format!("{line}\n")),
-            }
-        }
+        text.push_str(&format!("\n{name}\n{}\n", show::prediction(prediction)));
+        show::remarks(prediction).iter().for_each(|remark| text.push_str(&beside("", remark, &style())));
     }
     for why in left_out {
         text.push_str(&format!("\n{}", beside("not predicted: ", why, &style())));

@@ -1,7 +1,7 @@
 //! Settings of databases that cannot be, or cannot be together.
 
-use crate::common::bench::{Bench, text};
-use crate::common::databases::{study, unbroken};
+use crate::common::bench::{Bench, text, unbroken};
+use crate::common::databases::study;
 
 #[test]
 fn what_cannot_be_together_is_refused_before_anything_runs() {

@@ -139,8 +139,8 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The same in one line: sentences are broken where a line ends.
-pub fn flat(bytes: &[u8]) -> String {
+/// The same in one line: lines that were broken are whole again.
+pub fn unbroken(bytes: &[u8]) -> String {
     text(bytes).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -34,11 +34,6 @@ pub fn until(bench: &Bench, word: &str) -> String {
     said
 }
 
-/// Lines that were broken are whole again.
-pub fn unbroken(bytes: &[u8]) -> String {
-    text(bytes).split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
 /// Runs the study until it has said this, then interrupts it.
 pub fn is_said(bench: &Bench, study: &str, words: &str) -> bool {
     bench.write("study.toml", study);

@@ -1,6 +1,6 @@
 //! One program in several environments: what is run, and what is read of it.
 
-use crate::common::bench::{Bench, flat, text};
+use crate::common::bench::{Bench, text, unbroken};
 use crate::common::outcome::{counts, rows, sound};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ pub fn fold_in(bench: &Bench, places: &str) -> [String; 2] {
         // The rate that a program prints is the same each time, so that as few blocks as there may be are measured.
         let arguments = ["run", "--in", places, "--budget", "1h", "--by", "sum", "-m", "sum=sum ([0-9]+)"];
         let ran = bench.run(&[&arguments[..], &["--", &program, "data"]].concat());
-        let (out, told) = (flat(&ran.stdout), text(&ran.stderr));
+        let (out, told) = (unbroken(&ran.stdout), text(&ran.stderr));
         assert_eq!(ran.status.code(), Some(0), "{out}{told}");
         let document = bench.json(&["--json", "report"]);
         sound(&document);

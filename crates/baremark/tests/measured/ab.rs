@@ -1,6 +1,6 @@
 //! `baremark ab` finds a program that takes longer.
 
-use crate::common::bench::{Bench, flat, text};
+use crate::common::bench::{Bench, text, unbroken};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -21,7 +21,7 @@ fn a_program_that_takes_several_times_as_long_is_found_and_fails_the_gate() {
     let arguments =
         ["ab", "-n", "one=./count 5", "two=./count 20", "--budget", "20s", "--precision", "20", "--fail-above", "25%"];
     let ran = bench.run(&arguments);
-    let out = flat(&ran.stdout);
+    let out = unbroken(&ran.stdout);
     assert_eq!(ran.status.code(), Some(4), "{out}{}", text(&ran.stderr));
     assert!(out.contains("two / one = ") && out.contains("two takes ") && out.contains("FAIL: worse by more"), "{out}");
     let document = bench.json(&["--json", "report"]);

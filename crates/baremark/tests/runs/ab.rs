@@ -1,6 +1,6 @@
 //! `baremark ab`: commands compared from a command line, and what is done with those that are wrong. What is compared is what they print.
 
-use crate::common::bench::{Bench, children, flat, lives, text};
+use crate::common::bench::{Bench, children, lives, text, unbroken};
 use crate::common::outcome::{rows, sound};
 use crate::common::played::{PLAYED, is_ratio};
 use crate::common::points::{kill, stopped_at};
@@ -17,7 +17,7 @@ fn a_command_that_is_worse_fails_the_gate() {
     let bench = Bench::new();
     let by = ["ab", "--by", "rate", "-m", RATE, "--budget", "24h", "--fail-above", "25%"];
     let ran = bench.run(&[&by[..], &["-n", "one=echo rate 100", "two=echo rate 130"]].concat());
-    let out = flat(&ran.stdout);
+    let out = unbroken(&ran.stdout);
     assert_eq!(ran.status.code(), Some(4), "{out}{}", text(&ran.stderr));
     assert!(out.contains("two / one = 1.30 ") && out.contains("two is worse by 30.0"), "{out}");
     assert!(out.contains("FAIL: worse by more than 25 %"), "{out}");

@@ -1,7 +1,7 @@
 //! Guests of Cloud Hypervisor, which a process of this suite plays: it speaks the API on its socket, and runs the agent on this machine in the
 //! place of a guest. No kernel boots here; what was tried with the real program is in docs/cloud-hypervisor.md.
 
-use crate::bench::{Bench, kvm, lives, signal, text};
+use crate::bench::{Bench, kvm, lives, signal, unbroken};
 use crate::scripts::Scripts;
 use crate::sites::{NEVER, Program, as_lab, cpu, lab, temporary, trial_of, wait_for};
 use crate::trials::{self, accounted};
@@ -392,14 +392,12 @@ fn a_study_compares_a_guest_with_native_and_records_the_version() {
     fs::remove_file(played.path("kernel")).unwrap();
     let mut command = bench.command(&["plan", study.to_str().unwrap()]);
     let output = command.env("PATH", &path).output().unwrap();
-    let said = text(&output.stdout) + &text(&output.stderr);
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = unbroken(&[output.stdout, output.stderr].concat());
     assert!(said.contains("a file of the guest's kernel, ") && said.contains("cannot be read"), "{said}");
     let named = fs::read_to_string(&study).unwrap().replace("fresh = ", "executable = \"/nowhere/ch\"\nfresh = ");
     let named = bench.write("named.toml", named);
     let output = bench.command(&["plan", named.to_str().unwrap()]).env("PATH", &path).output().unwrap();
-    let said = text(&output.stdout) + &text(&output.stderr);
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = unbroken(&[output.stdout, output.stderr].concat());
     assert!(said.contains("/nowhere/ch does not run"), "{said}");
 }
 

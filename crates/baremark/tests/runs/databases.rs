@@ -1,8 +1,8 @@
 //! Workloads on databases as ordinary studies: an answer from the embedded database, data that is reused and verified, and
 //! nothing left but that.
 
-use crate::common::bench::{Bench, text};
-use crate::common::databases::{left, study, unbroken, until};
+use crate::common::bench::{Bench, text, unbroken};
+use crate::common::databases::{left, study, until};
 use crate::common::schemas::assert_fits;
 use baremark_databases::database::Database as _;
 use baremark_databases::kept::Kept;

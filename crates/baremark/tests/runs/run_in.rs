@@ -1,6 +1,6 @@
 //! `baremark run --in`: one program in several environments.
 
-use crate::common::bench::{Bench, flat, kvm, text};
+use crate::common::bench::{Bench, kvm, text, unbroken};
 use crate::common::outcome::{counts, measured, rows, sound};
 use crate::common::run_in::{built, by_place, fold_in};
 use serde_json::Value;
@@ -44,7 +44,7 @@ fn what_one_place_cannot_run_is_said_and_the_rest_goes_on() {
     };
     let arguments = ["run", "--in", "native,microvm", "--budget", "2s", "--", "./leaky"];
     let ran = bench.run(&arguments);
-    let out = flat(&ran.stdout);
+    let out = unbroken(&ran.stdout);
     assert_eq!(ran.status.code(), Some(0), "{out}{}", text(&ran.stderr));
     assert!(out.contains("microvm: not available here: ") && out.contains("ASAN_OPTIONS=detect_leaks=0"), "{out}");
     let document = bench.json(&["--json", "report"]);
@@ -64,7 +64,7 @@ fn commands_are_compared_inside_the_microvm_and_guest_pages_are_a_factor() {
     let bench = Bench::new();
     let compared =
         bench.run(&["ab", "--in", "microvm", "true", "sh -c 'kill -USR1 $$ 2>/dev/null; :'", "-i", "--budget", "1s"]);
-    let out = flat(&compared.stdout);
+    let out = unbroken(&compared.stdout);
     assert_eq!(compared.status.code(), Some(0), "{out}{}", text(&compared.stderr));
     assert!(out.contains("B / A") && out.matches("system calls forwarded").count() == 2, "{out}");
     let study = "[study]\ntitle = \"pages\"\n[workload]\nkind = \"command\"\n[command]\nargv = [\"true\"]\nrepeat = true\n\

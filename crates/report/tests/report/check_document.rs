@@ -371,7 +371,7 @@ fn no_copies_beyond_some_that_fail_keep_the_limit() {
         ["d: latency_p99_ns: 30 ns passed, and 20 ns failed; what fails is beyond what passes"]
     );
     assert_eq!(of_phase("density", &[("copies", 10.0), ("cpu", 5.0)], &sound), [""; 0]);
-    assert_eq!(of_phase("density", &[("memory_mib", 3.0)], &sound), [""; 0], "a ceiling is no answer");
+    assert_eq!(of_phase("density", &[("memory_mib", 3.0)], &sound), [""; 0], "a ceiling is not an answer");
     assert_eq!(
         of_phase("density", &[("copies", 12.0)], &sound),
         ["p: value of copies: 12, and Some(10.0) by its levels; an answer is the highest level that kept the limits"]

@@ -24,7 +24,7 @@ pub struct Listed {
     here: Option<bool>,
     /// Why it is missing.
     missing: Option<String>,
-    /// The command that grants it; empty where there is none.
+    /// The command that grants what it needs, whatever else is missing; empty where there is none.
     grant: &'static str,
 }
 
@@ -73,7 +73,6 @@ pub fn all(limits: &Limits) -> Result<Vec<Listed>, Refusal> {
     let mut all = places.collect::<Result<Vec<_>, _>>()?;
     all.extend(ROWS.iter().map(|&(name, needs, grant, probe)| {
         let missing = probe(limits);
-        let grant = granted(grant, missing.as_ref());
         Listed { name, needs, here: Some(missing.is_none()), missing, grant }
     }));
     Ok(all)
@@ -86,16 +85,7 @@ fn listed(place: &EnvironmentKind, limits: &Limits) -> Result<Listed, Refusal> {
     let known = probed.is_some() || place.can.interleaves;
     let missing = probed.map_or(absent, Result::err);
     let here = known.then_some(missing.is_none());
-    let grant = granted(place.grant, missing.as_ref());
-    Ok(Listed { name: place.name, needs: place.needs, here, missing, grant })
-}
-
-/// What is missing where no command grants it: a device or counters that the machine does not have.
-const NOT_GRANTED: [&str; 3] = ["does not exist", "is not a KVM device", "no such counter"];
-
-/// The command that grants what is missing for this reason.
-fn granted(grant: &'static str, missing: Option<&String>) -> &'static str {
-    if missing.is_some_and(|why| NOT_GRANTED.iter().any(|of| why.contains(of))) { "" } else { grant }
+    Ok(Listed { name: place.name, needs: place.needs, here, missing, grant: place.grant })
 }
 
 fn missing(is_missing: bool, why: &str) -> Option<String> {
@@ -116,9 +106,10 @@ fn settable(limits: &Limits) -> Option<String> {
     missing(!absent.is_empty(), &format!("{} of {all} are not on this machine: {}", absent.len(), absent.join(", ")))
 }
 
-/// A line or two for each.
+/// What each needs; of one that is missing also why, and what grants that: a device or a processor that has no counters is granted by no command.
 pub fn describe(all: &[Listed], style: &Style) -> String {
     let widest = all.iter().map(|of| of.name.len()).max().unwrap_or(0);
+    let blank = " ".repeat(widest + 5);
     let mut text = "\nFeatures, and what each needs:\n".to_owned();
     for of in all {
         let mark = match of.here {
@@ -126,10 +117,11 @@ pub fn describe(all: &[Listed], style: &Style) -> String {
             Some(false) => "no",
             None => "-",
         };
-        let why = of.missing.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
-        text.push_str(&beside(&format!("{mark:<3} {:<widest$}  ", of.name), &format!("{}{why}", of.needs), style));
-        if of.here == Some(false) && !of.grant.is_empty() {
-            text.push_str(&beside(&format!("{} -> ", " ".repeat(widest + 5)), of.grant, style));
+        text.push_str(&beside(&format!("{mark:<3} {:<widest$} ", of.name), of.needs, style));
+        let Some(why) = of.missing.as_ref().filter(|_| of.here == Some(false)) else { continue };
+        text.push_str(&beside(&format!("{blank}missing: "), why, style));
+        if !of.grant.is_empty() {
+            text.push_str(&beside(&format!("{blank}granted by: "), of.grant, style));
         }
     }
     text

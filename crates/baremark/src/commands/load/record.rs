@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::record::{self, Others};
 use crate::watch;
-use baremark_agent::job::{Beside, of_one_phase};
+use baremark_agent::job::{CpuUseOfOthers, of_one_phase};
 use baremark_lab::schedule;
 use baremark_load::document::{Document, FORMAT, SecondRow};
 use baremark_load::record::Part;
@@ -42,7 +42,7 @@ struct Record {
     started: UnixTime,
     began: Instant,
     /// Who else uses the CPUs, until the load ends.
-    beside: Option<Beside>,
+    beside: Option<CpuUseOfOthers>,
     _lock: RunLock,
 }
 
@@ -136,7 +136,7 @@ impl Recorder {
 
     fn finish(self, end: &End, trials: Vec<(JobRun, Option<String>)>) {
         let Some(mut record) = self.to else { return };
-        let found = record.beside.take().map(Beside::end);
+        let found = record.beside.take().map(CpuUseOfOthers::end);
         let mut trials = trials.into_iter().enumerate();
         let written = trials.try_for_each(|(at, (run, void))| record.trial(at, run, void, found.clone()));
         let written = written.and_then(|()| {
@@ -155,7 +155,7 @@ impl Recorder {
 impl Record {
     fn new(store: Store, id: RunId, plan: Plan, lock: RunLock) -> Self {
         let others = Others::of(&store, &id);
-        let beside = Some(Beside::begin());
+        let beside = Some(CpuUseOfOthers::begin());
         Record { store, id, plan, others, started: now(), began: Instant::now(), beside, _lock: lock }
     }
 
