@@ -239,6 +239,11 @@ bench-store: build
 	$(CARGO) build --release --locked --workspace --example many_runs
 	./scripts/bench-store $(BAREMARK) $(EXAMPLES)/many_runs
 
+# Whether this build is slower than an earlier one, OLD=path of its program: kernels, load, disks, a database, import and report, in turns. ONLY="load disk"
+# picks works, ROUNDS=N for more than 10; takes about half a minute a round.
+bench-self: build
+	./scripts/bench-self $(or $(OLD),$(error bench-self: OLD: write OLD=path of the earlier program)) $(BAREMARK) $(or $(ROUNDS),10) $(ONLY)
+
 # `ab` against hyperfine -N and a bare loop of posix_spawn and wait4: what it adds to the time of an empty static program, whether the
 # times of two commands agree, and how much their ratio varies at equal wall time: `ok`, `SHORT` or `undecided` (needs hyperfine).
 # Takes five minutes; ROUNDS=N for more than 10.
