@@ -61,12 +61,29 @@ impl Journal {
     fn recover_by(&self, _lock: &Lock) -> Result<Recovery, JournalError> {
         let shared = &self.shared;
         let mut recovery = Recovery::default();
+        let mut stuck = Vec::new();
         for name in others(shared)? {
             match Found::of(shared, &name) {
                 Found::Gone => {}
                 Found::Alive(contents) => recovery.held += contents.map_or(0, |contents| contents.open.len()),
-                Found::Dead(file, contents) => recovery.of_file(shared, &name, file, contents)?,
+                Found::Dead(file, contents) => {
+                    let failed = recovery.failed.len();
+                    recovery.of_file(shared, &name, file, contents)?;
+                    if recovery.failed.len() > failed {
+                        stuck.push((name, recovery.failed.split_off(failed)));
+                    }
+                }
                 Found::Refused(why) => recovery.refused.push((shared.folder.path().join(name), why)),
+            }
+        }
+        // What one owner made another may have used, as a container does the folder of the lab that started it: where both have ended, what is in
+        // use at first no longer is once the changes of all others are undone.
+        for (name, before) in stuck {
+            match Found::of(shared, &name) {
+                Found::Dead(file, Some(contents)) if contents.damage.is_empty() => {
+                    recovery.of_file(shared, &name, file, Some(contents))?;
+                }
+                _ => recovery.failed.extend(before),
             }
         }
         Ok(recovery)

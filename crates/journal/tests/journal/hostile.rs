@@ -3,10 +3,11 @@
 use crate::{journal, records};
 use baremark_journal::owner::Owner;
 use baremark_journal::value::{self, Values};
-use baremark_journal::{Journal, JournalError, file::Files};
+use baremark_journal::{Journal, JournalError, Kind, Undone, file::Files};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::json;
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -283,4 +284,44 @@ fn a_folder_that_others_can_enter_is_refused() {
         assert!(matches!(refused, JournalError::Unsafe { .. }), "{refused}");
         assert!(refused.to_string().contains(&format!("(mode {mode:04o}); chmod 700 ")), "{refused}");
     }
+}
+
+/// Something of which there is no more than a record: it cannot be undone as long as the file of its details is there.
+struct Used;
+
+impl Kind for Used {
+    fn name(&self) -> &'static str {
+        "used"
+    }
+
+    fn undo(&self, details: &serde_json::Value) -> io::Result<Undone> {
+        match details["by"].as_str().is_some_and(|path| Path::new(path).exists()) {
+            true => Err(io::Error::from(io::ErrorKind::DirectoryNotEmpty)),
+            false => Ok(Undone::Done),
+        }
+    }
+}
+
+#[test]
+fn what_another_dead_owners_change_uses_is_undone_after_it() {
+    let place = place();
+    let user = place.path("baremark-work-7-0");
+    fs::write(&user, "").unwrap();
+    let used = |id: u64, by: &Path| {
+        line(&json!({ "make": { "id": id, "change": { "kind": "used", "target": "used", "details": { "by": by } } } }))
+    };
+    // The user's record is read after that of what it uses.
+    place.record(owner_line(&dead()) + &used(0, &user));
+    fs::write(place.path("journal/88-1.journal"), owner_line(&dead()) + &file_line(0, &user)).unwrap();
+    let journal = Journal::open(place.path("journal"), vec![Box::new(Used), Box::new(Files)]).unwrap();
+    let recovery = journal.recover().unwrap();
+    assert!(recovery.failed.is_empty(), "{recovery:?}");
+    assert_eq!(recovery.undone, [user.display().to_string(), "used".to_owned()]);
+    assert!(records(place.folder.path()).is_empty());
+
+    // What stays in use is said once, and its record is kept.
+    place.record(owner_line(&dead()) + &used(0, &place.one));
+    let recovery = journal.recover().unwrap();
+    assert_eq!(recovery.failed.len(), 1, "{recovery:?}");
+    assert_eq!(records(place.folder.path()), ["77-1.journal"]);
 }
