@@ -45,10 +45,11 @@ test-systems: $(if $(filter-out gpu,$(SUITE)),,test-gpu) test-runner
 	$(if $(filter-out servers,$(SUITE)),,./scripts/install-schemathesis || echo "no schemathesis: its test will be skipped")
 	$(RUNNER) systems $(if $(SUITE),--suite $(SUITE)) $(if $(RECORD),--record) $(FILTER)
 
-# Those that judge live measurements, on a quiet machine: a table of rates. WHAT=ab picks by name, ROUNDS=N runs each N times (3 without).
+# Those that judge live measurements, on a quiet machine: a table of rates. WHAT=ab picks by name, ROUNDS=N runs each N times (3 without), RECORD=1
+# writes what was found into docs/measured.md.
 test-measured: test-runner
 	./scripts/install-needs measured
-	$(RUNNER) measured $(if $(ROUNDS),--rounds $(ROUNDS)) $(WHAT)
+	$(RUNNER) measured $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(RECORD),--record) $(WHAT)
 
 # Before every commit: format, lints, and the tests that need no system but this one: crates of pure functions, the shape of the source's
 # crates, argument parsing, statistics without their long simulations. `-p baremark` has the dependencies built as for the whole workspace.

@@ -30,7 +30,8 @@ const USAGE: &str = "\
 usage: test-runner code [--suite NAME] [FILTER...]    tests whose outcome follows from the code alone
        test-runner systems [--suite NAME] [--record] [FILTER...]
                                                      tests with other programs and privileged parts of the kernel
-       test-runner measured [--rounds N] [FILTER...] tests that judge live measurements, as a table of rates
+       test-runner measured [--rounds N] [--record] [FILTER...]
+                                                     tests that judge live measurements, as a table of rates
        test-runner list                              every test with its tier and suite
        test-runner prove [--record] N                `code` N times, also beside load, as a table";
 
@@ -85,7 +86,9 @@ fn commanded(command: &str, arguments: &Arguments) -> Result<ExitCode, String> {
     match command {
         "code" => run::code(arguments.suite.as_deref(), &arguments.filters),
         "systems" => run::systems(arguments.suite.as_deref(), &arguments.filters, arguments.record),
-        "measured" => rounds::measured(&arguments.filters, arguments.rounds.unwrap_or(rounds::ROUNDS)),
+        "measured" => {
+            rounds::measured(&arguments.filters, arguments.rounds.unwrap_or(rounds::ROUNDS), arguments.record)
+        }
         "list" => {
             for tier in [Tier::Code, Tier::Systems, Tier::Measured] {
                 for test in cargo::tests(tier, None)? {

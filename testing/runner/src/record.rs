@@ -146,6 +146,51 @@ fn with_row(page: &str, row: &str, end: &str) -> Option<String> {
     Some(format!("{}\n{row}{end}{after}", lines.join("\n")))
 }
 
+/// What a test of live measurements was found to be over rounds.
+pub struct Measured {
+    pub test: String,
+    pub held: u32,
+    pub tried: u32,
+    pub bound: f64,
+    /// Of each round, where it says some.
+    pub figures: Vec<String>,
+}
+
+const MEASURED: &str = "<!-- measured: end -->";
+
+/// Writes these into the table of docs/measured.md, in place of what the same tests gave on the same processor.
+pub fn measured(rows: &[Measured]) -> Result<(), String> {
+    let (date, commit, cpu) = (printed("date", &["-u", "+%Y-%m-%d"]), commit(), cpu());
+    let row = |row: &Measured| {
+        let word = row.test.rsplit("::").next().unwrap_or_default();
+        let command = format!("`make test-measured ROUNDS={} WHAT={word}`", row.tried);
+        let figures = row.figures.join("; ").replace('|', "/");
+        let holds = format!("{} of {} ({} wanted)", row.held, row.tried, row.bound);
+        format!("| {} | {holds} | {figures} | {command} | {date} | {commit} | {cpu} |", row.test)
+    };
+    let page = root().join("docs/measured.md");
+    let text = fs::read_to_string(&page).map_err(|why| format!("{}: {why}", page.display()))?;
+    let text = with_rows(&text, rows.iter().map(row).collect())
+        .ok_or_else(|| format!("{}: no table before a line '{MEASURED}'", page.display()))?;
+    fs::write(&page, text).map_err(|why| format!("{}: {why}", page.display()))
+}
+
+/// The page with these rows, sorted; a row of the same test and processor, its first and its last cell, goes.
+fn with_rows(page: &str, mut rows: Vec<String>) -> Option<String> {
+    let (before, after) = page.split_once(MEASURED)?;
+    let mut lines: Vec<&str> = before.lines().collect();
+    let first = lines.iter().rposition(|line| line.starts_with("|---"))? + 1;
+    let key = |row: &str| {
+        let row = row.trim_matches('|');
+        let (first, last) = (row.split(" | ").next(), row.rsplit(" | ").next());
+        [first, last].map(|cell| cell.unwrap_or_default().trim().to_owned())
+    };
+    let new: BTreeSet<_> = rows.iter().map(|row| key(row)).collect();
+    rows.extend(lines.split_off(first).into_iter().filter(|row| !new.contains(&key(row))).map(str::to_owned));
+    rows.sort();
+    Some(format!("{}\n{}\n{MEASURED}{after}", lines.join("\n"), rows.join("\n")))
+}
+
 pub fn commit() -> String {
     let hash = printed("git", &["rev-parse", "HEAD"]);
     let changed = !printed("git", &["status", "--porcelain", "--untracked-files=no"]).is_empty();
@@ -170,7 +215,7 @@ fn printed(program: &str, arguments: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Table, with_row};
+    use super::{Table, with_row, with_rows};
 
     #[test]
     fn the_last_ten_rows_are_kept() {
@@ -184,5 +229,16 @@ mod tests {
         assert_eq!(first.as_deref(), Some("|---|\n| 1 |\n<!-- records: end -->\n"));
         assert_eq!(with_row("no table", "| 1 |\n", end), None);
         assert_eq!(with_row(&page, "| 1 |\n", Table::Proof.end()), None);
+    }
+
+    #[test]
+    fn a_measurement_takes_the_place_of_that_of_the_same_test_and_processor() {
+        let page = "|---|\n| b | 1 of 2 | cpu 1 |\n| b | 2 of 2 | cpu 2 |\n<!-- measured: end -->\nmore\n";
+        let with = with_rows(page, vec!["| b | 3 of 3 | cpu 1 |".to_owned(), "| a | 1 of 1 | cpu 1 |".to_owned()]);
+        let wanted = "|---|\n| a | 1 of 1 | cpu 1 |\n| b | 2 of 2 | cpu 2 |\n| b | 3 of 3 | cpu 1 |\n<!-- measured: end -->\nmore\n";
+        assert_eq!(with.as_deref(), Some(wanted));
+        let empty = with_rows("|---|\n<!-- measured: end -->\n", vec!["| a | cpu |".to_owned()]);
+        assert_eq!(empty.as_deref(), Some("|---|\n| a | cpu |\n<!-- measured: end -->\n"));
+        assert_eq!(with_rows("no table", Vec::new()), None);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::cargo::{self, Tier};
 use crate::outcome::{State, of_the_test};
+use crate::record;
 use crate::run::{self, Manner, chosen};
 use std::process::ExitCode;
 
@@ -11,15 +12,18 @@ pub const ROUNDS: u32 = 3;
 /// Of so many rounds as hold at least, where the test prints no line `bound: SHARE`.
 const BOUND: f64 = 0.9;
 
-/// Runs them, round after round, and prints a table of rates. Fails where one holds less often than its bound.
-pub fn measured(filters: &[String], rounds: u32) -> Result<ExitCode, String> {
+/// Runs them, round after round, and prints a table of rates. Fails where one holds less often than its bound. `recorded` writes what was tried
+/// into docs/measured.md.
+pub fn measured(filters: &[String], rounds: u32, recorded: bool) -> Result<ExitCode, String> {
     let tests = chosen(cargo::tests(Tier::Measured, None)?, filters)?;
     let mut held = vec![(0, 0, BOUND); tests.len()];
+    let mut figures = vec![Vec::new(); tests.len()];
     for round in 1..=rounds {
         println!("round {round} of {rounds}, {} tests", tests.len());
         let outcomes = run::run(&tests, Manner::of(Tier::Measured), |_, _, _| ())?;
-        for (outcome, (held, tried, bound)) in outcomes.iter().zip(&mut held) {
+        for ((outcome, (held, tried, bound)), figures) in outcomes.iter().zip(&mut held).zip(&mut figures) {
             *bound = bound_of(&outcome.output).unwrap_or(*bound);
+            figures.extend(figure(&outcome.output));
             match outcome.state {
                 State::Skipped => println!("skipped: {}: {}", outcome.test.full(), outcome.reasons().join("; ")),
                 State::Passed => (*held, *tried) = (*held + 1, *tried + 1),
@@ -32,12 +36,24 @@ pub fn measured(filters: &[String], rounds: u32) -> Result<ExitCode, String> {
     }
     println!("\n| measured | holds in | bound | |\n|---|---|---|---|");
     let mut good = true;
-    for (test, (held, tried, bound)) in tests.iter().zip(held) {
+    let mut rows = Vec::new();
+    for ((test, (held, tried, bound)), figures) in tests.iter().zip(held).zip(figures) {
         let verdict = verdict(held, tried, bound);
         good &= verdict != "short";
         println!("| {} | {held} of {tried} | {bound} | {verdict} |", test.full());
+        if tried > 0 {
+            rows.push(record::Measured { test: test.name.clone(), held, tried, bound, figures });
+        }
+    }
+    if recorded {
+        record::measured(&rows)?;
     }
     Ok(run::exit_code(good))
+}
+
+/// What a test says that it has measured: its last line `measured: FIGURE`.
+fn figure(output: &str) -> Option<String> {
+    output.lines().rev().find_map(|line| line.strip_prefix("measured: ")).map(|figure| figure.trim().to_owned())
 }
 
 fn bound_of(output: &str) -> Option<f64> {
@@ -57,7 +73,7 @@ fn verdict(held: u32, tried: u32, bound: f64) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::{bound_of, verdict};
+    use super::{bound_of, figure, verdict};
 
     #[test]
     fn a_rate_is_judged_by_its_bound() {
@@ -68,5 +84,7 @@ mod tests {
         assert_eq!(verdict(0, 0, 0.9), "not tried");
         assert_eq!(bound_of("a\nbound: 0.5\n"), Some(0.5));
         assert_eq!(bound_of("bound: much\n"), None);
+        assert_eq!(figure("measured: 1\nmeasured: 2 %\nok\n").as_deref(), Some("2 %"));
+        assert_eq!(figure("nothing\n"), None);
     }
 }

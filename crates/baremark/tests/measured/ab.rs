@@ -1,7 +1,7 @@
 //! `baremark ab` finds a program that takes longer.
 
 use crate::common::bench::{Bench, text, unbroken};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A static program that counts to a number of millions.
@@ -31,4 +31,47 @@ fn a_program_that_takes_several_times_as_long_is_found_and_fails_the_gate() {
     let user = document["ratios"].as_array().unwrap().iter().find(|row| row["metric"] == "user_s").unwrap();
     assert!(user["lo"].as_f64().unwrap() > 1.2, "CPU time in user mode is why: {user:#}");
     assert!(document["run"]["file"].as_str().unwrap().starts_with("baremark "), "what runs it again");
+}
+
+/// One round of a kind of `scripts/soak-ab` with these options; the line of its table, and whether its goal was reached.
+fn round(kind: &str, options: &[&str]) -> Option<(String, bool)> {
+    if Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("skipped: no python3");
+        return None;
+    }
+    let bench = Bench::new();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/soak-ab");
+    let mut command = Command::new("python3");
+    command
+        .arg(script)
+        .arg(env!("CARGO_BIN_EXE_baremark"))
+        .arg(bench.path("rounds"))
+        .args(["--rounds", "1"])
+        .args(options);
+    let ran = command.arg(kind).output().unwrap();
+    let out = text(&ran.stdout);
+    let line = out.lines().find(|line| line.starts_with(&format!("{kind} ")));
+    let line = line.unwrap_or_else(|| panic!("no line of {kind}: {out}{}", text(&ran.stderr))).to_owned();
+    let words: Vec<&str> = line.split_whitespace().skip(2).collect();
+    println!("measured: blocks, time, half-width: {}", words.join(" "));
+    Some((line, ran.status.success()))
+}
+
+#[test]
+fn a_program_beside_itself_does_not_differ_in_20_s() {
+    println!("bound: 0.95");
+    let Some((line, _)) = round("count", &["--budget", "20"]) else { return };
+    assert!(line.contains(" 0 differ, 0 without an interval"), "{line}");
+}
+
+#[test]
+fn one_percent_more_work_is_found_in_30_s() {
+    let Some((line, good)) = round("plus-1-found", &[]) else { return };
+    assert!(good, "{line}");
+}
+
+#[test]
+fn three_percent_more_work_is_found_in_60_s_beside_busy_loops_by_cpu_time() {
+    let Some((line, good)) = round("busy-3", &[]) else { return };
+    assert!(good, "{line}");
 }
