@@ -42,11 +42,11 @@ pub(super) fn check(document: &Document, found: &mut Found) {
     published(document, found);
 }
 
-/// Whether a unit is what a key says; `_per_s` says only that it is by second.
+/// Whether a unit is what a key says, or that by something other than time, such as `us/step`; `_per_s` says only that it is by second.
 fn suits(unit: &str, named: &str) -> bool {
     match named {
         "1/s" => unit.ends_with("/s") || unit == "IOPS",
-        named => unit == named,
+        named => unit.strip_prefix(named).is_some_and(|by| by.is_empty() || by.starts_with('/') && by != "/s"),
     }
 }
 

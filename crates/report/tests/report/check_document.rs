@@ -247,6 +247,11 @@ fn units_are_known_and_those_of_the_key_and_of_the_published_table() {
     let of = |metric: &str, unit: &str| only(|document| document.estimates.push(row(metric, unit, 1.0)));
     assert_eq!(of("startup", "msec"), "estimate of startup, native with 4k pages: unknown unit 'msec'; write ms");
     assert!(of("packet_bytes", "KB").ends_with("its unit is KB; the key says B"));
+    assert!(of("step_us", "ns/step").ends_with("its unit is ns/step; the key says us"));
+    assert!(of("sent_bytes", "B/s").ends_with("its unit is B/s; the key says B"));
+    let mut by_step = typical();
+    by_step.estimates.push(row("step_us", "us/step", 1.0));
+    assert_eq!(check(&by_step), [], "time by something else than time");
     assert!(of("gups", "MUP/s").ends_with("its unit is MUP/s; a metric has one unit"));
     let published = only(|document| {
         document.estimates.truncate(1);
