@@ -84,8 +84,7 @@ fn texts() -> Vec<(PathBuf, usize, String)> {
         let comments = source.lines().enumerate().filter(|(_, line)| help && line.trim_start().starts_with("/// "));
         texts.extend(comments.map(|(index, line)| (path.clone(), index + 1, line.trim().to_owned())));
     }
-    // docs/words.md explains the terms of the code.
-    let documents = files(&root().join("docs"), "md").into_iter().filter(|path| !path.ends_with("words.md"));
+    let documents = files(&root().join("docs"), "md").into_iter();
     let examples = files(&root().join("docs"), "toml").into_iter().filter(|path| !path.ends_with("language.toml"));
     let documents = documents.chain(files(&root().join("studies"), "toml")).chain(examples);
     for path in documents.chain(["README.md", "ARCHITECTURE.md"].map(|name| root().join(name))) {

@@ -19,6 +19,9 @@ const LONGER: &[(&str, usize)] = &[
     ("apps/gpu/src/vulkan.rs", 836),
 ];
 
+/// Words that a user has to know.
+const WORDS: usize = 20;
+
 /// Crates in which a type of one name may be defined.
 const CRATES: usize = 4;
 
@@ -116,6 +119,13 @@ fn a_file_has_at_most_800_lines() {
         wrong += &format!("{file} has at most {LINES} lines; take it off the list\n");
     }
     assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+#[test]
+fn a_user_has_to_know_at_most_20_words() {
+    let text = fs::read_to_string(source::root().join("docs/words.md")).unwrap();
+    let rows = text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| word |")).count();
+    assert!((1..=WORDS).contains(&rows), "{rows} rows; explain a term of the code where it is defined");
 }
 
 #[test]
