@@ -2,46 +2,23 @@
 
 use crate::change::{Change, Kind, Undone};
 use crate::error::{JournalError, MakeError};
-use crate::folder::{ENDING, Folder};
-use crate::owner::Owner;
-use crate::record::{FORMAT, Record};
+use crate::folder::Folder;
+use crate::recovery::{self, Recovery};
+use crate::shared::Shared;
 use baremark_sys::point;
-use baremark_sys::registry::random_word;
-use std::fs::File;
-use std::io::Write;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The journal of this process in a folder that all owners share. Clones are the same journal, and so is what is opened again.
 #[derive(Clone)]
 pub struct Journal {
-    pub(crate) shared: Arc<Shared>,
+    shared: Arc<Shared>,
 }
 
 /// The journals of this process that are open, by the identity of their folder.
 static OPEN: Mutex<Vec<(Identity, Weak<Shared>)>> = Mutex::new(Vec::new());
 /// Device and number of a folder.
 type Identity = (u64, u64);
-
-pub(crate) struct Shared {
-    pub(crate) folder: Folder,
-    kinds: Mutex<Vec<Arc<dyn Kind>>>,
-    writing: Mutex<Writing>,
-}
-
-/// What this process has written. A copy of it that fork(2) made begins anew: the file is its parent's.
-struct Writing {
-    pid: u32,
-    file: Option<(File, String)>,
-    next: u64,
-    open: Vec<(u64, Change)>,
-}
-
-impl Writing {
-    fn new() -> Writing {
-        Writing { pid: std::process::id(), file: None, next: 0, open: Vec::new() }
-    }
-}
 
 impl std::fmt::Debug for Journal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -62,8 +39,7 @@ impl Journal {
         open.retain(|(_, journal)| journal.strong_count() > 0);
         let there = open.iter().find(|(other, _)| *other == identity).and_then(|(_, journal)| journal.upgrade());
         let shared = there.unwrap_or_else(|| {
-            let new = Shared { folder, kinds: Mutex::default(), writing: Mutex::new(Writing::new()) };
-            let new = Arc::new(new);
+            let new = Arc::new(Shared::new(folder));
             open.push((identity, Arc::downgrade(&new)));
             new
         });
@@ -112,94 +88,32 @@ impl Journal {
         }
     }
 
+    /// Undoes what owners left that have ended, newest first, and says what became of each. Safe alongside other processes that make
+    /// changes or recover.
+    ///
+    /// # Errors
+    /// When the folder cannot be read or locked. A file that cannot be read is in [`Recovery::refused`].
+    pub fn recover(&self) -> Result<Recovery, JournalError> {
+        let lock = self.shared.folder.lock()?;
+        recovery::all(&self.shared, &lock)
+    }
+
+    /// As [`Journal::recover`], without waiting: `None` where another process records a change or recovers.
+    ///
+    /// # Errors
+    /// As [`Journal::recover`].
+    pub fn recover_at_once(&self) -> Result<Option<Recovery>, JournalError> {
+        self.shared.folder.lock_at_once()?.map(|lock| recovery::all(&self.shared, &lock)).transpose()
+    }
+
     /// Whether nobody else holds `target`; what a dead owner left of it is undone. The folder is locked.
     fn free(&self, target: &str) -> Result<(), JournalError> {
         let shared = &self.shared;
         if shared.writing().open.iter().any(|(_, change)| change.target == target) {
             return Err(JournalError::Held { target: target.to_owned(), pid: std::process::id() });
         }
-        crate::recovery::free(shared, target)
+        recovery::free(shared, target)
     }
-}
-
-impl Shared {
-    fn add(&self, kinds: Vec<Box<dyn Kind>>) {
-        let mut known = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
-        for kind in kinds {
-            if known.iter().all(|other| other.name() != kind.name()) {
-                known.push(kind.into());
-            }
-        }
-    }
-
-    fn writing(&self) -> MutexGuard<'_, Writing> {
-        let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        if writing.pid != std::process::id() {
-            *writing = Writing::new();
-        }
-        writing
-    }
-
-    pub(crate) fn kind(&self, name: &str) -> Result<Arc<dyn Kind>, JournalError> {
-        let kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = kinds.iter().find(|kind| kind.name() == name).map(Arc::clone);
-        found.ok_or_else(|| JournalError::UnknownKind(name.to_owned()))
-    }
-
-    /// The name of this process's own file, if it has one.
-    pub(crate) fn own(&self) -> Option<String> {
-        self.writing().file.as_ref().map(|(_, name)| name.clone())
-    }
-
-    /// Appends a change, durably.
-    fn record(&self, change: &Change) -> Result<u64, JournalError> {
-        let mut writing = self.writing();
-        if writing.file.is_none() {
-            writing.file = Some(self.create()?);
-        }
-        let id = writing.next;
-        self.append(&writing, &Record::Make { id, change: change.clone() })?;
-        writing.next += 1;
-        writing.open.push((id, change.clone()));
-        Ok(id)
-    }
-
-    /// Notes that a change is no more; the file goes with the last.
-    fn forget(&self, id: u64) -> Result<(), JournalError> {
-        let mut writing = self.writing();
-        if writing.open.iter().any(|(other, _)| *other != id) {
-            self.append(&writing, &Record::Undone { id })?;
-        }
-        writing.open.retain(|(other, _)| *other != id);
-        if writing.open.is_empty()
-            && let Some((file, name)) = writing.file.take()
-        {
-            // It is locked until it has no name any more: who opened it before sees that.
-            self.folder.remove(&name)?;
-            drop(file);
-        }
-        Ok(())
-    }
-
-    /// A file with its first line, locked for as long as this process lives.
-    fn create(&self) -> Result<(File, String), JournalError> {
-        let owner = Owner::this().map_err(JournalError::io("finding out who this process is", "/proc/self"))?;
-        let word = random_word().map_err(JournalError::io("reading", "/proc/sys/kernel/random/uuid"))?;
-        let name = format!("{}-{word}{ENDING}", owner.pid);
-        let file = self.folder.create(&name, &Record::Owner { format: FORMAT, owner }.line())?;
-        Ok((file, name))
-    }
-
-    fn append(&self, writing: &Writing, record: &Record) -> Result<(), JournalError> {
-        let Some((file, name)) = &writing.file else { return Ok(()) };
-        append(file, record).map_err(JournalError::io("writing", self.folder.path().join(name)))
-    }
-}
-
-/// Appends a line, durably.
-pub(crate) fn append(mut file: &File, record: &Record) -> std::io::Result<()> {
-    file.write_all(record.line().as_bytes())?;
-    file.sync_data()
 }
 
 /// A change that was made. Dropping it undoes it; what cannot be undone stays recorded, and the next start tries again.

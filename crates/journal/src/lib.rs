@@ -19,6 +19,7 @@ pub mod owner;
 mod record;
 pub mod recovery;
 pub mod registry;
+mod shared;
 pub mod value;
 
 pub use change::{Change, Kind, Undone};

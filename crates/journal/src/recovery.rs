@@ -3,9 +3,9 @@
 use crate::change::{Change, Undone};
 use crate::error::JournalError;
 use crate::folder::{Lock, owned};
-use crate::journal::{Journal, Shared, append};
 use crate::owner::{Ended, Owner};
 use crate::record::{Contents, LONGEST, Record};
+use crate::shared::{Shared, append};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
@@ -39,55 +39,35 @@ impl Recovery {
     }
 }
 
-impl Journal {
-    /// Undoes what owners left that have ended, newest first, and says what became of each. Safe alongside other processes that make
-    /// changes or recover.
-    ///
-    /// # Errors
-    /// When the folder cannot be read or locked. A file that cannot be read is in [`Recovery::refused`].
-    pub fn recover(&self) -> Result<Recovery, JournalError> {
-        let lock = self.shared.folder.lock()?;
-        self.recover_by(&lock)
-    }
-
-    /// As [`Journal::recover`], without waiting: `None` where another process records a change or recovers.
-    ///
-    /// # Errors
-    /// As [`Journal::recover`].
-    pub fn recover_at_once(&self) -> Result<Option<Recovery>, JournalError> {
-        self.shared.folder.lock_at_once()?.map(|lock| self.recover_by(&lock)).transpose()
-    }
-
-    fn recover_by(&self, _lock: &Lock) -> Result<Recovery, JournalError> {
-        let shared = &self.shared;
-        let mut recovery = Recovery::default();
-        let mut stuck = Vec::new();
-        for name in others(shared)? {
-            match Found::of(shared, &name) {
-                Found::Gone => {}
-                Found::Alive(contents) => recovery.held += contents.map_or(0, |contents| contents.open.len()),
-                Found::Dead(file, contents) => {
-                    let failed = recovery.failed.len();
-                    recovery.of_file(shared, &name, file, contents)?;
-                    if recovery.failed.len() > failed {
-                        stuck.push((name, recovery.failed.split_off(failed)));
-                    }
+/// Undoes what owners left that have ended, newest first; the folder is locked.
+pub(crate) fn all(shared: &Shared, _lock: &Lock) -> Result<Recovery, JournalError> {
+    let mut recovery = Recovery::default();
+    let mut stuck = Vec::new();
+    for name in others(shared)? {
+        match Found::of(shared, &name) {
+            Found::Gone => {}
+            Found::Alive(contents) => recovery.held += contents.map_or(0, |contents| contents.open.len()),
+            Found::Dead(file, contents) => {
+                let failed = recovery.failed.len();
+                recovery.of_file(shared, &name, file, contents)?;
+                if recovery.failed.len() > failed {
+                    stuck.push((name, recovery.failed.split_off(failed)));
                 }
-                Found::Refused(why) => recovery.refused.push((shared.folder.path().join(name), why)),
             }
+            Found::Refused(why) => recovery.refused.push((shared.folder.path().join(name), why)),
         }
-        // What one owner made another may have used, as a container does the folder of the lab that started it: where both have ended, what is in
-        // use at first no longer is once the changes of all others are undone.
-        for (name, before) in stuck {
-            match Found::of(shared, &name) {
-                Found::Dead(file, Some(contents)) if contents.damage.is_empty() => {
-                    recovery.of_file(shared, &name, file, Some(contents))?;
-                }
-                _ => recovery.failed.extend(before),
-            }
-        }
-        Ok(recovery)
     }
+    // What one owner made another may have used, as a container does the folder of the lab that started it: where both have ended, what is in
+    // use at first no longer is once the changes of all others are undone.
+    for (name, before) in stuck {
+        match Found::of(shared, &name) {
+            Found::Dead(file, Some(contents)) if contents.damage.is_empty() => {
+                recovery.of_file(shared, &name, file, Some(contents))?;
+            }
+            _ => recovery.failed.extend(before),
+        }
+    }
+    Ok(recovery)
 }
 
 /// A file of another owner.

@@ -40,7 +40,6 @@ const STANDING: &[(&str, &[&str])] = &[
             "runner::step",
         ],
     ),
-    ("journal", &["journal", "recovery"]),
     ("lab", &["analysis", "around", "explain", "observed", "observed::imported"]),
     ("lab", &["comparison", "comparison::around"]),
     ("load", &["dial", "load", "worker", "worker::state", "worker::window"]),
