@@ -6,6 +6,10 @@
 
 mod around;
 pub(crate) mod facts;
+mod sides;
+
+pub use sides::Chosen;
+pub(crate) use sides::{together, without};
 
 use crate::analysis::{RATE, in_document, in_statistics, subject};
 use crate::gates;
@@ -20,21 +24,13 @@ use baremark_stats::estimate::mean;
 use baremark_stats::gate::Evidence;
 use baremark_stats::interim::rate;
 use baremark_stats::location::{SMALLEST, centre};
-use baremark_stats::multiplicity::{Claim, discoveries, judge_study};
+use baremark_stats::multiplicity::{Claim, judge_study};
 use baremark_stats::outcome::Verdict;
 use baremark_stats::quads;
 use baremark_stats::runs::{self, Run, Shift};
 use baremark_stats::{Interval, outcome};
+use sides::{matched, treatments};
 use std::collections::BTreeMap;
-
-/// Documents that form a side, and the levels picked from them.
-#[derive(Clone, Debug, Default)]
-pub struct Chosen {
-    /// The runs.
-    pub documents: Vec<Document>,
-    /// The levels; empty for all.
-    pub levels: Treatment,
-}
 
 /// Why two sides cannot be set side by side at all.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -270,45 +266,6 @@ fn series(side: &Chosen, of: impl Fn(&Document) -> Vec<f64>) -> Vec<Vec<f64>> {
     }
 }
 
-/// The treatments of a side that have its levels and an estimate of the headline's metric.
-fn treatments(side: &Chosen) -> Vec<Treatment> {
-    let mut found: Vec<Treatment> = Vec::new();
-    for document in &side.documents {
-        for row in document.estimates.iter().filter(|row| row.metric == document.run.metric_of(&row.treatment)) {
-            let picked = side.levels.iter().all(|(key, label)| row.treatment.get(key) == Some(label));
-            if picked && !found.contains(&row.treatment) {
-                found.push(row.treatment.clone());
-            }
-        }
-    }
-    found
-}
-
-/// The treatments of the base, each with that of the other side with which it is compared.
-fn matched(base: &Chosen, other: &Chosen) -> Vec<(Treatment, Treatment)> {
-    let there = treatments(other);
-    let meeting = |of_base: Treatment| {
-        let of_other = there.iter().find(|of| meets(base, &of_base, of))?.clone();
-        Some((of_base, of_other))
-    };
-    treatments(base).into_iter().filter_map(meeting).collect()
-}
-
-/// Whether two treatments are to be compared: alike but for the levels that were picked. What was picked may bring factors
-/// with it that the other does not have (native has no host backing).
-fn meets(base: &Chosen, one: &Treatment, two: &Treatment) -> bool {
-    if base.levels.is_empty() {
-        return one == two;
-    }
-    let rest = without(one, &base.levels);
-    rest.iter().all(|(key, label)| two.get(key).is_none_or(|other| other == label))
-}
-
-/// A treatment without the levels that were picked.
-pub(crate) fn without(treatment: &Treatment, levels: &Treatment) -> Treatment {
-    treatment.iter().filter(|(key, _)| !levels.contains_key(*key)).map(|(k, v)| (k.clone(), v.clone())).collect()
-}
-
 /// A treatment in a message.
 pub(crate) fn label(treatment: &Treatment) -> String {
     let levels: Vec<String> = treatment.iter().map(|(key, label)| format!("{key} {label}")).collect();
@@ -499,19 +456,6 @@ fn by_runs(quantities: &[Quantity], delta: Share) -> Vec<JudgedRow> {
         }
     });
     rows.collect()
-}
-
-/// The intervals of differences judged together, as those of a study's ratios: an interval that leaves out 0 is as long as the
-/// false discovery rate demands.
-pub(crate) fn together(shifts: &[Option<Shift>]) -> Vec<Option<Interval>> {
-    let p_values: Vec<f64> = shifts.iter().flatten().map(Shift::p_value).collect();
-    #[expect(clippy::cast_precision_loss, reason = "some dozens of rows")]
-    let share = discoveries(&p_values, RATE).max(1) as f64 / p_values.len().max(1) as f64;
-    let interval = |shift: &Shift| match shift.interval(1.0 - RATE) {
-        plain if plain.contains(0.0) => plain,
-        _ => shift.interval(1.0 - RATE * share),
-    };
-    shifts.iter().map(|shift| shift.as_ref().map(interval)).collect()
 }
 
 /// What is missing where a side has fewer runs than a comparison of runs needs.

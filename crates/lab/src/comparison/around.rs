@@ -4,7 +4,7 @@
 //! alongside sites elsewhere with the same. Runs are the units between runs, trials within one; all quantities together are
 //! judged together, and a difference is shown when its interval leaves out 0 and it is more than delta of the larger value.
 
-use super::{Chosen, matched, together, without};
+use super::sides::{Chosen, matched, together, without};
 use crate::analysis::RATE;
 use crate::around::{CAUSES, own_place};
 use baremark_model::comparison::{Method, ObservedComparison};

@@ -41,7 +41,6 @@ const STANDING: &[(&str, &[&str])] = &[
         ],
     ),
     ("lab", &["analysis", "around", "explain", "observed", "observed::imported"]),
-    ("lab", &["comparison", "comparison::around"]),
     ("load", &["dial", "load", "worker", "worker::state", "worker::window"]),
     ("model", &["arm", "command", "descriptor", "knob"]),
     (
