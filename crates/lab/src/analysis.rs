@@ -7,6 +7,8 @@ use crate::explain;
 use crate::observed;
 use crate::references;
 use crate::reliability;
+pub use crate::run::Run;
+use crate::run::{better, places, workload_of};
 use crate::slope;
 use crate::tally::{self, Finished, Observation};
 use crate::time_use;
@@ -16,16 +18,15 @@ use baremark_model::arm::ResolvedArm;
 use baremark_model::codes::Flag;
 use baremark_model::descriptor::{Better, Descriptor, Value};
 use baremark_model::document::{
-    DetailRow, Document, EstimateRow, FORMAT, FairnessRow, FlagRow, LookRow, METHOD, MemberEstimate, Outcome, RatioRow,
+    DetailRow, Document, EstimateRow, FORMAT, FairnessRow, FlagRow, METHOD, MemberEstimate, Outcome, RatioRow,
     ReferenceRow, RunHead, SensitivityRow, Size, TrialArm, TrialRow, UsedEnvironment,
 };
 use baremark_model::environments::{self, Capabilities};
-use baremark_model::imported::{self, Imported};
-use baremark_model::machine::MachineFacts;
+use baremark_model::imported;
 use baremark_model::plan::{Contrast, Pair, Plan, Treatment};
 use baremark_model::seam::Sample;
 use baremark_model::unit::Unit;
-use baremark_model::units::{Share, UnixTime};
+use baremark_model::units::Share;
 use baremark_stats::estimate::median;
 use baremark_stats::halves::drift;
 use baremark_stats::interim::rate;
@@ -44,35 +45,6 @@ pub(crate) const EMULATED: &str = "no outcome: the times of an emulated machine 
 const EMPTY_REGION: &str = "empty_region_ns";
 /// Key of what the lab measures alongside it: a short frame to the agent and back.
 pub(crate) const FRAME_ROUND_TRIP: &str = "frame_round_trip_ns";
-
-/// A run as stored.
-#[derive(Clone, Debug)]
-pub struct Run {
-    /// Its name.
-    pub id: String,
-    /// The study file as the user named it.
-    pub file: String,
-    /// The plan.
-    pub plan: Plan,
-    /// The machine.
-    pub machine: MachineFacts,
-    /// The version of baremark that measured.
-    pub version: String,
-    /// When it began.
-    pub started: UnixTime,
-    /// When it ended.
-    pub ended: Option<UnixTime>,
-    /// Why it ended.
-    pub stop_reason: Option<String>,
-    /// Its trials, in the order measured.
-    pub trials: Vec<Finished>,
-    /// Its looks.
-    pub looks: Vec<LookRow>,
-    /// What other programs observed meanwhile.
-    pub imported: Vec<Imported>,
-    /// What a reader must know of how it was stored, each with the number of trials that it concerns; 0 for the run.
-    pub notes: Vec<(String, usize)>,
-}
 
 /// The document of a run.
 #[must_use]
@@ -289,26 +261,6 @@ fn trial_row(plan: &Plan, trial: &Finished) -> TrialRow {
         flags: trial.result.as_ref().map(|result| result.flags.clone()).unwrap_or_default(),
         elapsed_ns: trial.elapsed_ns,
     }
-}
-
-/// For each arm of the plan: the places (trial, arm in the trial) at which it was executed and counted.
-pub(crate) fn places<'t>(plan: &Plan, trials: &'t [Finished], arm: usize) -> Vec<(&'t Finished, usize)> {
-    let mut found = Vec::new();
-    for trial in trials.iter().filter(|trial| trial.counted().is_some()) {
-        let arms = plan.arms_of(plan.cells[trial.cell]);
-        found.extend(arms.iter().enumerate().filter(|(_, of)| **of == arm).map(|(index, _)| (trial, index)));
-    }
-    found
-}
-
-/// The descriptor of what an arm runs; `None` where this version has no such workload.
-pub(crate) fn workload_of<'w>(plan: &Plan, workloads: &[&'w Descriptor], arm: usize) -> Option<&'w Descriptor> {
-    workloads.iter().find(|workload| workload.kind == plan.workload_of(arm)).copied()
-}
-
-/// Which way the headline's metric of an arm is better.
-pub(crate) fn better(plan: &Plan, workloads: &[&Descriptor], arm: usize) -> Option<Better> {
-    workload_of(plan, workloads, arm)?.metric(plan.metric_of(arm)).map(|metric| metric.better)
 }
 
 /// The interval of differences and of log ratios, one a trial or block, in the order measured; `None` below four. That of amounts

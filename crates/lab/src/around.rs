@@ -4,15 +4,15 @@
 //! there are, and one that holds 0 is not told. A difference below delta of the larger value is not told either.
 //! Nothing is told of emulated machines, whose ratios have no verdict to explain.
 
-use crate::analysis::RATE;
-use crate::explain::row;
 use crate::tally::{self, Finished, Side, Sides};
+use crate::values::RATE;
 use baremark_model::codes::Cause;
 use baremark_model::document::ExplanationRow;
 use baremark_model::environments::{self, Capabilities};
 use baremark_model::observation::{Observation, THIS_MACHINE};
 use baremark_model::plan::{Contrast, Pair, Plan};
 use baremark_model::view;
+use baremark_stats::Interval;
 use baremark_stats::estimate::mean;
 use baremark_stats::location;
 use baremark_stats::multiplicity::{Claim, judge_study};
@@ -107,6 +107,27 @@ pub(crate) fn explain(plan: &Plan, trials: &[Finished]) -> Vec<(usize, Explanati
         matters.then(|| (one.arm, row(plan, one.arm, (Cause::Observed, &one.what), one.unit, interval, advice)))
     });
     shown.collect()
+}
+
+/// A row of an arm.
+pub(crate) fn row(
+    plan: &Plan,
+    arm: usize,
+    (cause, what): (Cause, &str),
+    unit: &str,
+    interval: Interval,
+    advice: &str,
+) -> ExplanationRow {
+    ExplanationRow {
+        treatment: plan.arms[arm].treatment.clone(),
+        cause: Some(cause),
+        what: what.to_owned(),
+        unit: unit.to_owned(),
+        value: interval.centre,
+        lo: interval.lo,
+        hi: interval.hi,
+        advice: advice.to_owned(),
+    }
 }
 
 fn candidates(plan: &Plan, pair: &Pair, ground: &Ground<'_>, sides: &[Sides<'_>]) -> Vec<Candidate> {

@@ -6,10 +6,10 @@
 //!
 //! Costs are told as the extra time that the same work takes: for a rate of which `r` is kept, `1/r - 1`.
 
-use crate::analysis::{RATE, better, places, workload_of};
-use crate::around;
+use crate::around::{self, row};
+use crate::run::{better, places, workload_of};
 use crate::tally::{self, Finished};
-use crate::values;
+use crate::values::{self, RATE};
 use baremark_model::arm::{ExecutorKind, PageSize};
 use baremark_model::codes::Cause;
 use baremark_model::command;
@@ -70,26 +70,6 @@ pub fn explain(
         rows.extend(seen.extract_if(.., |(of, _)| *of == arm).map(|(_, row)| row));
     }
     rows
-}
-
-pub(crate) fn row(
-    plan: &Plan,
-    arm: usize,
-    (cause, what): (Cause, &str),
-    unit: &str,
-    interval: Interval,
-    advice: &str,
-) -> ExplanationRow {
-    ExplanationRow {
-        treatment: plan.arms[arm].treatment.clone(),
-        cause: Some(cause),
-        what: what.to_owned(),
-        unit: unit.to_owned(),
-        value: interval.centre,
-        lo: interval.lo,
-        hi: interval.hi,
-        advice: advice.to_owned(),
-    }
 }
 
 /// A run with its ratios, whose intervals decide: what is said of a ratio here has the interval that the ratio has.

@@ -30,6 +30,7 @@ pub mod price;
 mod provisioning;
 mod references;
 mod reliability;
+mod run;
 pub mod scale;
 pub mod schedule;
 pub mod search;

@@ -5,7 +5,7 @@
 
 mod imported;
 
-use crate::analysis::{Run, places};
+use crate::run::{Run, places};
 use crate::tally::Finished;
 use crate::values;
 use baremark_model::arm::ExecutorKind;

@@ -1,6 +1,6 @@
 //! What another program observed during a run: its rows and series alongside our own.
 
-use crate::analysis::Run;
+use crate::run::Run;
 use baremark_model::imported::Imported;
 use baremark_model::observation::{ObservedRow, ObservedSeries};
 use baremark_model::plan::Treatment;

@@ -40,7 +40,6 @@ const STANDING: &[(&str, &[&str])] = &[
             "runner::step",
         ],
     ),
-    ("lab", &["analysis", "around", "explain", "observed", "observed::imported"]),
     ("load", &["dial", "load", "worker", "worker::state", "worker::window"]),
     ("model", &["arm", "command", "descriptor", "knob"]),
     (
