@@ -3,10 +3,10 @@
 use crate::content;
 use crate::farm::{Farm, Layout};
 use baremark_journal::Journal;
-use baremark_lab::search::UnderLoad;
+use baremark_lab::search::{SubjectError, UnderLoad};
 use baremark_load::arrival::Arrival;
 use baremark_load::dial::{Dial, wait_until};
-use baremark_load::load::{Drive, Load, LoadError, Pin, Pool, Stop};
+use baremark_load::load::{Drive, Load, Pin, Pool, Stop};
 use baremark_load::profile::Profile;
 use baremark_load::reading::{patience, reading};
 use baremark_load::record::Part;
@@ -121,7 +121,7 @@ impl Subject {
     }
 
     /// Enters dense mode where its conditions hold, by the CPU use from `before` on, and settles in it.
-    fn enter_dense(&mut self, count: usize, before: &CpuTime) -> Result<(), String> {
+    fn enter_dense(&mut self, count: usize, before: &CpuTime) -> Result<(), SubjectError> {
         let Some(timeout) = self.dense.as_ref().map(|dense| dense.timeout) else { return Ok(()) };
         if self.is_dense(count, self.share(before, &used_by(self.farm.as_ref())?)) {
             self.turn(Some(timeout))?;
@@ -135,7 +135,7 @@ impl Subject {
     }
 
     /// Brings all links into dense mode, or back to the default.
-    fn turn(&mut self, timeout: Option<Duration>) -> Result<(), String> {
+    fn turn(&mut self, timeout: Option<Duration>) -> Result<(), SubjectError> {
         if let (Some(dense), Some(farm)) = (&mut self.dense, &self.farm) {
             farm.defer(timeout)?;
             dense.on = timeout.is_some();
@@ -145,7 +145,7 @@ impl Subject {
 
     /// Why a window does not count, after which links are in the mode that holds: another program has changed them, or the conditions of dense
     /// mode held before it and do not hold under it.
-    fn out_of_mode(&mut self, used: f64) -> Result<Option<String>, String> {
+    fn out_of_mode(&mut self, used: f64) -> Result<Option<String>, SubjectError> {
         let (Some(dense), Some(farm)) = (&self.dense, &self.farm) else { return Ok(None) };
         let mode = dense.on.then_some(dense.timeout);
         if let Some(link) = farm.in_other_mode(mode)? {
@@ -160,13 +160,14 @@ impl Subject {
     }
 
     /// One window of the load: its counts, and the servers' use of their CPUs.
-    fn window(&mut self, qos: &Qos, lasting: Nanos) -> Result<Option<(Part, f64)>, String> {
+    fn window(&mut self, qos: &Qos, lasting: Nanos) -> Result<Option<(Part, f64)>, SubjectError> {
         let dial = self.dial.as_mut().ok_or("the load has not been started")?;
         let farm = self.farm.as_ref();
         point::reached("farm-loaded");
-        let measured = dial.metered((lasting, patience(qos)), &self.interrupt, || used_by(farm)).map_err(words)?;
+        let measured =
+            dial.metered((lasting, patience(qos)), &self.interrupt, || used_by(farm)).map_err(SubjectError::of)?;
         if let Some(why) = self.farm.as_mut().and_then(Farm::fallen) {
-            return Err(why);
+            return Err(why.into());
         }
         let Some((part, before, after)) = measured else { return Ok(None) };
         Ok(Some((part, self.share(&before?, &after?))))
@@ -177,7 +178,7 @@ impl Subject {
         sleep_unless(|| self.interrupt.load(Ordering::Relaxed), time);
     }
 
-    fn load(&self, addresses: &[SocketAddr]) -> Result<Load, String> {
+    fn load(&self, addresses: &[SocketAddr]) -> Result<Load, SubjectError> {
         let rate = self.rate * addresses.len() as f64;
         // Poisson arrivals that are dealt at random are independent Poisson arrivals at each server.
         let drive = Drive::Open { arrival: Arrival::Poisson, profile: Profile::steady(rate) };
@@ -193,7 +194,7 @@ impl Subject {
 }
 
 /// One operation for each server, all equally frequent: a request of each file of the page.
-fn scenario(addresses: &[SocketAddr]) -> Result<Scenario, String> {
+fn scenario(addresses: &[SocketAddr]) -> Result<Scenario, SubjectError> {
     let (mut origins, mut operations) = ("[origins]\n".to_owned(), String::new());
     for (at, address) in addresses.iter().enumerate() {
         let _ = writeln!(origins, "s{at} = \"http://{address}\"");
@@ -203,12 +204,11 @@ fn scenario(addresses: &[SocketAddr]) -> Result<Scenario, String> {
         }
     }
     let base = addresses.first().map(|address| format!("http://{address}")).ok_or("there is no server")?;
-    file::parse("web-farm", (origins + &operations).as_bytes(), Some(&base), Path::new("."))
-        .map_err(|why| why.to_string())
+    file::parse("web-farm", (origins + &operations).as_bytes(), Some(&base), Path::new(".")).map_err(SubjectError::of)
 }
 
 /// What the servers of a farm have used up to now.
-fn used_by(farm: Option<&Farm>) -> Result<CpuTime, String> {
+fn used_by(farm: Option<&Farm>) -> Result<CpuTime, SubjectError> {
     let cpu_ns = farm.and_then(Farm::cpu_ns).ok_or("a web server's CPU time is unknown")?;
     Ok(CpuTime { at_ns: monotonic_ns(), cpu_ns })
 }
@@ -220,12 +220,8 @@ pub fn servers(level: f64) -> usize {
     (level.round() as usize).max(1)
 }
 
-fn words(why: LoadError) -> String {
-    why.to_string()
-}
-
 impl UnderLoad for Subject {
-    fn start(&mut self, _: usize) -> Result<(), String> {
+    fn start(&mut self, _: usize) -> Result<(), SubjectError> {
         self.dial = None;
         // Servers that run and are under no load are as new: they keep no state.
         if self.farm.as_mut().is_some_and(|farm| farm.fallen().is_none()) {
@@ -236,7 +232,7 @@ impl UnderLoad for Subject {
         Ok(())
     }
 
-    fn set(&mut self, level: f64, settle: Nanos) -> Result<(), String> {
+    fn set(&mut self, level: f64, settle: Nanos) -> Result<(), SubjectError> {
         self.dial = None;
         let farm = self.farm.as_mut().ok_or("there is no farm")?;
         let count = servers(level);
@@ -245,15 +241,15 @@ impl UnderLoad for Subject {
         // Every level begins in the default mode, as its conditions are found.
         self.turn(None)?;
         (self.settle, self.count) = (settle, count);
-        let mut dial = Dial::start(self.load(&addresses)?).map_err(words)?;
-        let at = dial.set(self.rate * count as f64).map_err(words)?;
+        let mut dial = Dial::start(self.load(&addresses)?).map_err(SubjectError::of)?;
+        let at = dial.set(self.rate * count as f64).map_err(SubjectError::of)?;
         self.dial = Some(dial);
         let before = used_by(self.farm.as_ref())?;
         wait_until(at + settle.0, &self.interrupt);
         self.enter_dense(count, &before)
     }
 
-    fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, String> {
+    fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, SubjectError> {
         let mut reason = String::new();
         for _ in 0..ATTEMPTS {
             let Some((part, share)) = self.window(qos, lasting)? else {
@@ -274,10 +270,10 @@ impl UnderLoad for Subject {
             }
             return Ok(reading);
         }
-        Err(format!("{ATTEMPTS} windows did not count: {reason}"))
+        Err(format!("{ATTEMPTS} windows did not count: {reason}").into())
     }
 
-    fn drain(&mut self) -> Result<(), String> {
+    fn drain(&mut self) -> Result<(), SubjectError> {
         // Every level has a load of its own, with new connections: without one nothing is on its way.
         self.dial = None;
         Ok(())

@@ -18,7 +18,7 @@ use crate::content::PAGE_BYTES;
 use crate::farm::{Layout, Program, nginx};
 use crate::subject::{CPU, DENSE, Subject, servers};
 use baremark_journal::{Journal, JournalError};
-use baremark_lab::search::{Expected, Probe, Search, SearchError, Step, UnderLoad};
+use baremark_lab::search::{Expected, Probe, Search, SearchError, Step, SubjectError, UnderLoad};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command::{RAMP_DOWN, TIMEOUT};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
@@ -451,10 +451,10 @@ impl Ready {
     /// About how many servers reach the limit of CPU use, from short windows.
     fn expected(&self, subject: &mut Subject) -> Result<f64, JobError> {
         let (plan, qos) = (&self.settings.plan, Criterion::Cpu.qos(&self.settings));
-        subject.start(0).map_err(missing)?;
+        subject.start(0).map_err(|why| missing(why.to_string()))?;
         let mut level = FIRST.clamp(plan.lowest, plan.highest);
         for _ in 0..FIRST_WINDOWS {
-            let mut read = || -> Result<Reading, String> {
+            let mut read = || -> Result<Reading, SubjectError> {
                 subject.set(level, nanos(plan.settle_s))?;
                 subject.read(&qos, nanos(SHORT * plan.window_s))
             };
@@ -477,8 +477,8 @@ impl Ready {
         let mut subject = self.subject();
         let qos = Criterion::Latency.qos(&self.settings);
         let plan = &self.settings.plan;
-        subject.start(0).map_err(missing)?;
-        let mut read = || -> Result<Reading, String> {
+        subject.start(0).map_err(|why| missing(why.to_string()))?;
+        let mut read = || -> Result<Reading, SubjectError> {
             subject.set(f64::from(servers), nanos(plan.settle_s))?;
             subject.read(&qos, nanos(plan.window_s))
         };

@@ -12,7 +12,7 @@ use crate::mix::{self, Mix};
 use crate::topology::Demand;
 use crate::under_load::{Loaded, Moment, Running, new_share, settling_s, shares};
 use crate::users;
-use baremark_lab::search::UnderLoad;
+use baremark_lab::search::{SubjectError, UnderLoad};
 use baremark_load::document::Document;
 use baremark_load::latency::Latencies;
 use baremark_load::load::Stop;
@@ -59,13 +59,14 @@ pub(crate) fn loaded<'c>(
     // Sites have limits of their own, and refuse what is beyond them.
     let most = if demand.on.is_empty() { users::most_with_connections(highest) } else { highest };
     if most < highest {
-        return Err(RunError::Load(format!(
+        return Err(RunError::Load(SubjectError::of(format_args!(
             "{highest} users need more open files than are allowed, which is enough for {most}; raise the limit (ulimit -n)"
-        )));
+        ))));
     }
     if highest > cluster.plan().max_users {
         let loaded = cluster.plan().max_users;
-        return Err(RunError::Load(format!("{highest} users, and data for {loaded}; raise topology.max_users")));
+        let what = format!("{highest} users, and data for {loaded}; raise topology.max_users");
+        return Err(RunError::Load(what.into()));
     }
     let mut loaded = Loaded::new(cluster, demand, highest, seed, Arc::clone(&ground.interrupt));
     loaded.start(0).map_err(RunError::Load)?;
@@ -98,7 +99,7 @@ pub(crate) fn window(
             driven
         })
     };
-    let driver = driver.map_err(|why| RunError::Load(format!("starting a thread: {why}")))?;
+    let driver = driver.map_err(|why| RunError::Load(format!("starting a thread: {why}").into()))?;
     let cluster = loaded.cluster();
     let mut watcher = Watcher::new(cluster, &shared);
     let watched = watcher.watch(ground);
@@ -106,7 +107,7 @@ pub(crate) fn window(
         interrupt.store(true, Ordering::Relaxed);
     }
     let Watcher { series, adaptations, supply, used, waits, password_cpus, .. } = watcher;
-    let driven = driver.join().unwrap_or_else(|_| Err("the thread of the users has panicked".to_owned()));
+    let driven = driver.join().unwrap_or_else(|_| Err("the thread of the users has panicked".into()));
     watched?;
     let (part, running) = driven.map_err(RunError::Load)?;
     let mut reading = reading(&part, &qos);
@@ -142,9 +143,9 @@ fn curve(demand: &Demand, users: u64) -> Result<Curve, RunError> {
     let profile = if demand.profile.is_empty() {
         Profile::steady(users as f64)
     } else {
-        demand.profile.parse::<Profile>().map_err(|why| RunError::Load(why.to_string()))?
+        demand.profile.parse::<Profile>().map_err(|why| RunError::Load(SubjectError::of(why)))?
     };
-    profile.curve().map_err(|why| RunError::Load(why.to_string()))
+    profile.curve().map_err(|why| RunError::Load(SubjectError::of(why)))
 }
 
 fn whole(level: f64) -> u64 {
@@ -160,7 +161,7 @@ fn drive(
     demand: &Demand,
     shared: &Shared,
     interrupt: &AtomicBool,
-) -> Result<(Part, Option<Running>), String> {
+) -> Result<(Part, Option<Running>), SubjectError> {
     let lasting = Nanos(users::nanos(demand.duration_s));
     let (begin, before) = (Instant::now(), running.level);
     let settling_s = settling_s(demand, new_share(before, curve.level(0.0)));

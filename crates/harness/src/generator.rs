@@ -2,6 +2,7 @@
 
 use crate::users;
 use baremark_lab::generators::{Generators, Heard, MakeEnvironment, MakeOrder, Place};
+use baremark_lab::search::SubjectError;
 use baremark_load::dial::{Asked, Dial};
 use baremark_load::document::Document;
 use baremark_load::load::{Load, Progress};
@@ -84,21 +85,21 @@ impl Generator {
     ///
     /// # Errors
     /// Whatever makes the load impossible.
-    pub(crate) fn here(load: Load, seconds: Seconds) -> Result<Generator, String> {
+    pub(crate) fn here(load: Load, seconds: Seconds) -> Result<Generator, SubjectError> {
         let watch = move |progress: &Progress| {
             seconds.lock().unwrap_or_else(PoisonError::into_inner).push(progress.clone());
         };
-        Dial::start_watched(load, watch).map(|dial| Generator::Here(Box::new(dial))).map_err(|why| why.to_string())
+        Dial::start_watched(load, watch).map(|dial| Generator::Here(Box::new(dial))).map_err(SubjectError::of)
     }
 
     /// Sets the number of users.
     ///
     /// # Errors
     /// When the load has ended, or a site is lost.
-    pub(crate) fn set(&mut self, level: f64) -> Result<(), String> {
+    pub(crate) fn set(&mut self, level: f64) -> Result<(), SubjectError> {
         match self {
-            Generator::Here(dial) => dial.set(level).map(drop).map_err(|why| why.to_string()),
-            Generator::Sites(sites) => sites.generators.set(level).map_err(|why| why.to_string()),
+            Generator::Here(dial) => dial.set(level).map(drop).map_err(SubjectError::of),
+            Generator::Sites(sites) => sites.generators.set(level).map_err(SubjectError::of),
         }
     }
 
@@ -106,10 +107,10 @@ impl Generator {
     ///
     /// # Errors
     /// As [`Generator::set`].
-    pub(crate) fn ask(&mut self, lasting: Nanos) -> Result<Window, String> {
+    pub(crate) fn ask(&mut self, lasting: Nanos) -> Result<Window, SubjectError> {
         let patience = users::patience();
         match self {
-            Generator::Here(dial) => dial.ask(lasting, patience).map(Window::Here).map_err(|why| why.to_string()),
+            Generator::Here(dial) => dial.ask(lasting, patience).map(Window::Here).map_err(SubjectError::of),
             Generator::Sites(sites) => sites.ask(lasting, patience),
         }
     }
@@ -118,13 +119,11 @@ impl Generator {
     ///
     /// # Errors
     /// As [`Generator::set`].
-    pub(crate) fn collect(&mut self, window: Window, interrupt: &AtomicBool) -> Result<Option<Part>, String> {
+    pub(crate) fn collect(&mut self, window: Window, interrupt: &AtomicBool) -> Result<Option<Part>, SubjectError> {
         match (self, window) {
-            (Generator::Here(dial), Window::Here(asked)) => {
-                dial.collect(asked, interrupt).map_err(|why| why.to_string())
-            }
+            (Generator::Here(dial), Window::Here(asked)) => dial.collect(asked, interrupt).map_err(SubjectError::of),
             (Generator::Sites(sites), Window::Sites { id, until_ns }) => sites.collect(id, until_ns, interrupt),
-            _ => Err("a window of another load".to_owned()),
+            _ => Err("a window of another load".into()),
         }
     }
 
@@ -132,7 +131,7 @@ impl Generator {
     ///
     /// # Errors
     /// As [`Generator::set`].
-    pub(crate) fn in_flight(&mut self) -> Result<u64, String> {
+    pub(crate) fn in_flight(&mut self) -> Result<u64, SubjectError> {
         match self {
             Generator::Here(dial) => Ok(dial.in_flight()),
             Generator::Sites(sites) => {
@@ -146,9 +145,9 @@ impl Generator {
     ///
     /// # Errors
     /// When it had failed meanwhile.
-    pub(crate) fn stop(self) -> Result<Part, String> {
+    pub(crate) fn stop(self) -> Result<Part, SubjectError> {
         match self {
-            Generator::Here(dial) => dial.stop().map_err(|why| why.to_string()),
+            Generator::Here(dial) => dial.stop().map_err(SubjectError::of),
             Generator::Sites(sites) => Ok(Part { interrupted: true, ..Part::new(&sites.operations) }),
         }
     }
@@ -175,7 +174,7 @@ impl Sites {
         (load, front, text): (&Load, &str, Text),
         seconds: Seconds,
         interrupt: &Arc<AtomicBool>,
-    ) -> Result<Sites, String> {
+    ) -> Result<Sites, SubjectError> {
         let count = places.len() as u64;
         let mut sites = Vec::new();
         let mut ports = Vec::new();
@@ -195,8 +194,7 @@ impl Sites {
             serde_json::to_value(own).map_err(|why| format!("writing JSON: {why}"))
         };
         let make_order: Arc<MakeOrder> = Arc::new(of_site);
-        let generators =
-            Generators::start(sites, &make_order, monotonic_ns, interrupt).map_err(|why| why.to_string())?;
+        let generators = Generators::start(sites, &make_order, monotonic_ns, interrupt).map_err(SubjectError::of)?;
         Ok(Sites {
             generators,
             operations: load.scenario.operation_names(),
@@ -209,16 +207,16 @@ impl Sites {
         })
     }
 
-    fn ask(&mut self, lasting: Nanos, patience: Nanos) -> Result<Window, String> {
+    fn ask(&mut self, lasting: Nanos, patience: Nanos) -> Result<Window, SubjectError> {
         self.windows += 1;
         self.latest.clear();
         self.latest_id = self.windows;
-        let begin_ns = self.generators.ask(self.windows, lasting.0, patience.0).map_err(|why| why.to_string())?;
+        let begin_ns = self.generators.ask(self.windows, lasting.0, patience.0).map_err(SubjectError::of)?;
         let until_ns = begin_ns + lasting.0 + patience.0 + HOMEWARD_NS;
         Ok(Window::Sites { id: self.windows, until_ns })
     }
 
-    fn collect(&mut self, id: u64, until_ns: u64, interrupt: &AtomicBool) -> Result<Option<Part>, String> {
+    fn collect(&mut self, id: u64, until_ns: u64, interrupt: &AtomicBool) -> Result<Option<Part>, SubjectError> {
         while self.latest_id != id || self.latest.len() < self.generators.sites().count() {
             if interrupt.load(Ordering::Relaxed) {
                 return Ok(None);
@@ -226,22 +224,22 @@ impl Sites {
             if monotonic_ns() > until_ns {
                 let silent = self.generators.sites().enumerate().find(|(at, _)| !self.latest.contains_key(at));
                 let name = silent.map_or("?", |(_, (name, _))| name);
-                return Err(format!("site {name}: it has not sent its part of a window"));
+                return Err(format!("site {name}: it has not sent its part of a window").into());
             }
             self.hear(GLANCE)?;
         }
         let mut whole = Part::new(&self.operations);
         for part in self.latest.values() {
-            whole.merge(part).map_err(|why| why.to_string())?;
+            whole.merge(part).map_err(SubjectError::of)?;
         }
         Ok(Some(whole))
     }
 
     /// Takes what the sites have told, waiting for the first of it at most so long.
-    fn hear(&mut self, within: Duration) -> Result<(), String> {
+    fn hear(&mut self, within: Duration) -> Result<(), SubjectError> {
         let mut wait = within;
         let said = |why: serde_json::Error| format!("a site's result cannot be read: {why}");
-        while let Some((site, heard)) = self.generators.next(wait).map_err(|why| why.to_string())? {
+        while let Some((site, heard)) = self.generators.next(wait).map_err(SubjectError::of)? {
             wait = Duration::ZERO;
             match heard {
                 Heard::Second { second, part } => self.second(second, &serde_json::from_value(part).map_err(said)?),

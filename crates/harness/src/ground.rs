@@ -2,7 +2,7 @@
 
 use crate::cluster::ClusterError;
 use crate::document::{ApplicationRow, SecondRow};
-use baremark_lab::search::{Probe, SearchError, Step};
+use baremark_lab::search::{Probe, SearchError, Step, SubjectError};
 use baremark_load::record::Part;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) enum RunError {
     Search(#[from] SearchError),
     /// The load.
     #[error("load: {0}")]
-    Load(String),
+    Load(SubjectError),
 }
 
 /// Part of a search, stored while the phase goes on, so that an interrupted search can be taken up.

@@ -4,7 +4,7 @@ use crate::cluster::Cluster;
 use crate::generator::{Generator, Seconds, Sites, Window};
 use crate::topology::{Ceiling, Demand};
 use crate::users;
-use baremark_lab::search::UnderLoad;
+use baremark_lab::search::{SubjectError, UnderLoad};
 use baremark_load::load::Load;
 use baremark_load::reading::reading;
 use baremark_load::record::Part;
@@ -50,7 +50,7 @@ impl Running {
     ///
     /// # Errors
     /// When the load has ended.
-    pub fn set(&mut self, level: f64) -> Result<(), String> {
+    pub fn set(&mut self, level: f64) -> Result<(), SubjectError> {
         if level.total_cmp(&self.level).is_ne() {
             self.generator.set(level)?;
             self.level = level;
@@ -111,7 +111,7 @@ impl<'c> Loaded<'c> {
     ///
     /// # Errors
     /// When no server listens.
-    pub fn begin(&mut self) -> Result<(), String> {
+    pub fn begin(&mut self) -> Result<(), SubjectError> {
         if self.running.is_none() { self.start(0) } else { Ok(()) }
     }
 
@@ -119,8 +119,8 @@ impl<'c> Loaded<'c> {
     ///
     /// # Errors
     /// When there is no load.
-    pub fn take(&mut self) -> Result<Running, String> {
-        self.running.take().ok_or_else(|| "the load was not started".to_owned())
+    pub fn take(&mut self) -> Result<Running, SubjectError> {
+        self.running.take().ok_or_else(|| "the load was not started".into())
     }
 
     /// Puts users back.
@@ -132,10 +132,10 @@ impl<'c> Loaded<'c> {
     ///
     /// # Errors
     /// When nobody listens or the password is gone.
-    pub fn load(&self) -> Result<Load, String> {
+    pub fn load(&self) -> Result<Load, SubjectError> {
         let front = self.cluster.front_url().ok_or("no server listens")?;
-        let password = self.cluster.password().map_err(told)?;
-        let scenario = users::scenario(&front, &password, self.demand.scenario.as_ref()).map_err(told)?;
+        let password = self.cluster.password().map_err(SubjectError::of)?;
+        let scenario = users::scenario(&front, &password, self.demand.scenario.as_ref()).map_err(SubjectError::of)?;
         let mut load = users::load(scenario, self.demand, self.highest, self.seed.wrapping_add(self.trial as u64));
         load.addresses = self.cluster.fronts();
         if let Some(pem) = self.cluster.authority() {
@@ -148,7 +148,7 @@ impl<'c> Loaded<'c> {
     ///
     /// # Errors
     /// When the load has ended.
-    pub fn ask(&mut self, lasting: Nanos) -> Result<Window, String> {
+    pub fn ask(&mut self, lasting: Nanos) -> Result<Window, SubjectError> {
         self.running()?.generator.ask(lasting)
     }
 
@@ -156,9 +156,9 @@ impl<'c> Loaded<'c> {
     ///
     /// # Errors
     /// When the load has ended or the user wants to stop.
-    pub fn collect(&mut self, asked: Window, qos: &Qos) -> Result<(Part, Reading), String> {
+    pub fn collect(&mut self, asked: Window, qos: &Qos) -> Result<(Part, Reading), SubjectError> {
         let interrupt = Arc::clone(&self.interrupt);
-        let part = self.running()?.generator.collect(asked, &interrupt)?.ok_or("interrupted")?;
+        let part = self.running()?.generator.collect(asked, &interrupt)?.ok_or(SubjectError::Interrupted)?;
         let reading = reading(&part, qos);
         Ok((part, reading))
     }
@@ -167,33 +167,33 @@ impl<'c> Loaded<'c> {
     ///
     /// # Errors
     /// When the load has ended.
-    pub fn users(&mut self, count: f64) -> Result<(), String> {
+    pub fn users(&mut self, count: f64) -> Result<(), SubjectError> {
         let most = self.highest as f64;
         self.running()?.set(count.clamp(0.0, most).round())
     }
 
-    fn running(&mut self) -> Result<&mut Running, String> {
-        self.running.as_mut().ok_or_else(|| "the load was not started".to_owned())
+    fn running(&mut self) -> Result<&mut Running, SubjectError> {
+        self.running.as_mut().ok_or_else(|| "the load was not started".into())
     }
 
     /// Whether operations queue up.
-    fn queues(&mut self) -> Result<bool, String> {
+    fn queues(&mut self) -> Result<bool, SubjectError> {
         let level = self.running.as_ref().map_or(0.0, |running| running.level);
         Ok(self.in_flight()? as f64 > (QUEUED * level).max(2.0))
     }
 
-    fn in_flight(&mut self) -> Result<u64, String> {
+    fn in_flight(&mut self) -> Result<u64, SubjectError> {
         self.running.as_mut().map_or(Ok(0), |running| running.generator.in_flight())
     }
 
-    fn wait(&self, until: Instant) -> Result<(), String> {
+    fn wait(&self, until: Instant) -> Result<(), SubjectError> {
         let left = until.saturating_duration_since(Instant::now());
         let over = sleep_unless(|| self.interrupt.load(Ordering::Relaxed), left);
-        over.then_some(()).ok_or_else(|| "interrupted".to_owned())
+        over.then_some(()).ok_or(SubjectError::Interrupted)
     }
 
     /// Waits while operations queue up, as long as they grow fewer.
-    fn wait_while_queued(&mut self, until: Instant) -> Result<(), String> {
+    fn wait_while_queued(&mut self, until: Instant) -> Result<(), SubjectError> {
         let mut before = u64::MAX;
         while self.queues()? && Instant::now() < until {
             let now = self.in_flight()?;
@@ -208,10 +208,10 @@ impl<'c> Loaded<'c> {
 }
 
 impl UnderLoad for Loaded<'_> {
-    fn start(&mut self, trial: usize) -> Result<(), String> {
+    fn start(&mut self, trial: usize) -> Result<(), SubjectError> {
         self.running = None;
         if trial > 0 {
-            self.cluster.reset().map_err(told)?;
+            self.cluster.reset().map_err(SubjectError::of)?;
         }
         self.trial = trial;
         let seconds = Seconds::default();
@@ -220,7 +220,7 @@ impl UnderLoad for Loaded<'_> {
             [] => Generator::here(load, Arc::clone(&seconds))?,
             names => {
                 let front = self.cluster.front_url().ok_or("no server listens")?;
-                let password = self.cluster.password().map_err(told)?;
+                let password = self.cluster.password().map_err(SubjectError::of)?;
                 let text = users::text(&password, self.demand.scenario.as_ref());
                 let places = names.iter().map(|name| (name.clone(), self.cluster.load_site(name))).collect();
                 let order = (&load, front.as_str(), text);
@@ -233,7 +233,7 @@ impl UnderLoad for Loaded<'_> {
     }
 
     /// New users log in, which costs more than what they do later, and attend no auctions yet, which costs less.
-    fn set(&mut self, level: f64, settle: Nanos) -> Result<(), String> {
+    fn set(&mut self, level: f64, settle: Nanos) -> Result<(), SubjectError> {
         let new = new_share(self.running()?.level, level);
         let cycles = Duration::from_secs_f64(settling_s(self.demand, new));
         let begin = Instant::now();
@@ -243,7 +243,7 @@ impl UnderLoad for Loaded<'_> {
         self.wait_while_queued(settled + cycles)
     }
 
-    fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, String> {
+    fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, SubjectError> {
         let before = Moment::now(self.cluster);
         let asked = self.ask(lasting)?;
         self.wait(before.at + Duration::from_nanos(lasting.0))?;
@@ -255,12 +255,12 @@ impl UnderLoad for Loaded<'_> {
         reading.utilization = utilization;
         let fallen = self.cluster.fallen();
         if let Some(first) = fallen.first() {
-            return Err(first.clone());
+            return Err(first.clone().into());
         }
         Ok(reading)
     }
 
-    fn drain(&mut self) -> Result<(), String> {
+    fn drain(&mut self) -> Result<(), SubjectError> {
         let stay = STAY * self.running()?.level;
         self.users(stay)?;
         self.wait_while_queued(Instant::now() + Duration::from_secs_f64(DRAIN_S))
@@ -346,7 +346,3 @@ pub(crate) const DISK: &str = ".disk";
 pub(crate) const CPU_STALL: &str = ".cpu_stall";
 pub(crate) const MEMORY_STALL: &str = ".memory_stall";
 pub(crate) const IO_STALL: &str = ".io_stall";
-
-fn told(why: impl ToString) -> String {
-    why.to_string()
-}

@@ -15,7 +15,7 @@ use outcome::Walked;
 pub use pace::{takes_s, window_s};
 pub use resumed::Probe;
 use resumed::Resumed;
-pub use under_load::UnderLoad;
+pub use under_load::{SubjectError, UnderLoad};
 
 use baremark_model::maximum::{Document, Ended, Plan, Said, Window};
 use baremark_model::qos::{Qos, Reading};
@@ -103,6 +103,12 @@ enum Cut {
     Broken(String),
 }
 
+impl From<SubjectError> for Cut {
+    fn from(why: SubjectError) -> Cut {
+        Cut::Broken(why.to_string())
+    }
+}
+
 /// A ramp's window is this share of a full one: it only finds where to look.
 const RAMP_WINDOW: f64 = 0.3;
 /// An answer that is known about is looked for within this share of it at first.
@@ -153,7 +159,7 @@ impl Search<'_> {
         }
         // What a search leaves behind is a system at rest; one that is broken cannot be asked.
         if broken.is_none() {
-            broken = subject.drain().err();
+            broken = subject.drain().err().map(|why| why.to_string());
         }
         Ok((outcome::document(self.title, self.factor, self.qos, self.plan, &trials), broken))
     }
@@ -187,7 +193,7 @@ impl Search<'_> {
         around: Option<f64>,
         windows: &mut Vec<Window>,
     ) -> Result<Ended, Cut> {
-        subject.start(trial).map_err(Cut::Broken)?;
+        subject.start(trial)?;
         let plan = self.plan;
         let (mut range, mut start) = match (around, self.around) {
             // A fresh start begins where the first did, about what is known by then.
@@ -231,7 +237,7 @@ impl Search<'_> {
         }
         let walked = Walked { ended: Ended::Found, windows: windows.clone() };
         let Some(&level) = outcome::levels(&[walked], self.qos, &self.plan).first() else { return Ok(()) };
-        subject.drain().map_err(Cut::Broken)?;
+        subject.drain()?;
         for _ in 0..self.plan.confirming {
             self.visit(subject, trial, (CONFIRMED_AT * level).max(self.plan.lowest), self.full(), windows)?;
         }
@@ -255,7 +261,7 @@ impl Search<'_> {
                 Next::Done(end) => break end,
             };
             if drain {
-                subject.drain().map_err(Cut::Broken)?;
+                subject.drain()?;
             }
             first.push(windows.len());
             let said = self.visit(subject, trial, level, self.full(), windows)?;
@@ -278,7 +284,7 @@ impl Search<'_> {
         loop {
             let said = self.visit(subject, 0, level, (RAMP_WINDOW * plan.window_s, 1), windows)?;
             if said == Said::Fail {
-                subject.drain().map_err(Cut::Broken)?;
+                subject.drain()?;
                 // One failure may be chance: the staircase may go beyond it.
                 return Ok(((kept, (1.5 * level).min(plan.highest)), (kept * level).sqrt()));
             }
@@ -309,7 +315,7 @@ impl Search<'_> {
                 self.visit(subject, trial, level, (RAMP_WINDOW * plan.window_s, plan.windows_per_visit), windows)?;
             if said == Said::Fail {
                 broken = Some(level);
-                subject.drain().map_err(Cut::Broken)?;
+                subject.drain()?;
             } else {
                 // Without samples enough nothing was broken.
                 kept = Some(level);
@@ -344,14 +350,14 @@ impl Search<'_> {
         let begin = windows.len();
         let from_above = windows.last().is_some_and(|before| before.level > level);
         self.has_time(subject, self.plan.settle_s + window_s)?;
-        subject.set(level, nanos(self.plan.settle_s)).map_err(Cut::Broken)?;
+        subject.set(level, nanos(self.plan.settle_s))?;
         let (mut counted, mut uncounted) = (0, 0);
         while counted < most {
             if self.interrupt.load(Ordering::Relaxed) {
                 return Err(Cut::Interrupted);
             }
             self.has_time(subject, window_s)?;
-            let (reading, stored) = subject.read(self.qos, nanos(window_s)).map_err(Cut::Broken)?;
+            let (reading, stored) = subject.read(self.qos, nanos(window_s))?;
             if self.interrupt.load(Ordering::Relaxed) {
                 return Err(Cut::Interrupted);
             }

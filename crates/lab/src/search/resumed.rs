@@ -1,6 +1,6 @@
 //! A search that is taken up: windows that an interrupted search has measured are not measured again.
 
-use super::under_load::UnderLoad;
+use super::under_load::{SubjectError, UnderLoad};
 use baremark_model::histogram::Histogram;
 use baremark_model::qos::{Qos, Reading};
 use baremark_model::units::Nanos;
@@ -56,18 +56,18 @@ impl<'s> Resumed<'s> {
         Resumed { subject, stored: stored.into(), trial, level, settle, started: false, loaded: false }
     }
 
-    pub(super) fn start(&mut self, trial: usize) -> Result<(), String> {
+    pub(super) fn start(&mut self, trial: usize) -> Result<(), SubjectError> {
         (self.trial, self.started, self.loaded) = (trial, false, false);
         if self.stored.is_empty() { self.start_subject() } else { Ok(()) }
     }
 
-    pub(super) fn set(&mut self, level: f64, settle: Nanos) -> Result<(), String> {
+    pub(super) fn set(&mut self, level: f64, settle: Nanos) -> Result<(), SubjectError> {
         (self.level, self.settle, self.loaded) = (level, settle, false);
         if self.has_stored() { Ok(()) } else { self.load_subject() }
     }
 
     /// The reading, and whether it is a stored one.
-    pub(super) fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<(Reading, bool), String> {
+    pub(super) fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<(Reading, bool), SubjectError> {
         if self.has_stored()
             && let Some(probe) = self.stored.pop_front()
         {
@@ -81,7 +81,7 @@ impl<'s> Resumed<'s> {
         self.subject.now()
     }
 
-    pub(super) fn drain(&mut self) -> Result<(), String> {
+    pub(super) fn drain(&mut self) -> Result<(), SubjectError> {
         if self.started { self.subject.drain() } else { Ok(()) }
     }
 
@@ -96,7 +96,7 @@ impl<'s> Resumed<'s> {
         found
     }
 
-    fn start_subject(&mut self) -> Result<(), String> {
+    fn start_subject(&mut self) -> Result<(), SubjectError> {
         if !self.started {
             self.subject.start(self.trial)?;
             self.started = true;
@@ -104,7 +104,7 @@ impl<'s> Resumed<'s> {
         Ok(())
     }
 
-    fn load_subject(&mut self) -> Result<(), String> {
+    fn load_subject(&mut self) -> Result<(), SubjectError> {
         self.start_subject()?;
         if !self.loaded {
             self.subject.set(self.level, self.settle)?;

@@ -1,6 +1,6 @@
 //! The search for a maximum, conducted on queues whose capacity is known and on systems that misbehave, all in simulated time.
 
-use baremark_lab::search::{Expected, Probe, Search, SearchError, Step, UnderLoad, window_s};
+use baremark_lab::search::{Expected, Probe, Search, SearchError, Step, SubjectError, UnderLoad, window_s};
 use baremark_model::histogram::Histogram;
 use baremark_model::maximum::{Basis, Document, Ended, Plan, Said, Samples, Window};
 use baremark_model::qos::{Bound, Broken, Qos, Reading};
@@ -66,9 +66,9 @@ impl Queue {
 }
 
 impl UnderLoad for Queue {
-    fn start(&mut self, trial: usize) -> Result<(), String> {
+    fn start(&mut self, trial: usize) -> Result<(), SubjectError> {
         if self.fails_at_start.is_some_and(|at| trial >= at) {
-            return Err("the topology did not come up; look at its log".to_owned());
+            return Err("the topology did not come up; look at its log".into());
         }
         self.rng = Rng::stream(7, self.study * 1000 + trial as u64);
         self.speed = (self.spread * self.rng.normal()).exp();
@@ -76,14 +76,14 @@ impl UnderLoad for Queue {
         Ok(())
     }
 
-    fn set(&mut self, level: f64, settle: Nanos) -> Result<(), String> {
+    fn set(&mut self, level: f64, settle: Nanos) -> Result<(), SubjectError> {
         self.level = level;
         self.drained = false;
         self.pass(settle.seconds(), |_, _| {});
         Ok(())
     }
 
-    fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, String> {
+    fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, SubjectError> {
         let mut stays: Vec<(f64, bool)> = Vec::new();
         self.pass(lasting.seconds(), |stay, login| stays.push((stay, login)));
         let broken = qos.limits.iter().map(|limit| {
@@ -110,7 +110,7 @@ impl UnderLoad for Queue {
         })
     }
 
-    fn drain(&mut self) -> Result<(), String> {
+    fn drain(&mut self) -> Result<(), SubjectError> {
         self.backlog = 0.0;
         self.drained = true;
         Ok(())
@@ -207,16 +207,16 @@ struct Uneven {
 }
 
 impl UnderLoad for Uneven {
-    fn start(&mut self, _trial: usize) -> Result<(), String> {
+    fn start(&mut self, _trial: usize) -> Result<(), SubjectError> {
         Ok(())
     }
 
-    fn set(&mut self, level: f64, _settle: Nanos) -> Result<(), String> {
+    fn set(&mut self, level: f64, _settle: Nanos) -> Result<(), SubjectError> {
         self.level = level;
         Ok(())
     }
 
-    fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, String> {
+    fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, SubjectError> {
         self.windows += 1;
         let slow = self.windows.is_multiple_of(2);
         let (done, failed, ns) = if slow { (40, 10, 3_000_000_000) } else { (1000, 0, 5_000_000) };
@@ -237,7 +237,7 @@ impl UnderLoad for Uneven {
         })
     }
 
-    fn drain(&mut self) -> Result<(), String> {
+    fn drain(&mut self) -> Result<(), SubjectError> {
         Ok(())
     }
 }
@@ -391,21 +391,21 @@ struct Disturbed {
 }
 
 impl UnderLoad for Disturbed {
-    fn start(&mut self, trial: usize) -> Result<(), String> {
+    fn start(&mut self, trial: usize) -> Result<(), SubjectError> {
         self.queue.start(trial)
     }
 
-    fn set(&mut self, level: f64, settle: Nanos) -> Result<(), String> {
+    fn set(&mut self, level: f64, settle: Nanos) -> Result<(), SubjectError> {
         self.queue.set(level, settle)
     }
 
-    fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, String> {
+    fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, SubjectError> {
         self.windows = self.windows.saturating_sub(1);
         let reading = self.queue.read(qos, lasting)?;
         Ok(if self.windows > 0 { Reading::default() } else { reading })
     }
 
-    fn drain(&mut self) -> Result<(), String> {
+    fn drain(&mut self) -> Result<(), SubjectError> {
         self.queue.drain()
     }
 }
@@ -435,21 +435,21 @@ struct Clocked {
 }
 
 impl UnderLoad for Clocked {
-    fn start(&mut self, trial: usize) -> Result<(), String> {
+    fn start(&mut self, trial: usize) -> Result<(), SubjectError> {
         self.queue.start(trial)
     }
 
-    fn set(&mut self, level: f64, settle: Nanos) -> Result<(), String> {
+    fn set(&mut self, level: f64, settle: Nanos) -> Result<(), SubjectError> {
         self.now += Duration::from_nanos(settle.0);
         self.queue.set(level, settle)
     }
 
-    fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, String> {
+    fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, SubjectError> {
         self.now += Duration::from_nanos(lasting.0);
         self.queue.read(qos, lasting)
     }
 
-    fn drain(&mut self) -> Result<(), String> {
+    fn drain(&mut self) -> Result<(), SubjectError> {
         self.queue.drain()
     }
 
@@ -540,22 +540,22 @@ struct Counted {
 }
 
 impl UnderLoad for Counted {
-    fn start(&mut self, trial: usize) -> Result<(), String> {
+    fn start(&mut self, trial: usize) -> Result<(), SubjectError> {
         self.started += 1;
         self.queue.start(trial)
     }
 
-    fn set(&mut self, level: f64, settle: Nanos) -> Result<(), String> {
+    fn set(&mut self, level: f64, settle: Nanos) -> Result<(), SubjectError> {
         assert!(self.started > 0, "it is loaded only after its start");
         self.queue.set(level, settle)
     }
 
-    fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, String> {
+    fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, SubjectError> {
         self.read += 1;
         self.queue.read(qos, lasting)
     }
 
-    fn drain(&mut self) -> Result<(), String> {
+    fn drain(&mut self) -> Result<(), SubjectError> {
         assert!(self.started > 0, "it is drained only after its start");
         self.queue.drain()
     }

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::record::SEARCH;
 use crate::watch;
-use baremark_lab::search::{Expected, Probe, Search, SearchError, Step, UnderLoad, takes_s, window_s};
+use baremark_lab::search::{Expected, Probe, Search, SearchError, Step, SubjectError, UnderLoad, takes_s, window_s};
 use baremark_load::dial::{Dial, wait_until};
 use baremark_load::limits::{self, CPU};
 use baremark_load::load::{Load, LoadError};
@@ -289,8 +289,8 @@ const ATTEMPTS: usize = 2;
 const DRAINED_NS: u64 = 2_000_000_000;
 
 impl Target<'_> {
-    fn dial(&mut self) -> Result<&mut Dial, String> {
-        self.dial.as_mut().ok_or_else(|| "the load has not been started".to_owned())
+    fn dial(&mut self) -> Result<&mut Dial, SubjectError> {
+        self.dial.as_mut().ok_or_else(|| "the load has not been started".into())
     }
 }
 
@@ -311,7 +311,7 @@ fn exceeds(qos: &Qos, reading: &Reading) -> bool {
 }
 
 impl Target<'_> {
-    fn window(&mut self, qos: &Qos, lasting: Nanos) -> Result<(Reading, Option<String>), String> {
+    fn window(&mut self, qos: &Qos, lasting: Nanos) -> Result<(Reading, Option<String>), SubjectError> {
         let interrupt = self.interrupt;
         let meter = || (CpuTime::now(), CpuUsers::now().ok(), Instant::now());
         let measured = self.dial()?.metered((lasting, patience(qos)), interrupt, meter).map_err(words)?;
@@ -331,12 +331,12 @@ impl Target<'_> {
     }
 }
 
-fn words(why: LoadError) -> String {
-    chain(&why)
+fn words(why: LoadError) -> SubjectError {
+    chain(&why).into()
 }
 
 impl UnderLoad for Target<'_> {
-    fn start(&mut self, trial: usize) -> Result<(), String> {
+    fn start(&mut self, trial: usize) -> Result<(), SubjectError> {
         // New connections, and other draws than before.
         self.dial = None;
         let mut load = self.load.clone();
@@ -345,13 +345,13 @@ impl UnderLoad for Target<'_> {
         Ok(())
     }
 
-    fn set(&mut self, level: f64, settle: Nanos) -> Result<(), String> {
+    fn set(&mut self, level: f64, settle: Nanos) -> Result<(), SubjectError> {
         let at = self.dial()?.set(level).map_err(words)?;
         wait_until(at + settle.0, self.interrupt);
         Ok(())
     }
 
-    fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, String> {
+    fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, SubjectError> {
         for _ in 0..ATTEMPTS {
             let (reading, disturbed) = self.window(qos, lasting)?;
             match disturbed.filter(|_| exceeds(qos, &reading)) {
@@ -363,7 +363,7 @@ impl UnderLoad for Target<'_> {
         Ok(Reading::default())
     }
 
-    fn drain(&mut self) -> Result<(), String> {
+    fn drain(&mut self) -> Result<(), SubjectError> {
         let within = Nanos(self.load.timeout.0.saturating_add(DRAINED_NS));
         let interrupt = self.interrupt;
         self.dial()?.drain(within, interrupt).map(drop).map_err(words)
