@@ -4,6 +4,7 @@
 //! the same contract: those of this project and those of somebody who writes one more.
 
 use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
+use baremark_model::conformance::{Violation, demand};
 use baremark_model::descriptor::Value;
 use baremark_model::site::{Environment, Link, Site};
 use baremark_model::spawned::{LONGEST_PIECE, PutFile, Spawn, SpawnLimits, Spawned};
@@ -39,7 +40,7 @@ pub struct Place<'p> {
 ///
 /// # Errors
 /// What it did that it must not, in words; the first violation ends the suite.
-pub fn conformance(environment: &dyn Environment, place: &Place<'_>) -> Result<(), String> {
+pub fn conformance(environment: &dyn Environment, place: &Place<'_>) -> Result<(), Violation> {
     environment.probe().map_err(|missing| format!("its probe says: {missing}"))?;
     demand(!environment.name().is_empty(), || "its name is empty".to_owned())?;
     a_trial_runs_and_two_sites_do_not_disturb_each_other(environment, place)?;
@@ -57,7 +58,7 @@ pub fn conformance(environment: &dyn Environment, place: &Place<'_>) -> Result<(
 fn a_trial_runs_and_two_sites_do_not_disturb_each_other(
     environment: &dyn Environment,
     place: &Place<'_>,
-) -> Result<(), String> {
+) -> Result<(), Violation> {
     let mut first = Talk::start(environment, place)?;
     let mut second = Talk::start(environment, place)?;
     demand(first.site.link().is_none(), || "its streams can be taken twice".to_owned())?;
@@ -71,18 +72,18 @@ fn a_trial_runs_and_two_sites_do_not_disturb_each_other(
     first.send(&ToAgent::Goodbye)?;
     match first.receive(END) {
         Err(Silence::Ended(WireError::Closed)) => Ok(()),
-        other => Err(format!("after a goodbye the agent gave {other:?}")),
+        other => Err(Violation(format!("after a goodbye the agent gave {other:?}"))),
     }
 }
 
-fn long_frames_pass_both_ways(environment: &dyn Environment, place: &Place<'_>) -> Result<(), String> {
+fn long_frames_pass_both_ways(environment: &dyn Environment, place: &Place<'_>) -> Result<(), Violation> {
     let mut talk = Talk::start(environment, place)?;
     talk.greet("v".repeat(LONG_FRAME))?;
     let long = talk.trial(&TrialSpec { phase_ns: 2000, ..spec(place, ExecutorKind::Null, MANY_PHASES) })?;
     demand(long.series.len() == MANY_PHASES, || format!("{} of {MANY_PHASES} phases came back", long.series.len()))
 }
 
-fn a_kill_ends_a_trial(environment: &dyn Environment, place: &Place<'_>) -> Result<(), String> {
+fn a_kill_ends_a_trial(environment: &dyn Environment, place: &Place<'_>) -> Result<(), Violation> {
     let mut talk = Talk::start(environment, place)?;
     let hour = 3_600_000_000_000;
     let endless = TrialSpec { phase_ns: hour, watchdog_ns: hour, ..spec(place, ExecutorKind::Direct, 4) };
@@ -94,12 +95,12 @@ fn a_kill_ends_a_trial(environment: &dyn Environment, place: &Place<'_>) -> Resu
     demand(begun.elapsed() < END, || format!("a kill took {:?}", begun.elapsed()))?;
     match talk.receive(END) {
         Err(Silence::Ended(_)) => Ok(()),
-        other => Err(format!("after a kill the agent gave {other:?}")),
+        other => Err(Violation(format!("after a kill the agent gave {other:?}"))),
     }
 }
 
 /// Files come, programs run with what they are given, are told about and stopped, and what still runs goes with the site.
-fn programs_run_there_and_go_with_the_site(environment: &dyn Environment, place: &Place<'_>) -> Result<(), String> {
+fn programs_run_there_and_go_with_the_site(environment: &dyn Environment, place: &Place<'_>) -> Result<(), Violation> {
     let mut talk = Talk::start(environment, place)?;
     let content = vec![b'x'; LONGEST_PIECE];
     for append in [false, true] {
@@ -143,14 +144,14 @@ fn own_program(name: &str, arguments: &[&str]) -> Spawn {
     }
 }
 
-fn the_log_is_the_agents(environment: &dyn Environment, place: &Place<'_>) -> Result<(), String> {
+fn the_log_is_the_agents(environment: &dyn Environment, place: &Place<'_>) -> Result<(), Violation> {
     let mut talk = Talk::start(environment, place)?;
     let garbage = b"this is no frame";
     let written = talk.to_agent.write_all(&16_u32.to_le_bytes()).and_then(|()| talk.to_agent.write_all(garbage));
     written.and_then(|()| talk.to_agent.flush()).map_err(|why| format!("writing garbage: {why}"))?;
     match talk.receive(END) {
         Err(Silence::Ended(_)) => {}
-        other => return Err(format!("told garbage, the agent gave {other:?}")),
+        other => return Err(Violation(format!("told garbage, the agent gave {other:?}"))),
     }
     talk.site.kill();
     let log = talk.site.log().join("\n");
@@ -178,7 +179,7 @@ fn spec(place: &Place<'_>, executor: ExecutorKind, phases: usize) -> TrialSpec {
 }
 
 /// Nothing may be left once sites are gone; what the kernel still buries is given a moment.
-fn nothing_is_left(place: &Place<'_>, after: &str) -> Result<(), String> {
+fn nothing_is_left(place: &Place<'_>, after: &str) -> Result<(), Violation> {
     let deadline = Instant::now() + END;
     loop {
         let left = (place.residue)();
@@ -208,11 +209,11 @@ struct Talk {
 }
 
 impl Talk {
-    fn start(environment: &dyn Environment, place: &Place<'_>) -> Result<Self, String> {
+    fn start(environment: &dyn Environment, place: &Place<'_>) -> Result<Self, Violation> {
         let mut site =
             environment.start(&AtomicBool::new(false)).map_err(|why| format!("a site did not start: {why}"))?;
         let Some(Link { mut from_agent, to_agent }) = site.link() else {
-            return Err("a new site has no streams".to_owned());
+            return Err(Violation("a new site has no streams".to_owned()));
         };
         let (sender, frames) = channel();
         thread::spawn(move || {
@@ -229,7 +230,7 @@ impl Talk {
         Ok(talk)
     }
 
-    fn greet(&mut self, version: String) -> Result<(), String> {
+    fn greet(&mut self, version: String) -> Result<(), Violation> {
         self.send(&ToAgent::Hello { protocol: PROTOCOL, version })?;
         match self.receive(self.patience) {
             Ok(FromAgent::Hello { protocol: PROTOCOL, capabilities, pid, .. }) => {
@@ -242,7 +243,7 @@ impl Talk {
         }
     }
 
-    fn trial(&mut self, spec: &TrialSpec) -> Result<TrialResult, String> {
+    fn trial(&mut self, spec: &TrialSpec) -> Result<TrialResult, Violation> {
         self.send(&ToAgent::RunTrial(Box::new(spec.clone())))?;
         loop {
             match self.receive(self.patience) {
@@ -253,12 +254,12 @@ impl Talk {
         }
     }
 
-    fn ask(&mut self, message: &ToAgent) -> Result<FromAgent, String> {
+    fn ask(&mut self, message: &ToAgent) -> Result<FromAgent, Violation> {
         self.send(message)?;
         self.receive(self.patience).or_else(|why| self.complain(format!("{message:?} was answered with {why:?}")))
     }
 
-    fn spawned(&mut self, message: &ToAgent) -> Result<Spawned, String> {
+    fn spawned(&mut self, message: &ToAgent) -> Result<Spawned, Violation> {
         match self.ask(message)? {
             FromAgent::Spawned(spawned) => Ok(spawned),
             other => self.complain(format!("{message:?} was answered with {other:?}")),
@@ -266,7 +267,7 @@ impl Talk {
     }
 
     /// Asks until a program is as requested.
-    fn until(&mut self, name: &str, wanted: impl Fn(&Spawned) -> bool) -> Result<Spawned, String> {
+    fn until(&mut self, name: &str, wanted: impl Fn(&Spawned) -> bool) -> Result<Spawned, Violation> {
         let deadline = Instant::now() + self.patience;
         loop {
             let told = self.spawned(&ToAgent::Tell { name: name.to_owned() })?;
@@ -280,7 +281,7 @@ impl Talk {
         }
     }
 
-    fn send(&mut self, message: &ToAgent) -> Result<(), String> {
+    fn send(&mut self, message: &ToAgent) -> Result<(), Violation> {
         write_frame(&mut self.to_agent, message)
             .or_else(|why| self.complain(format!("the agent cannot be reached: {why}")))
     }
@@ -295,12 +296,8 @@ impl Talk {
     }
 
     /// What went wrong, with the site's log.
-    fn complain<T>(&mut self, what: String) -> Result<T, String> {
+    fn complain<T>(&mut self, what: String) -> Result<T, Violation> {
         self.site.kill();
-        Err(format!("{what}; its log: {:?}", self.site.log()))
+        Err(Violation(format!("{what}; its log: {:?}", self.site.log())))
     }
-}
-
-fn demand(holds: bool, found: impl FnOnce() -> String) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(found()) }
 }

@@ -12,6 +12,7 @@ pub mod codes;
 pub mod command;
 pub mod comparison;
 pub mod config;
+pub mod conformance;
 pub mod courier;
 pub mod credit;
 pub mod descriptor;

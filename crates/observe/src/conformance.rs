@@ -4,6 +4,7 @@
 //! is for this machine and for recordings of others; an observer that is absent has passed when it says why.
 
 use crate::{LIST, Root, observer};
+use baremark_model::conformance::Violation;
 use baremark_model::observer::{Absence, OBSERVERS, Readings};
 use baremark_model::quantity::{Growth, QUANTITIES};
 use std::collections::BTreeMap;
@@ -23,19 +24,19 @@ const READINGS: usize = 3;
 ///
 /// # Errors
 /// What it did that an observer must not do.
-pub fn check(name: &str, root: &Root) -> Result<Passed, String> {
+pub fn check(name: &str, root: &Root) -> Result<Passed, Violation> {
     let mut observer = observer(LIST, name, root).map_err(|absence| absence.to_string())?;
     if observer.name() != name || !OBSERVERS.contains(&name) {
-        return Err(format!("it is registered as '{name}' and calls itself '{}'", observer.name()));
+        return Err(Violation(format!("it is registered as '{name}' and calls itself '{}'", observer.name())));
     }
     let unstarted = observer.read(&mut Readings::default());
     if unstarted.is_ok() && name != "null" {
-        return Err("it reads before it was started".to_owned());
+        return Err(Violation("it reads before it was started".to_owned()));
     }
     if let Err(absence) = observer.start() {
         observer.stop();
         return match absence.reason.is_empty() || absence.observer != name {
-            true => Err(format!("it is absent without a specific reason: {absence:?}")),
+            true => Err(Violation(format!("it is absent without a specific reason: {absence:?}"))),
             false => Ok(Passed::Absent(absence)),
         };
     }
@@ -52,14 +53,14 @@ pub fn check(name: &str, root: &Root) -> Result<Passed, String> {
         for reading in readings.values {
             let key = (reading.quantity.key, reading.instance.clone());
             if !QUANTITIES.iter().any(|row| row.key == key.0) {
-                return Err(format!("'{}' is not a quantity of the table", key.0));
+                return Err(Violation(format!("'{}' is not a quantity of the table", key.0)));
             }
             if seen.insert(key.clone(), reading.count).is_some() {
-                return Err(format!("{key:?} stands twice in one reading"));
+                return Err(Violation(format!("{key:?} stands twice in one reading")));
             }
             let back = |from: &u64| reading.quantity.growth != Growth::Level && reading.count + 100 < *from;
             if last.get(&key).is_some_and(back) {
-                return Err(format!("{key:?} went back to {}", reading.count));
+                return Err(Violation(format!("{key:?} went back to {}", reading.count)));
             }
         }
         last = seen;

@@ -3,6 +3,7 @@
 //! It is next to the executors and not in a test, so that the suites of this crate and of the binary, whose machines
 //! and guests differ, hold all of them to the same contract.
 
+use baremark_model::conformance::{Violation, demand};
 use baremark_model::seam::{Body, Executor, Fault, RunRecord, Work, timed_region};
 use baremark_model::team::Team;
 use std::hint::black_box;
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 ///
 /// # Errors
 /// What the executor did that it must not, in words; the first violation ends the suite.
-pub fn conformance(executor: &mut dyn Executor) -> Result<(), String> {
+pub fn conformance(executor: &mut dyn Executor) -> Result<(), Violation> {
     facts_are_consistent(executor)?;
     an_empty_body_is_timed(executor)?;
     every_rank_runs_once_with_its_repetitions(executor)?;
@@ -21,10 +22,10 @@ pub fn conformance(executor: &mut dyn Executor) -> Result<(), String> {
     runs_follow_each_other(executor)?;
     stacks_begin_at_one_place_of_a_page(executor)?;
     a_panic_is_a_fault(executor)?;
-    every_rank_runs_once_with_its_repetitions(executor).map_err(|found| format!("after a panic: {found}"))
+    every_rank_runs_once_with_its_repetitions(executor).map_err(|found| Violation(format!("after a panic: {found}")))
 }
 
-fn facts_are_consistent(executor: &mut dyn Executor) -> Result<(), String> {
+fn facts_are_consistent(executor: &mut dyn Executor) -> Result<(), Violation> {
     let facts = executor.facts();
     demand(facts.ranks > 0, || "it has no rank".to_owned())?;
     demand(facts.cpus.is_empty() || facts.cpus.len() == facts.ranks, || {
@@ -38,14 +39,14 @@ fn facts_are_consistent(executor: &mut dyn Executor) -> Result<(), String> {
     })
 }
 
-fn an_empty_body_is_timed(executor: &mut dyn Executor) -> Result<(), String> {
+fn an_empty_body_is_timed(executor: &mut dyn Executor) -> Result<(), Violation> {
     for reps in [0, 1, u64::MAX] {
         run(executor, &Empty, reps)?;
     }
     Ok(())
 }
 
-fn every_rank_runs_once_with_its_repetitions(executor: &mut dyn Executor) -> Result<(), String> {
+fn every_rank_runs_once_with_its_repetitions(executor: &mut dyn Executor) -> Result<(), Violation> {
     let (ranks, runs_body) = (executor.facts().ranks, executor.facts().runs_body);
     let body = Counting::new(ranks);
     for (round, reps) in (1..).zip([3, 1, 1000]) {
@@ -62,14 +63,14 @@ fn every_rank_runs_once_with_its_repetitions(executor: &mut dyn Executor) -> Res
 }
 
 /// Each rank must see what all others did before the barrier; without a common team they would not end.
-fn ranks_meet_at_the_teams_barrier(executor: &mut dyn Executor) -> Result<(), String> {
+fn ranks_meet_at_the_teams_barrier(executor: &mut dyn Executor) -> Result<(), Violation> {
     let ranks = executor.facts().ranks as u64;
     let body = Meeting { arrived: AtomicU64::new(0), ranks, missed: AtomicBool::new(false) };
     run(executor, &body, 20)?;
     demand(!body.missed.load(Ordering::Acquire), || "a rank passed the barrier before all had come".to_owned())
 }
 
-fn runs_follow_each_other(executor: &mut dyn Executor) -> Result<(), String> {
+fn runs_follow_each_other(executor: &mut dyn Executor) -> Result<(), Violation> {
     let first = run(executor, &Empty, 1)?;
     let second = run(executor, &Empty, 1)?;
     let end = first.times.iter().map(|time| time.end_ticks).max();
@@ -79,7 +80,7 @@ fn runs_follow_each_other(executor: &mut dyn Executor) -> Result<(), String> {
 
 /// Where it differs between executors, so do the cache lines that vectors on the stack cross, and with them the time of one and the
 /// same loop.
-fn stacks_begin_at_one_place_of_a_page(executor: &mut dyn Executor) -> Result<(), String> {
+fn stacks_begin_at_one_place_of_a_page(executor: &mut dyn Executor) -> Result<(), Violation> {
     let ranks = executor.facts().ranks;
     let expected = StackPlaces::new(1);
     timed_region(&expected, 0, &Team::new(1), 1, || 1);
@@ -92,7 +93,7 @@ fn stacks_begin_at_one_place_of_a_page(executor: &mut dyn Executor) -> Result<()
     })
 }
 
-fn a_panic_is_a_fault(executor: &mut dyn Executor) -> Result<(), String> {
+fn a_panic_is_a_fault(executor: &mut dyn Executor) -> Result<(), Violation> {
     let last = executor.facts().ranks - 1;
     for culprit in [0, last] {
         let result = executor.run(&Panicking { culprit }, 1);
@@ -100,14 +101,14 @@ fn a_panic_is_a_fault(executor: &mut dyn Executor) -> Result<(), String> {
             (false, Ok(_)) => {}
             // In a virtual machine a panic may end as the exception that the abort raises.
             (true, Err(Fault::Panicked { rank } | Fault::Exception { rank, .. })) if rank == culprit => {}
-            (_, result) => return Err(format!("a panic of rank {culprit} gave {result:?}")),
+            (_, result) => return Err(Violation(format!("a panic of rank {culprit} gave {result:?}"))),
         }
     }
     Ok(())
 }
 
 /// One run, whose record must be in order.
-fn run(executor: &mut dyn Executor, body: &dyn Body, reps: u64) -> Result<RunRecord, String> {
+fn run(executor: &mut dyn Executor, body: &dyn Body, reps: u64) -> Result<RunRecord, Violation> {
     let record = executor.run(body, reps).map_err(|fault| format!("a run failed: {fault}"))?;
     let ranks = executor.facts().ranks;
     let order: Vec<usize> = record.times.iter().map(|time| time.rank).collect();
@@ -119,10 +120,6 @@ fn run(executor: &mut dyn Executor, body: &dyn Body, reps: u64) -> Result<RunRec
     demand(audit.ranks_inside == ranks, || format!("{} of {ranks} ranks were inside", audit.ranks_inside))?;
     demand(audit.forwarded_syscalls == 0, || format!("{} system calls in the region", audit.forwarded_syscalls))?;
     Ok(record)
-}
-
-fn demand(holds: bool, found: impl FnOnce() -> String) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(found()) }
 }
 
 struct Empty;

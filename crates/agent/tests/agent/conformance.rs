@@ -56,5 +56,5 @@ impl Executor for Twice {
 #[test]
 fn an_executor_that_runs_a_body_twice_is_found() {
     let found = conformance(&mut Twice(Direct::new(&cpus()[..1]).expect("a thread"))).expect_err("a violation");
-    assert_eq!(found, "rank 0 was called 2 times, last with 3 repetitions, not (1, 3)");
+    assert_eq!(found.to_string(), "rank 0 was called 2 times, last with 3 repetitions, not (1, 3)");
 }
