@@ -189,7 +189,7 @@ fn can_start(program: &command::Program, executor: ExecutorKind) -> Result<(), S
         Ok(file) => file,
         // It may be one of those that are brought, written or made first, or be next to this program.
         Err(_) if name.contains('/') || programs::missing(&name, "", &path).is_ok() => return Ok(()),
-        Err(why) => return Err(why),
+        Err(why) => return Err(why.to_string()),
     };
     let inherited = || std::env::var("ASAN_OPTIONS").ok();
     let options = program.environment.get("ASAN_OPTIONS").cloned().or_else(inherited).unwrap_or_default();

@@ -35,14 +35,53 @@ enum Kind {
     Other,
 }
 
+/// Why the files that a program needs are not known.
+#[derive(Debug, thiserror::Error)]
+pub enum FilesError {
+    /// There is no such program.
+    #[error("program {0} not found; install it, or name its path")]
+    Absent(String),
+    /// A file or a folder cannot be read.
+    #[error("{}: {source}", .path.display())]
+    Unread {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A script's interpreter is a script, and so on.
+    #[error("{}: scripts interpret each other without end", .0.display())]
+    Endless(PathBuf),
+    /// Its interpreter does not list its libraries.
+    #[error("{} --list {}: {why}", .interpreter.display(), .program.display())]
+    Unlisted {
+        /// The interpreter.
+        interpreter: PathBuf,
+        /// The program.
+        program: PathBuf,
+        /// What the interpreter, or the system, says.
+        why: String,
+    },
+    /// A library that it needs is not installed.
+    #[error("library {library} of {} not found; install it", .program.display())]
+    Library {
+        /// Its name.
+        library: String,
+        /// The program.
+        program: PathBuf,
+    },
+    /// A folder holds too much to be carried.
+    #[error("{} holds more than {max} files; name those that are needed", .0.display(), max = MOST_FILES)]
+    TooMany(PathBuf),
+}
+
 /// Where a program lies that is named as a command: along `path`, or from `directory` on.
 ///
 /// # Errors
 /// When there is none, with the remedy.
-pub fn located(name: &str, directory: &Path, path: &str) -> Result<PathBuf, String> {
+pub fn located(name: &str, directory: &Path, path: &str) -> Result<PathBuf, FilesError> {
     let named = if name.contains('/') { directory.join(name).to_string_lossy().into_owned() } else { name.to_owned() };
-    let found =
-        find_program(&named, path).ok_or_else(|| format!("program {name} not found; install it, or name its path"))?;
+    let found = find_program(&named, path).ok_or_else(|| FilesError::Absent(name.to_owned()))?;
     Ok(directory.join(found).components().collect())
 }
 
@@ -50,23 +89,22 @@ pub fn located(name: &str, directory: &Path, path: &str) -> Result<PathBuf, Stri
 ///
 /// # Errors
 /// What cannot be read or found.
-pub fn files(program: &Path, path: &str) -> Result<BTreeSet<PathBuf>, String> {
+pub fn files(program: &Path, path: &str) -> Result<BTreeSet<PathBuf>, FilesError> {
     let mut files = BTreeSet::new();
     add(program, path, SCRIPTS, &mut files)?;
     Ok(files)
 }
 
-fn add(program: &Path, path: &str, depth: usize, files: &mut BTreeSet<PathBuf>) -> Result<(), String> {
-    let failed = |why: &dyn std::fmt::Display| format!("{}: {why}", program.display());
+fn add(program: &Path, path: &str, depth: usize, files: &mut BTreeSet<PathBuf>) -> Result<(), FilesError> {
     files.insert(program.to_owned());
-    match kind(program).map_err(|why| failed(&why))? {
+    match kind(program).map_err(|source| FilesError::Unread { path: program.to_owned(), source })? {
         Kind::Program(None) | Kind::Foreign(_) | Kind::Other => Ok(()),
         Kind::Program(Some(interpreter)) => {
             files.extend(libraries(program, &interpreter)?);
             files.insert(interpreter);
             Ok(())
         }
-        Kind::Script(..) if depth == 0 => Err(failed(&"scripts interpret each other without end")),
+        Kind::Script(..) if depth == 0 => Err(FilesError::Endless(program.to_owned())),
         Kind::Script(interpreter, argument) => {
             add(&interpreter, path, depth - 1, files)?;
             // `#!/usr/bin/env NAME` looks NAME up.
@@ -92,16 +130,16 @@ pub fn named(words: &[String], directory: &Path) -> BTreeSet<PathBuf> {
 ///
 /// # Errors
 /// What cannot be read, or is too much.
-pub fn within(path: &Path) -> Result<BTreeSet<PathBuf>, String> {
+pub fn within(path: &Path) -> Result<BTreeSet<PathBuf>, FilesError> {
     let mut found = BTreeSet::new();
     let mut open = vec![path.to_owned()];
     while let Some(next) = open.pop() {
-        let failed = |why: io::Error| format!("{}: {why}", next.display());
-        if !fs::metadata(&next).map_err(failed)?.is_dir() {
+        let unread = |source| FilesError::Unread { path: next.clone(), source };
+        if !fs::metadata(&next).map_err(unread)?.is_dir() {
             found.insert(next);
         } else {
-            for entry in fs::read_dir(&next).map_err(failed)? {
-                let entry = entry.map_err(failed)?.path();
+            for entry in fs::read_dir(&next).map_err(unread)? {
+                let entry = entry.map_err(unread)?.path();
                 // What a link leads to may be anywhere, and may lead back.
                 if entry.is_file() || (entry.is_dir() && !entry.is_symlink()) {
                     open.push(entry);
@@ -109,7 +147,7 @@ pub fn within(path: &Path) -> Result<BTreeSet<PathBuf>, String> {
             }
         }
         if found.len() > MOST_FILES {
-            return Err(format!("{} holds more than {MOST_FILES} files; name those that are needed", path.display()));
+            return Err(FilesError::TooMany(path.to_owned()));
         }
     }
     Ok(found)
@@ -217,25 +255,28 @@ fn interpreter(head: &[u8], program: &Path) -> io::Result<Option<PathBuf>> {
 }
 
 /// The libraries of a dynamic program, by its own interpreter.
-fn libraries(program: &Path, interpreter: &Path) -> Result<BTreeSet<PathBuf>, String> {
-    let failed = |why: &dyn std::fmt::Display| format!("{} --list {}: {why}", interpreter.display(), program.display());
+fn libraries(program: &Path, interpreter: &Path) -> Result<BTreeSet<PathBuf>, FilesError> {
+    let unlisted = |why: String| {
+        let (interpreter, program) = (interpreter.to_owned(), program.to_owned());
+        FilesError::Unlisted { interpreter, program, why }
+    };
     let mut list = Command::new(interpreter);
     list.arg("--list").arg(program).stdin(Stdio::null());
-    let output = list.output().map_err(|why| failed(&why))?;
+    let output = list.output().map_err(|why| unlisted(why.to_string()))?;
     if !output.status.success() {
-        return Err(failed(&String::from_utf8_lossy(&output.stderr).trim()));
+        return Err(unlisted(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
     }
-    listed(&String::from_utf8_lossy(&output.stdout))
-        .map_err(|library| format!("library {library} of {} not found; install it", program.display()))
+    let text = String::from_utf8_lossy(&output.stdout);
+    listed(&text).map_err(|library| FilesError::Library { library: library.to_owned(), program: program.to_owned() })
 }
 
-/// The paths in `NAME => PATH (ADDRESS)` and `PATH (ADDRESS)`.
-fn listed(text: &str) -> Result<BTreeSet<PathBuf>, String> {
+/// The paths in `NAME => PATH (ADDRESS)` and `PATH (ADDRESS)`; else the library that is not found.
+fn listed(text: &str) -> Result<BTreeSet<PathBuf>, &str> {
     let mut paths = BTreeSet::new();
     for line in text.lines().map(str::trim) {
         let (name, path) = line.split_once(" => ").map_or((line, line), |(name, path)| (name, path));
         if path.starts_with("not found") {
-            return Err(name.to_owned());
+            return Err(name);
         }
         let path = path.rsplit_once(" (").map_or(path, |(path, _)| path);
         if path.starts_with('/') {
@@ -273,7 +314,7 @@ mod tests {
         let text = "\tlinux-vdso.so.1 (0x00007ffd)\n\tlibm.so.6 => /lib/x86_64-linux-gnu/libm.so.6 (0x7f)\n\t/lib64/ld.so (0x1)\n";
         let found = listed(text).expect("all found");
         assert_eq!(found, BTreeSet::from(["/lib/x86_64-linux-gnu/libm.so.6".into(), "/lib64/ld.so".into()]));
-        assert_eq!(listed("\tlibx.so.1 => not found\n"), Err("libx.so.1".to_owned()));
+        assert_eq!(listed("\tlibx.so.1 => not found\n"), Err("libx.so.1"));
     }
 
     #[test]
@@ -313,7 +354,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         fs::create_dir(folder.path().join("sub")).expect("made");
         fs::write(folder.path().join("sub/file"), "").expect("written");
-        assert_eq!(within(folder.path()), Ok(BTreeSet::from([folder.path().join("sub/file")])));
+        let found = within(folder.path()).expect("its files");
+        assert_eq!(found, BTreeSet::from([folder.path().join("sub/file")]));
         within(Path::new("/nonexistent")).expect_err("not there");
     }
 }

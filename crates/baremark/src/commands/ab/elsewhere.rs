@@ -119,7 +119,8 @@ pub fn files(commands: &[Vec<String>], with: &[PathBuf], folder: &str) -> Result
     let mut files: BTreeSet<PathBuf> = BTreeSet::new();
     for words in commands {
         if let Some(program) = words.first().filter(|name| !name.is_empty() && !name.contains('{')) {
-            files.extend(executable::files(&executable::located(program, folder, &path)?, &path)?);
+            let found = executable::located(program, folder, &path).and_then(|file| executable::files(&file, &path));
+            files.extend(found.map_err(|why| why.to_string())?);
         }
         files.extend(executable::named(words.get(1..).unwrap_or_default(), folder));
     }
