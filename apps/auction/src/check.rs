@@ -1,6 +1,7 @@
 //! What must hold of an auction site after anything: the run that it does not hold of is void.
 
 use crate::database::{self, Address, Database, Fault, Value};
+use crate::failure::Failure;
 use crate::nouns::bid_id;
 use crate::store::{browse, schema};
 use bytes::Bytes;
@@ -135,17 +136,17 @@ struct Pushes {
 }
 
 /// Looks at everything, or at live auctions only, and at what the servers say they pushed.
-pub(crate) async fn check(address: Address, live: bool, servers: Vec<SocketAddr>) -> Result<Found, String> {
-    let database = database::open(&address).await.map_err(|why| why.to_string())?;
+pub(crate) async fn check(address: Address, live: bool, servers: Vec<SocketAddr>) -> Result<Found, Failure> {
+    let database = database::open(&address).await?;
     let database = &*database;
-    schema::meta(database).await.map_err(|why| why.to_string())?;
+    schema::meta(database).await?;
     let mut pushed = Vec::new();
     for server in &servers {
         pushed.push(ask(*server).await?);
     }
-    let mut found = look(database, live).await.map_err(|why| why.to_string())?;
+    let mut found = look(database, live).await?;
     for server in &pushed {
-        compare(database, server, &mut found).await.map_err(|why| why.to_string())?;
+        compare(database, server, &mut found).await?;
     }
     found.servers = servers.len();
     Ok(found)
@@ -176,8 +177,8 @@ async fn look(database: &dyn Database, live: bool) -> Result<Found, Fault> {
     Ok(Found { violations, rules: RULES.len(), bids, sold, revenue_cents, servers: 0, pushed_bids: 0, deliveries: 0 })
 }
 
-async fn ask(server: SocketAddr) -> Result<Pushes, String> {
-    let named = |why: &dyn std::fmt::Display| format!("server {server}: {why}");
+async fn ask(server: SocketAddr) -> Result<Pushes, Failure> {
+    let named = |why: &dyn std::fmt::Display| Failure::Refused(format!("server {server}: {why}"));
     let uri = format!("http://{server}/pushes").parse().map_err(|why| named(&why))?;
     let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
     let response = client.get(uri).await.map_err(|why| named(&why))?;

@@ -1,6 +1,7 @@
 //! The command line of `baremark auction serve | load | check | reset | create | remove`.
 
 use crate::database::{Address, Durability};
+use crate::failure::Failure;
 use crate::generate::site::Plan;
 use crate::images::Place;
 use crate::password::Cost;
@@ -212,17 +213,21 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     Cli::try_parse_from(std::iter::once(&name).chain(arguments))
 }
 
-fn text(why: impl Display) -> String {
-    why.to_string()
+fn text(why: impl Display) -> Failure {
+    Failure::Refused(why.to_string())
 }
 
-fn first_line(path: &PathBuf) -> Result<String, String> {
+fn first_line(path: &PathBuf) -> Result<String, Failure> {
     let whole = std::fs::read_to_string(path).map_err(|why| format!("{}: {why}", path.display()))?;
     let line = whole.lines().next().unwrap_or_default().trim();
-    if line.is_empty() { Err(format!("{}: its first line is empty", path.display())) } else { Ok(line.to_owned()) }
+    if line.is_empty() {
+        Err(format!("{}: its first line is empty", path.display()).into())
+    } else {
+        Ok(line.to_owned())
+    }
 }
 
-fn secret(file: Option<&PathBuf>, variable: &str) -> Result<Option<String>, String> {
+fn secret(file: Option<&PathBuf>, variable: &str) -> Result<Option<String>, Failure> {
     match file {
         Some(path) => first_line(path).map(Some),
         None => Ok(std::env::var(variable).ok().filter(|value| !value.is_empty())),
@@ -238,11 +243,11 @@ fn threads(asked: Option<u16>) -> usize {
 }
 
 impl DatabaseArgs {
-    fn address(self) -> Result<Address, String> {
+    fn address(self) -> Result<Address, Failure> {
         // A URL stands in process lists and logs.
         let authority = self.url_authority();
         if authority.split_once('@').is_some_and(|(user, _)| user.contains(':')) {
-            return Err(format!("no password in --database; give it by {PASSWORD} or --database-password-file"));
+            return Err(format!("no password in --database; give it by {PASSWORD} or --database-password-file").into());
         }
         let password = secret(self.database_password_file.as_ref(), PASSWORD)?;
         Ok(Address {
@@ -255,7 +260,7 @@ impl DatabaseArgs {
     }
 
     /// For work on whole tables, which takes as long as it takes.
-    fn patient_address(mut self) -> Result<Address, String> {
+    fn patient_address(mut self) -> Result<Address, Failure> {
         self.patience = self.patience.max(WHOLE_TABLES);
         self.address()
     }
@@ -267,16 +272,16 @@ impl DatabaseArgs {
 }
 
 impl ServeArgs {
-    fn settings(self) -> Result<Settings, String> {
+    fn settings(self) -> Result<Settings, Failure> {
         let database = self.database.address()?;
         let postgres = database.url.starts_with("postgres");
         let bus = self.bus.unwrap_or(if postgres { BusKind::Postgres } else { BusKind::Process });
         if bus == BusKind::Postgres && !postgres {
-            return Err("--bus postgres needs a PostgreSQL database; write process or redis://HOST:PORT".to_owned());
+            return Err("--bus postgres needs a PostgreSQL database; write process or redis://HOST:PORT".into());
         }
         for (name, time) in [("--open", self.open), ("--last-call", self.last_call), ("--lease", self.lease)] {
             if time < Duration::from_millis(50) || time > Duration::from_secs(86_400) {
-                return Err(format!("{name}: 50ms to 24h"));
+                return Err(format!("{name}: 50ms to 24h").into());
             }
         }
         let count = |number: u32| usize::try_from(number).map_err(text);
@@ -299,9 +304,9 @@ impl ServeArgs {
 }
 
 impl LoadArgs {
-    fn order(self) -> Result<load::Order, String> {
+    fn order(self) -> Result<load::Order, Failure> {
         if !(0.0..=1.0).contains(&self.history) {
-            return Err("--history: 0 to 1".to_owned());
+            return Err("--history: 0 to 1".into());
         }
         // In thousandths, 0 to 1000: the text of a whole number is read back.
         let permille = format!("{:.0}", self.history * 1000.0).parse().map_err(text)?;
@@ -319,12 +324,12 @@ impl LoadArgs {
     }
 }
 
-fn wait_for<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(text)?.block_on(work)
+fn wait_for<T, E: Into<Failure>>(work: impl Future<Output = Result<T, E>>) -> Result<T, Failure> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(text)?.block_on(work).map_err(E::into)
 }
 
 /// Does what was asked; the exit code.
-pub(crate) fn execute(cli: Cli, out: &mut (dyn Write + Send), err: &mut (dyn Write + Send)) -> Result<u8, String> {
+pub(crate) fn execute(cli: Cli, out: &mut (dyn Write + Send), err: &mut (dyn Write + Send)) -> Result<u8, Failure> {
     match cli.command {
         Command::Serve(args) => server::serve(args.settings()?, out).map(|()| DONE).map_err(text),
         Command::Load(args) => {

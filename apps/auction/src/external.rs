@@ -5,6 +5,7 @@
 //! be empty, or bear the mark of a run that has ended.
 
 use crate::database::{self, Address, Database, Dialect, Fault, Value, any};
+use crate::failure::Failure;
 use crate::store::schema;
 use serde_json::json;
 
@@ -24,7 +25,7 @@ struct Owner {
 }
 
 impl Owner {
-    fn of(pid: u32) -> Result<Owner, String> {
+    fn of(pid: u32) -> Result<Owner, Failure> {
         let boot = boot()?;
         let started = started(pid).ok_or_else(|| format!("--owner: no process {pid} runs here"))?;
         Ok(Owner { boot, pid, started })
@@ -48,7 +49,7 @@ impl Owner {
     }
 }
 
-fn boot() -> Result<String, String> {
+fn boot() -> Result<String, Failure> {
     let path = "/proc/sys/kernel/random/boot_id";
     let text = std::fs::read_to_string(path).map_err(|why| format!("{path}: {why}"))?;
     Ok(text.chars().take(8).collect())
@@ -61,29 +62,29 @@ fn started(pid: u32) -> Option<u64> {
 }
 
 /// Parts of `postgres://USER@HOST:PORT/NAME`: what is before the name, and the name.
-fn parts(url: &str) -> Result<(&str, &str), String> {
+fn parts(url: &str) -> Result<(&str, &str), Failure> {
     let scheme = url.find("://").map(|at| at + 3).ok_or("--database: an external database is PostgreSQL or MariaDB")?;
     let end = url[scheme..].find('/').map_or(url.len(), |at| scheme + at);
     let name = url[end..].trim_start_matches('/');
     if !name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_') || name.len() > 48 {
-        return Err(format!("'{name}' is not a name of a database; use at most 48 of a to z, 0 to 9 and _"));
+        return Err(format!("'{name}' is not a name of a database; use at most 48 of a to z, 0 to 9 and _").into());
     }
     Ok((&url[..end], name))
 }
 
-fn named(address: &Address, name: &str) -> Result<Address, String> {
+fn named(address: &Address, name: &str) -> Result<Address, Failure> {
     let (server, _) = parts(&address.url)?;
     Ok(Address { url: format!("{server}/{name}"), ..address.clone() })
 }
 
 /// The database through which others are made and listed.
-fn maintenance(address: &Address) -> Result<Address, String> {
+fn maintenance(address: &Address) -> Result<Address, Failure> {
     named(address, if address.url.starts_with("postgres") { "postgres" } else { "information_schema" })
 }
 
 /// Makes a database for a process, and removes those that ended processes of this machine have left. Without a name in the URL
 /// it chooses one that says whose it is, and `number` tells several of one process apart. The name and what was removed, as JSON.
-pub(crate) async fn create(address: Address, owner: u32, number: u32) -> Result<serde_json::Value, String> {
+pub(crate) async fn create(address: Address, owner: u32, number: u32) -> Result<serde_json::Value, Failure> {
     let owner = Owner::of(owner)?;
     let (_, given) = parts(&address.url)?;
     if !given.is_empty() {
@@ -98,7 +99,7 @@ pub(crate) async fn create(address: Address, owner: u32, number: u32) -> Result<
 }
 
 /// Removes what [`create`] made.
-pub(crate) async fn remove(address: Address, owner: u32) -> Result<serde_json::Value, String> {
+pub(crate) async fn remove(address: Address, owner: u32) -> Result<serde_json::Value, Failure> {
     let (_, name) = parts(&address.url)?;
     if name.starts_with(PREFIX) {
         let server = open(&maintenance(&address)?).await?;
@@ -107,10 +108,10 @@ pub(crate) async fn remove(address: Address, owner: u32) -> Result<serde_json::V
     }
     let database = open(&address).await?;
     let Some((marked, made)) = mark(&*database).await? else {
-        return Err(format!("the database '{name}' does not bear this program's mark; nothing was removed"));
+        return Err(format!("the database '{name}' does not bear this program's mark; nothing was removed").into());
     };
     if marked != Owner::of(owner)? {
-        return Err(format!("the database '{name}' belongs to another run by now; nothing was removed"));
+        return Err(format!("the database '{name}' belongs to another run by now; nothing was removed").into());
     }
     if !made {
         define(&*database, schema::drops().chain([format!("DROP TABLE {MARK}")]).collect()).await?;
@@ -123,7 +124,7 @@ pub(crate) async fn remove(address: Address, owner: u32) -> Result<serde_json::V
 }
 
 /// Takes a database that was given by name: empty, not there, or left by a run that has ended.
-async fn take(address: &Address, name: &str, owner: &Owner) -> Result<(), String> {
+async fn take(address: &Address, name: &str, owner: &Owner) -> Result<(), Failure> {
     let server = open(&maintenance(address)?).await?;
     let there = databases(&*server).await?.iter().any(|other| other == name);
     if !there {
@@ -140,13 +141,13 @@ async fn take(address: &Address, name: &str, owner: &Owner) -> Result<(), String
                 let process = marked.pid;
                 return Err(format!(
                     "the database '{name}' is in use by process {process}; wait for its end, or give another database.name"
-                ));
+                ).into());
             }
             None => {
                 return Err(format!(
                     "the database '{name}' is marked by a run of another machine, or before a restart of this one; drop it if that \
                      has ended, or give another database.name"
-                ));
+                ).into());
             }
         }
     } else if !tables.is_empty() {
@@ -155,7 +156,7 @@ async fn take(address: &Address, name: &str, owner: &Owner) -> Result<(), String
         return Err(format!(
             "the database '{name}' holds tables that are not this program's ({count}: {some}); give an empty one, or leave \
              database.name out"
-        ));
+        ).into());
     }
     let fresh = [
         format!("DROP TABLE IF EXISTS {MARK}"),
@@ -164,23 +165,24 @@ async fn take(address: &Address, name: &str, owner: &Owner) -> Result<(), String
     define(&*database, schema::drops().chain(fresh).collect()).await?;
     const PUT: &str = "INSERT INTO baremark_owner (owner, made) VALUES (?, ?)";
     let step = any(PUT, vec![owner.text().into(), i64::from(made).into()]);
-    database.run(vec![step]).await.map(drop).map_err(|why| why.to_string())
+    database.run(vec![step]).await?;
+    Ok(())
 }
 
 /// Whose mark a database bears, and whether this program made it.
-async fn mark(database: &dyn Database) -> Result<Option<(Owner, bool)>, String> {
+async fn mark(database: &dyn Database) -> Result<Option<(Owner, bool)>, Failure> {
     if !tables(database).await?.iter().any(|table| table == MARK) {
         return Ok(None);
     }
     let rows = query(database, "SELECT owner, made FROM baremark_owner").await?;
     let Some(mut row) = rows.into_iter().next() else { return Ok(None) };
     let mut read = || -> Result<(String, i64), Fault> { Ok((row.text()?, row.int()?)) };
-    let (owner, made) = read().map_err(|why| why.to_string())?;
+    let (owner, made) = read()?;
     Ok(Owner::parse(&owner).map(|owner| (owner, made != 0)))
 }
 
 /// Databases that this program named and whose processes on this machine have ended are dropped.
-async fn remove_left(server: &dyn Database) -> Result<Vec<String>, String> {
+async fn remove_left(server: &dyn Database) -> Result<Vec<String>, Fault> {
     let ended = |name: &String| {
         let owner = name.strip_prefix(PREFIX).and_then(Owner::parse);
         owner.is_some_and(|owner| owner.has_ended() == Some(true))
@@ -190,7 +192,7 @@ async fn remove_left(server: &dyn Database) -> Result<Vec<String>, String> {
     Ok(left)
 }
 
-async fn databases(server: &dyn Database) -> Result<Vec<String>, String> {
+async fn databases(server: &dyn Database) -> Result<Vec<String>, Fault> {
     let sql = match server.dialect() {
         Dialect::Postgres => "SELECT datname::text FROM pg_database",
         _ => "SELECT schema_name FROM information_schema.schemata",
@@ -198,7 +200,7 @@ async fn databases(server: &dyn Database) -> Result<Vec<String>, String> {
     texts(query(server, sql).await?)
 }
 
-async fn tables(database: &dyn Database) -> Result<Vec<String>, String> {
+async fn tables(database: &dyn Database) -> Result<Vec<String>, Fault> {
     let sql = match database.dialect() {
         Dialect::Postgres => {
             "SELECT table_name::text FROM information_schema.tables
@@ -209,20 +211,20 @@ async fn tables(database: &dyn Database) -> Result<Vec<String>, String> {
     texts(query(database, sql).await?)
 }
 
-fn texts(rows: Vec<database::Row>) -> Result<Vec<String>, String> {
-    rows.into_iter().map(|mut row| row.text()).collect::<Result<_, _>>().map_err(|why: Fault| why.to_string())
+fn texts(rows: Vec<database::Row>) -> Result<Vec<String>, Fault> {
+    rows.into_iter().map(|mut row| row.text()).collect()
 }
 
-async fn query(database: &dyn Database, sql: &'static str) -> Result<Vec<database::Row>, String> {
-    database.query(sql, Vec::<Value>::new()).await.map_err(|why| why.to_string())
+async fn query(database: &dyn Database, sql: &'static str) -> Result<Vec<database::Row>, Fault> {
+    database.query(sql, Vec::<Value>::new()).await
 }
 
-async fn define(database: &dyn Database, statements: Vec<String>) -> Result<(), String> {
-    database.define(statements).await.map_err(|why| why.to_string())
+async fn define(database: &dyn Database, statements: Vec<String>) -> Result<(), Fault> {
+    database.define(statements).await
 }
 
-async fn open(address: &Address) -> Result<std::sync::Arc<dyn Database>, String> {
-    database::open(address).await.map_err(|why| why.to_string())
+async fn open(address: &Address) -> Result<std::sync::Arc<dyn Database>, Fault> {
+    database::open(address).await
 }
 
 /// Names are checked: there is nothing in them to quote.

@@ -13,6 +13,7 @@ mod command;
 mod database;
 mod duration;
 mod external;
+mod failure;
 mod generate;
 mod images;
 mod load;

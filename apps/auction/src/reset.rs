@@ -1,6 +1,7 @@
 //! Back to what the load left, in the time of the few rows that a trial added; the past is not touched.
 
 use crate::database::{self, Address, Database, Fault, any};
+use crate::failure::Failure;
 use crate::nouns::bid_id;
 use crate::store::schema;
 use crate::store::{browse, leases};
@@ -8,23 +9,23 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 
 /// Resets; refuses while a server lives. What was removed, as JSON.
-pub(crate) async fn reset(address: Address, wait: Duration) -> Result<serde_json::Value, String> {
+pub(crate) async fn reset(address: Address, wait: Duration) -> Result<serde_json::Value, Failure> {
     let begun = Instant::now();
-    let database = database::open(&address).await.map_err(|why| why.to_string())?;
+    let database = database::open(&address).await?;
     let database = &*database;
-    schema::meta(database).await.map_err(|why| why.to_string())?;
+    schema::meta(database).await?;
     loop {
-        let servers = leases::servers(database).await.map_err(|why| why.to_string())?;
+        let servers = leases::servers(database).await?;
         if servers.is_empty() {
             break;
         }
         if begun.elapsed() > wait {
             let names: Vec<String> = servers.into_values().map(|server| server.address).collect();
-            return Err(format!("servers still live at {}; end them first", names.join(", ")));
+            return Err(format!("servers still live at {}; end them first", names.join(", ")).into());
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let bids = put_back(database).await.map_err(|why| why.to_string())?;
+    let bids = put_back(database).await?;
     Ok(json!({ "bids_removed": bids, "ms": begun.elapsed().as_millis() }))
 }
 
