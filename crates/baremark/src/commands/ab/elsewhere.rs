@@ -1,5 +1,6 @@
 //! Environments as they are typed for a program, and the files that it needs in those that are not this machine.
 
+use crate::exit::Refusal;
 use baremark_model::descriptor::Value;
 use baremark_model::environments::{self, EnvironmentKind, Given, Short};
 use baremark_model::literal::whole;
@@ -38,15 +39,15 @@ pub fn help() -> String {
 }
 
 /// The environments of a list, with the image of pods, where one is given.
-pub fn places(typed: &[String], image: Option<&str>) -> Result<Vec<Place>, String> {
+pub fn places(typed: &[String], image: Option<&str>) -> Result<Vec<Place>, Refusal> {
     let mut places: Vec<Place> = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
     for text in typed {
         if seen.contains(&text.as_str()) {
-            return Err(format!("{text} is named twice; name each environment once"));
+            return Err(Refusal::bad_input(format!("{text} is named twice; name each environment once")));
         }
         seen.push(text);
-        let (kind, settings) = one(text, image).map_err(|why| format!("--in {text}: {why}"))?;
+        let (kind, settings) = one(text, image).map_err(|why| Refusal::bad_input(format!("--in {text}: {why}")))?;
         let alike = places.iter().filter(|place| place.kind.name == kind.name).count();
         let own =
             kind.short.and_then(|short| short.named_by).and_then(|key| settings.iter().find(|(of, _)| *of == key));
@@ -59,9 +60,9 @@ pub fn places(typed: &[String], image: Option<&str>) -> Result<Vec<Place>, Strin
     }
     let takes_image = |place: &Place| place.kind.short.is_some_and(|short| short.image.is_some());
     match image {
-        Some(image) if !places.iter().any(takes_image) => {
-            Err(format!("--image {image}: it is the image of pods; add --in kubernetes, or write container:{image}"))
-        }
+        Some(image) if !places.iter().any(takes_image) => Err(Refusal::bad_input(format!(
+            "--image {image}: it is the image of pods; add --in kubernetes, or write container:{image}"
+        ))),
         _ => Ok(places),
     }
 }
@@ -113,22 +114,26 @@ impl Place {
 }
 
 /// The files that programs with these words need, and those that are named besides, by their absolute paths.
-pub fn files(commands: &[Vec<String>], with: &[PathBuf], folder: &str) -> Result<Vec<String>, String> {
+pub fn files(commands: &[Vec<String>], with: &[PathBuf], folder: &str) -> Result<Vec<String>, Refusal> {
     let folder = Path::new(folder);
     let path = baremark_programs::workshop::search_path();
     let mut files: BTreeSet<PathBuf> = BTreeSet::new();
     for words in commands {
         if let Some(program) = words.first().filter(|name| !name.is_empty() && !name.contains('{')) {
             let found = executable::located(program, folder, &path).and_then(|file| executable::files(&file, &path));
-            files.extend(found.map_err(|why| why.to_string())?);
+            files.extend(found.map_err(Refusal::bad_input)?);
         }
         files.extend(executable::named(words.get(1..).unwrap_or_default(), folder));
     }
     for named in with {
-        files.extend(executable::within(&folder.join(named)).map_err(|why| format!("--with {why}"))?);
+        files.extend(
+            executable::within(&folder.join(named)).map_err(|why| Refusal::bad_input(format!("--with {why}")))?,
+        );
     }
     let text = |file: PathBuf| {
-        file.into_os_string().into_string().map_err(|file| format!("{}: not UTF-8; rename it", file.to_string_lossy()))
+        let unnamed =
+            |file: std::ffi::OsString| Refusal::bad_input(format!("{}: not UTF-8; rename it", file.to_string_lossy()));
+        file.into_os_string().into_string().map_err(unnamed)
     };
     files.into_iter().map(text).collect()
 }

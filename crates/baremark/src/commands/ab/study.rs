@@ -11,6 +11,7 @@ use baremark_model::literal::{section, whole};
 use baremark_model::units::{Nanos, Share};
 use baremark_sys::sandbox;
 use std::collections::BTreeMap;
+use std::num::ParseIntError;
 use std::path::Path;
 use toml::{Table, Value};
 
@@ -68,10 +69,10 @@ struct Request<'a> {
 /// The study of several commands.
 pub fn of_commands(arguments: &Arguments) -> Result<Study, Refusal> {
     let (folder, typed) = (working_folder()?, std::env::args().skip(1).collect());
-    commands_in(arguments, &folder, typed).map_err(Refusal::bad_input)
+    commands_in(arguments, &folder, typed)
 }
 
-fn commands_in(arguments: &Arguments, folder: &str, typed: Vec<String>) -> Result<Study, String> {
+fn commands_in(arguments: &Arguments, folder: &str, typed: Vec<String>) -> Result<Study, Refusal> {
     let options = &arguments.options;
     let parameters = parameters(&options.parameter)?;
     let commands = commands(arguments, &parameters)?;
@@ -82,10 +83,10 @@ fn commands_in(arguments: &Arguments, folder: &str, typed: Vec<String>) -> Resul
 /// The study of one program in several places.
 pub fn of_program(options: &Options, program: &[String]) -> Result<Study, Refusal> {
     let (folder, typed) = (working_folder()?, std::env::args().skip(1).collect());
-    program_in(options, program, &folder, typed).map_err(Refusal::bad_input)
+    program_in(options, program, &folder, typed)
 }
 
-fn program_in(options: &Options, program: &[String], folder: &str, typed: Vec<String>) -> Result<Study, String> {
+fn program_in(options: &Options, program: &[String], folder: &str, typed: Vec<String>) -> Result<Study, Refusal> {
     let parameters = parameters(&options.parameter)?;
     let keys: Vec<&str> = parameters.keys().map(String::as_str).collect();
     let text = program.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ");
@@ -106,7 +107,7 @@ fn working_folder() -> Result<String, Refusal> {
     })
 }
 
-fn written(request: Request<'_>, typed: Vec<String>) -> Result<Study, String> {
+fn written(request: Request<'_>, typed: Vec<String>) -> Result<Study, Refusal> {
     let Request { name, commands, parameters, places, usual, options, folder } = request;
     let several = commands.len() > 1;
     let title: Vec<&str> = commands.iter().map(|command| command.text.as_str()).collect();
@@ -137,11 +138,11 @@ fn written(request: Request<'_>, typed: Vec<String>) -> Result<Study, String> {
     let steps = [("setup", &options.setup), ("prepare", &options.prepare), ("cleanup", &options.cleanup)];
     for (key, typed) in steps {
         if typed.len() > 1 && typed.len() != commands.len() {
-            return Err(format!(
+            return Err(Refusal::bad_input(format!(
                 "--{key} is given {} times for {} commands; give one, or one for each",
                 typed.len(),
                 commands.len()
-            ));
+            )));
         }
         if let [all] = typed.as_slice() {
             put(&mut own, key, vec![argv(options, all, &keys)?]);
@@ -208,17 +209,19 @@ fn seen(folder: &str, files: &[String]) -> Table {
     settings.map(|(key, paths)| (key.to_owned(), paths.into())).collect()
 }
 
-fn commands(arguments: &Arguments, parameters: &BTreeMap<String, Vec<String>>) -> Result<Vec<Command>, String> {
+fn commands(arguments: &Arguments, parameters: &BTreeMap<String, Vec<String>>) -> Result<Vec<Command>, Refusal> {
     let keys: Vec<&str> = parameters.keys().map(String::as_str).collect();
     let mut commands: Vec<Command> = Vec::new();
     for (index, typed) in arguments.commands.iter().enumerate() {
-        let letter = LETTERS.get(index..=index).ok_or("more than 26 commands; compare fewer at once")?;
+        let letter = LETTERS
+            .get(index..=index)
+            .ok_or_else(|| Refusal::bad_input("more than 26 commands; compare fewer at once"))?;
         let (name, text) = match typed.split_once('=').filter(|_| arguments.named > 0) {
             Some((name, text)) if !name.is_empty() && !name.contains(['/', ' ']) => (name, text),
             _ => (letter, typed.as_str()),
         };
         if commands.iter().any(|command| command.name == name) {
-            return Err(format!("two commands have the name {name}; give each its own"));
+            return Err(Refusal::bad_input(format!("two commands have the name {name}; give each its own")));
         }
         let appended: Vec<String> = arguments.arguments.iter().map(|word| quote(word)).collect();
         let text = std::iter::once(text.to_owned()).chain(appended).collect::<Vec<_>>().join(" ");
@@ -229,8 +232,8 @@ fn commands(arguments: &Arguments, parameters: &BTreeMap<String, Vec<String>>) -
 }
 
 /// The words of a command, in which declared parameters alone are placeholders.
-fn argv(options: &Options, text: &str, keys: &[&str]) -> Result<Vec<String>, String> {
-    let words = shelled(options, text, || split(text))?;
+fn argv(options: &Options, text: &str, keys: &[&str]) -> Result<Vec<String>, Refusal> {
+    let words = shelled(options, text, || split(text).map_err(Refusal::bad_input))?;
     Ok(words.iter().map(|word| command::escape(word, keys)).collect())
 }
 
@@ -238,8 +241,8 @@ fn argv(options: &Options, text: &str, keys: &[&str]) -> Result<Vec<String>, Str
 fn shelled(
     options: &Options,
     text: &str,
-    words: impl FnOnce() -> Result<Vec<String>, String>,
-) -> Result<Vec<String>, String> {
+    words: impl FnOnce() -> Result<Vec<String>, Refusal>,
+) -> Result<Vec<String>, Refusal> {
     match &options.shell {
         Some(shell) => Ok(vec![shell.clone(), "-c".to_owned(), text.to_owned()]),
         None => words(),
@@ -247,12 +250,16 @@ fn shelled(
 }
 
 /// Values by name: a list, or a range of whole numbers.
-fn parameters(typed: &[String]) -> Result<BTreeMap<String, Vec<String>>, String> {
+fn parameters(typed: &[String]) -> Result<BTreeMap<String, Vec<String>>, Refusal> {
     let mut parameters = BTreeMap::new();
     for typed in typed {
-        let wrong = || format!("--parameter {typed}: not NAME=A,B,C or NAME=FIRST..LAST; write such as threads=1..8");
+        let wrong = || {
+            let what = format!("--parameter {typed}: not NAME=A,B,C or NAME=FIRST..LAST");
+            Refusal::bad_input(format!("{what}; write such as threads=1..8"))
+        };
         let (name, values) = typed.split_once('=').filter(|(_, values)| !values.is_empty()).ok_or_else(wrong)?;
-        let numbers = overrides::range(values).map_err(|why| format!("--parameter {typed}: {why}"))?;
+        let numbers =
+            overrides::range(values).map_err(|why| Refusal::bad_input(format!("--parameter {typed}: {why}")))?;
         let values: Vec<String> = match numbers {
             Some(numbers) => numbers.iter().map(u64::to_string).collect(),
             None => values.split(',').map(str::to_owned).collect(),
@@ -262,7 +269,7 @@ fn parameters(typed: &[String]) -> Result<BTreeMap<String, Vec<String>>, String>
     Ok(parameters)
 }
 
-fn sections(own: &mut Table, arguments: &Options, parameters: &BTreeMap<String, Vec<String>>) -> Result<(), String> {
+fn sections(own: &mut Table, arguments: &Options, parameters: &BTreeMap<String, Vec<String>>) -> Result<(), Refusal> {
     if !parameters.is_empty() {
         let first = parameters.iter().map(|(name, values)| (name.clone(), typed(values, &values[0])));
         put(own, "parameters", Table::from_iter(first));
@@ -270,8 +277,10 @@ fn sections(own: &mut Table, arguments: &Options, parameters: &BTreeMap<String, 
     if let Some(codes) = &arguments.ignore_exit {
         let mut exit: Vec<u32> = Vec::new();
         for code in codes.split(',').filter(|code| !code.is_empty()) {
-            let code: u8 =
-                code.parse().map_err(|why| format!("--ignore-exit {code}: {why}; write codes from 0 to 255"))?;
+            let wrong = |why: ParseIntError| {
+                Refusal::bad_input(format!("--ignore-exit {code}: {why}; write codes from 0 to 255"))
+            };
+            let code: u8 = code.parse().map_err(wrong)?;
             exit.extend(exit.is_empty().then_some(0));
             exit.push(code.into());
         }
@@ -279,11 +288,13 @@ fn sections(own: &mut Table, arguments: &Options, parameters: &BTreeMap<String, 
     }
     let mut metrics = Table::new();
     for typed in &arguments.metric {
-        let wrong = || format!("--metric {typed}: not NAME=PATTERN; write such as 'rate=rate: ([0-9.]+)'");
+        let wrong =
+            || Refusal::bad_input(format!("--metric {typed}: not NAME=PATTERN; write such as 'rate=rate: ([0-9.]+)'"));
         let (name, pattern) = typed.split_once('=').ok_or_else(wrong)?;
         let higher = arguments.spending.by.as_ref().is_some_and(|by| *by == format!("{name}:higher"));
         let Finder::Regex(pattern) = Finder::with_group(pattern).ok_or_else(|| {
-            format!("--metric {typed}: the pattern marks no number; put it in parentheses, such as ([0-9.]+)")
+            let what = format!("--metric {typed}: the pattern marks no number");
+            Refusal::bad_input(format!("{what}; put it in parentheses, such as ([0-9.]+)"))
         })?
         else {
             return Err(wrong());
@@ -384,7 +395,8 @@ mod tests {
     fn study_of(words: &[&str]) -> Result<Study, String> {
         let cli = Cli::try_parse_from(std::iter::once("ab").chain(words.iter().copied()));
         let arguments = cli.map_err(|why| why.to_string())?.arguments.joined();
-        commands_in(&arguments, "/srv/{data}", words.iter().map(|&word| word.to_owned()).collect())
+        let typed = words.iter().map(|&word| word.to_owned()).collect();
+        commands_in(&arguments, "/srv/{data}", typed).map_err(|why| why.message)
     }
 
     fn parsed(words: &[&str]) -> Parsed {
@@ -479,7 +491,7 @@ mod tests {
         let cli = RunCli::try_parse_from(std::iter::once("run").chain(words.iter().copied()));
         let mut cli = cli.map_err(|why| why.to_string())?;
         cli.options.spending = cli.spending;
-        program_in(&cli.options, &cli.program, "/", Vec::new()).map(|study| study.text)
+        program_in(&cli.options, &cli.program, "/", Vec::new()).map(|study| study.text).map_err(|why| why.message)
     }
 
     #[test]
