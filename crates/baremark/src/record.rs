@@ -5,7 +5,7 @@ use crate::exit::{Exit, Refusal};
 use crate::source::Source;
 use crate::watch::say;
 use baremark_lab::analysis::Run;
-use baremark_lab::conduct::{Ending, Journal, Progress};
+use baremark_lab::conduct::{Ending, Progress, RunLog, RunLogError};
 use baremark_lab::tally::{Finished, Percentiles, complete_blocks};
 use baremark_model::codes::Origin;
 use baremark_model::document::LookRow;
@@ -152,8 +152,8 @@ impl<'s> Record<'s> {
     }
 }
 
-impl Journal for Record<'_> {
-    fn trial(&mut self, trial: &Finished) -> Result<(), String> {
+impl RunLog for Record<'_> {
+    fn trial(&mut self, trial: &Finished) -> Result<(), RunLogError> {
         point::reached("trial-ended");
         self.trials.push((trial.block, trial.cell, trial.status == TrialStatus::Ok));
         let flagged = trial.result.as_ref().and_then(|result| self.others.flagged(self.store, &self.id, result));
@@ -168,24 +168,28 @@ impl Journal for Record<'_> {
             elapsed: Nanos(trial.elapsed_ns),
             blocks_complete: complete_blocks(self.cells, self.trials.iter().copied()),
         };
-        self.store.add_trial(&self.id, &entry).map_err(|why| why.to_string())?;
+        self.store.add_trial(&self.id, &entry).map_err(unwritten)?;
         self.next_seq += 1;
         point::reached("trial-stored");
         Ok(())
     }
 
-    fn progress(&mut self, progress: &Progress) -> Result<(), String> {
-        let row = serde_json::to_value(progress).map_err(|why| why.to_string())?;
-        self.store.add_progress(&self.id, &row).map_err(|why| why.to_string())?;
+    fn progress(&mut self, progress: &Progress) -> Result<(), RunLogError> {
+        let row = serde_json::to_value(progress).map_err(unwritten)?;
+        self.store.add_progress(&self.id, &row).map_err(unwritten)?;
         point::reached("progress-stored");
         Ok(())
     }
 
-    fn look(&mut self, look: &LookRow) -> Result<(), String> {
-        self.store.add_look(&self.id, look).map_err(|why| why.to_string())?;
+    fn look(&mut self, look: &LookRow) -> Result<(), RunLogError> {
+        self.store.add_look(&self.id, look).map_err(unwritten)?;
         point::reached("analysis-stored");
         Ok(())
     }
+}
+
+fn unwritten(why: impl ToString) -> RunLogError {
+    RunLogError(why.to_string())
 }
 
 /// The other runs that were live when the last trial of a run ended.

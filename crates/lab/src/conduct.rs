@@ -35,24 +35,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Where a run is written down while it continues.
-pub trait Journal {
+pub trait RunLog {
     /// Stores a finished trial; when this returns, a kill cannot lose it.
     ///
     /// # Errors
-    /// In words, with the remedy: the run stops.
-    fn trial(&mut self, trial: &Finished) -> Result<(), String>;
+    /// The run stops.
+    fn trial(&mut self, trial: &Finished) -> Result<(), RunLogError>;
 
     /// Stores part of a trial that goes on.
     ///
     /// # Errors
-    /// In words, with the remedy: the trial goes on, and would begin anew if it were interrupted.
-    fn progress(&mut self, progress: &Progress) -> Result<(), String>;
+    /// The trial continues, and would begin anew if it were interrupted.
+    fn progress(&mut self, progress: &Progress) -> Result<(), RunLogError>;
 
     /// Stores an interim analysis.
     ///
     /// # Errors
-    /// In words, with the remedy: the run stops.
-    fn look(&mut self, look: &LookRow) -> Result<(), String>;
+    /// The run stops.
+    fn look(&mut self, look: &LookRow) -> Result<(), RunLogError>;
 }
 
 /// Part of a trial that goes on, stored so that the trial can be taken up if it is interrupted.
@@ -81,10 +81,10 @@ pub enum Ending {
     NothingToCompare(String),
 }
 
-/// The run could not be written down.
+/// The run could not be written down: why, with the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct JournalError(pub String);
+pub struct RunLogError(pub String);
 
 /// A run in progress.
 pub struct Conductor<'c> {
@@ -103,7 +103,7 @@ pub struct Conductor<'c> {
     /// Brings this host into the state that a treatment names, before each trial of it; in words why it cannot.
     pub host: &'c mut dyn FnMut(&Treatment) -> Result<(), String>,
     /// Where it is written down.
-    pub journal: &'c mut dyn Journal,
+    pub log: &'c mut dyn RunLog,
     /// Who watches.
     pub watch: &'c mut dyn FnMut(&Event),
 }
@@ -127,7 +127,7 @@ impl<'c> Conductor<'c> {
     ///
     /// # Errors
     /// When the run can no longer be written down.
-    pub fn conduct(&mut self, trials: &mut Vec<Finished>, looks: &[LookRow]) -> Result<Ending, JournalError> {
+    pub fn conduct(&mut self, trials: &mut Vec<Finished>, looks: &[LookRow]) -> Result<Ending, RunLogError> {
         let cells = self.plan.cells.len();
         let mut state = State {
             host_observer: HostObserver::default(),
@@ -160,7 +160,7 @@ impl<'c> Conductor<'c> {
         ending
     }
 
-    fn blocks(&mut self, state: &mut State<'c>) -> Result<Ending, JournalError> {
+    fn blocks(&mut self, state: &mut State<'c>) -> Result<Ending, RunLogError> {
         loop {
             let rule = self.rule(state);
             let until = match rule.next(&state.looks) {
@@ -178,7 +178,7 @@ impl<'c> Conductor<'c> {
     }
 
     /// Runs the trials that are missing until `until` blocks are there; an ending when something ends the run first.
-    fn measure(&mut self, state: &mut State<'c>, until: u64) -> Result<Option<Ending>, JournalError> {
+    fn measure(&mut self, state: &mut State<'c>, until: u64) -> Result<Option<Ending>, RunLogError> {
         for block in 0..until {
             let before = state.trials.len();
             for cell in schedule::order(self.plan, block) {
@@ -295,14 +295,14 @@ impl<'c> Conductor<'c> {
             self.observe_host(observe, state);
         }
         let limit = limit_of(spec);
-        let (watch, journal) = (&mut *self.watch, &mut *self.journal);
+        let (watch, log) = (&mut *self.watch, &mut *self.log);
         let run = match agents.as_mut_slice() {
             [agent] => agent
                 .run((&specs[0], of_trial(self.progress, block, cell)), limit, &mut |came| match came {
                     Came::Loading(loading) => watch(&Event::Loading(loading)),
                     Came::Phase { position, of } => watch(&Event::Phase { position, of }),
                     Came::Progress { position, row } => {
-                        if let Err(text) = journal.progress(&Progress { block, cell, position, row }) {
+                        if let Err(RunLogError(text)) = log.progress(&Progress { block, cell, position, row }) {
                             watch(&Event::Warning { text });
                         }
                     }
@@ -417,8 +417,8 @@ impl<'c> Conductor<'c> {
         }
     }
 
-    fn take(&mut self, state: &mut State, finished: Finished) -> Result<(), JournalError> {
-        self.journal.trial(&finished).map_err(JournalError)?;
+    fn take(&mut self, state: &mut State, finished: Finished) -> Result<(), RunLogError> {
+        self.log.trial(&finished)?;
         let Finished { block, cell, elapsed_ns, .. } = finished;
         let status = finished.status.clone();
         (self.watch)(&Event::TrialEnded { block, cell, status: status.clone(), elapsed_ns });
@@ -447,7 +447,7 @@ impl<'c> Conductor<'c> {
 
     /// One interim analysis: recorded whatever comes of it. It is decided by the blocks that fit the budget as they have lasted up to now, as what is
     /// done next is.
-    fn look(&mut self, state: &mut State) -> Result<(), JournalError> {
+    fn look(&mut self, state: &mut State) -> Result<(), RunLogError> {
         let rule = self.rule(state);
         let asked = (0..self.plan.pairs.len()).filter(|&pair| self.plan.pairs[pair].asked);
         // A pair that was given up will never have a width.
@@ -474,7 +474,7 @@ impl<'c> Conductor<'c> {
             decision: format!("{} {says}", step.begins()),
             step: Some(step),
         };
-        self.journal.look(&row).map_err(JournalError)?;
+        self.log.look(&row)?;
         (self.watch)(&Event::Looked(row));
         Ok(())
     }

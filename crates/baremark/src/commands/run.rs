@@ -61,7 +61,7 @@ pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit),
                 .map_err(|why| chain(&why)),
             None => Ok(()),
         },
-        journal: &mut record,
+        log: &mut record,
         watch: &mut |event| watch.see(event),
     }
     .conduct(&mut run.trials, &run.looks);

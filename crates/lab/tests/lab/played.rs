@@ -1,7 +1,7 @@
 //! An environment whose agents are threads that follow a script, and a journal in memory.
 
 use baremark_lab::analysis::Run;
-use baremark_lab::conduct::{Conductor, Ending, Journal, JournalError, Progress};
+use baremark_lab::conduct::{Conductor, Ending, Progress, RunLog, RunLogError};
 use baremark_lab::tally::Finished;
 use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
 use baremark_model::descriptor::Together;
@@ -477,21 +477,21 @@ pub struct Memory {
     pub full_after: Option<usize>,
 }
 
-impl Journal for Memory {
-    fn trial(&mut self, trial: &Finished) -> Result<(), String> {
+impl RunLog for Memory {
+    fn trial(&mut self, trial: &Finished) -> Result<(), RunLogError> {
         if self.full_after.is_some_and(|limit| self.trials.len() >= limit) {
-            return Err("the disk is full".to_owned());
+            return Err(RunLogError("the disk is full".to_owned()));
         }
         self.trials.push(trial.clone());
         Ok(())
     }
 
-    fn progress(&mut self, progress: &Progress) -> Result<(), String> {
+    fn progress(&mut self, progress: &Progress) -> Result<(), RunLogError> {
         self.progress.push(progress.clone());
         Ok(())
     }
 
-    fn look(&mut self, look: &LookRow) -> Result<(), String> {
+    fn look(&mut self, look: &LookRow) -> Result<(), RunLogError> {
         self.looks.push(look.clone());
         Ok(())
     }
@@ -506,7 +506,7 @@ pub fn conduct(
     played: Vec<(&str, Played)>,
     memory: &mut Memory,
     interrupt: &AtomicBool,
-) -> (Result<Ending, JournalError>, Vec<Event>) {
+) -> (Result<Ending, RunLogError>, Vec<Event>) {
     let environments: BTreeMap<String, Box<dyn Environment>> =
         played.into_iter().map(|(name, played)| (name.to_owned(), Box::new(played) as Box<dyn Environment>)).collect();
     let mut events = Vec::new();
@@ -520,7 +520,7 @@ pub fn conduct(
         progress: &progress,
         overwritable: &[OVERWRITABLE.into()],
         host: &mut |_| Ok(()),
-        journal: memory,
+        log: memory,
         watch: &mut |event| events.push(event.clone()),
     }
     .conduct(&mut trials, &looks);
