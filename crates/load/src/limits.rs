@@ -9,6 +9,7 @@ use crate::latency::{Latencies, sample_floor};
 use crate::load::{Drive, Load};
 use crate::reading::{counted, is_timed, overdue};
 use crate::record::Part;
+use baremark_model::knob::Misfit;
 use baremark_model::qos::{Bound, Broken, Limit, Qos};
 use baremark_stats::multinomial::off_mix;
 use serde::{Deserialize, Serialize};
@@ -79,26 +80,27 @@ pub const CPU: &str = "cpu";
 ///
 /// # Errors
 /// Which limit names what is not there, or cannot be judged.
-pub fn qos(load: &Load, limits: Vec<Limit>) -> Result<Qos, String> {
+pub fn qos(load: &Load, limits: Vec<Limit>) -> Result<Qos, Misfit> {
     load.scenario.check_limits(&limits)?;
     let unknown = limits.iter().find_map(|limit| match &limit.bound {
         Bound::Utilization { resource: Some(name), .. } if name != CPU => Some(name),
         _ => None,
     });
     if let Some(name) = unknown {
-        return Err(format!("unknown resource '{name}'; write utilization.{CPU}"));
+        return Err(Misfit::new(format!("unknown resource '{name}'"), format!("write utilization.{CPU}")));
     }
     Ok(Qos { mix: mix(load, &limits)?, limits })
 }
 
 /// The mix that a limit on it is judged by; empty where nobody asks and it is not known.
-fn mix(load: &Load, limits: &[Limit]) -> Result<BTreeMap<String, f64>, String> {
+fn mix(load: &Load, limits: &[Limit]) -> Result<BTreeMap<String, f64>, Misfit> {
     let known = match load.drive {
         Drive::Open { .. } => Some(load.scenario.mix()),
         Drive::Users { .. } | Drive::Closed => load.scenario.mix_of_users(),
     };
     if known.is_none() && limits.iter().any(|limit| matches!(limit.bound, Bound::Mix { .. })) {
-        return Err("the operation mix of these users depends on conditions; leave out the limit 'mix'".to_owned());
+        let what = "the operation mix of these users depends on conditions";
+        return Err(Misfit::new(what, "leave out the limit 'mix'"));
     }
     Ok(known.unwrap_or_default())
 }
