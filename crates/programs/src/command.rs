@@ -8,7 +8,7 @@ use crate::carried::{self, Laid};
 use crate::inside::Inside;
 use crate::keeper::{End, Outcome, Stdout, Task};
 use crate::protected::Protected;
-use crate::reading;
+use crate::reading::{self, ReadingError};
 use crate::runs;
 use crate::workshop::{self, Workshop, badly_ended, ended_well, in_words, last_words};
 use baremark_kernels::isa;
@@ -22,6 +22,7 @@ use baremark_model::units::Nanos;
 use baremark_sys::process::find_program;
 use regex_lite::Regex;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::File;
 use std::io::Read;
 use std::net::{Ipv4Addr, TcpListener};
@@ -349,7 +350,8 @@ impl Ready<'_> {
         if success.present.is_empty() && success.absent.is_empty() {
             return Ok(());
         }
-        let text = self.text(&success.from, outcome, workshop).map_err(|why| failed(name, &why, outcome))?;
+        let text = self.text(&success.from, outcome, workshop);
+        let text = text.map_err(|why| failed(name, &why.to_string(), outcome))?;
         let matches = |regex: &str| Regex::new(regex).is_ok_and(|regex| regex.is_match(&text));
         for rule in &success.present {
             let regex = texts.pattern(rule)?;
@@ -375,7 +377,7 @@ impl Ready<'_> {
     }
 
     /// What is in one of the program's streams or files.
-    fn text(&self, from: &str, outcome: &Outcome, workshop: &Workshop) -> Result<String, String> {
+    fn text(&self, from: &str, outcome: &Outcome, workshop: &Workshop) -> Result<String, ReadingError> {
         match from {
             "stdout" => return Ok(outcome.stdout.text.clone()),
             "stderr" => return Ok(outcome.stderr.text.clone()),
@@ -387,9 +389,9 @@ impl Ready<'_> {
         let read =
             File::open(workshop.folder().join(from)).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes));
         match read {
-            Ok(length) if length as u64 > limit => Err(format!("its file {from} has more than {limit} bytes")),
+            Ok(length) if length as u64 > limit => Err(ReadingError::TooLong { name: from.to_owned(), limit }),
             Ok(_) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-            Err(why) => Err(format!("its file {from}: {why}")),
+            Err(source) => Err(ReadingError::File { name: from.to_owned(), source }),
         }
     }
 
@@ -400,19 +402,21 @@ impl Ready<'_> {
         workshop: &Workshop,
         filled: &Texts<'_>,
     ) -> Result<Vec<Sample>, JobError> {
-        let mut texts: BTreeMap<&str, Result<String, String>> = BTreeMap::new();
+        let mut texts: BTreeMap<&str, String> = BTreeMap::new();
         let mut samples = Vec::new();
         for reading in &self.program.metrics {
-            let text = texts.entry(&reading.from).or_insert_with(|| self.text(&reading.from, outcome, workshop));
-            let value = text.clone().and_then(|text| reading::value(reading, &text));
-            match value {
-                Ok(Some(value)) => {
+            let unread = |why: ReadingError| failed(name, &format!("metric {}: {why}", reading.key), outcome);
+            let text = match texts.entry(&reading.from) {
+                Entry::Occupied(there) => there.into_mut(),
+                Entry::Vacant(absent) => absent.insert(self.text(&reading.from, outcome, workshop).map_err(unread)?),
+            };
+            match reading::value(reading, text).map_err(unread)? {
+                Some(value) => {
                     let value = value / divisor(reading, filled)?;
                     samples.push(Sample::new(reading.key.clone(), value));
                 }
-                Ok(None) if reading.optional => {}
-                Ok(None) => return Err(failed(name, &lacking(reading, outcome), outcome)),
-                Err(why) => return Err(failed(name, &format!("metric {}: {why}", reading.key), outcome)),
+                None if reading.optional => {}
+                None => return Err(failed(name, &lacking(reading, outcome), outcome)),
             }
         }
         samples.extend(usual(outcome));

@@ -3,12 +3,57 @@
 use baremark_model::command::{Finder, Reading, Take};
 use regex_lite::Regex;
 use serde_json::Value;
+use std::io;
+
+/// Why a program's output has no value of a metric.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadingError {
+    /// A file that it writes cannot be read.
+    #[error("its file {name}: {source}")]
+    File {
+        /// Its name.
+        name: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file that it writes is longer than output may be.
+    #[error("its file {name} has more than {limit} bytes")]
+    TooLong {
+        /// Its name.
+        name: String,
+        /// The limit, in bytes.
+        limit: u64,
+    },
+    /// The expression by which a number is found is none.
+    #[error("'{regex}' is not a regular expression: {source}")]
+    Regex {
+        /// The expression.
+        regex: String,
+        /// Why.
+        source: regex_lite::Error,
+    },
+    /// Something else stands where a number is expected: its beginning.
+    #[error("'{0}' must be a number")]
+    NotANumber(String),
+    /// There is nothing that could be JSON: the text's beginning.
+    #[error("there is no JSON in '{0}'")]
+    NoJson(String),
+    /// What begins as JSON is none.
+    #[error("its JSON cannot be read: {0}")]
+    Json(#[from] serde_json::Error),
+    /// There is no value where JSON begins.
+    #[error("its JSON ends before it begins")]
+    NoValue,
+    /// There are more numbers than one, of which none is said to count.
+    #[error("it stands there {0} times; say by 'take' which counts")]
+    Several(usize),
+}
 
 /// The value of a metric in `text`, in the metric's unit; `None` where it is nowhere.
 ///
 /// # Errors
 /// What is there instead of one number.
-pub fn value(reading: &Reading, text: &str) -> Result<Option<f64>, String> {
+pub fn value(reading: &Reading, text: &str) -> Result<Option<f64>, ReadingError> {
     let found = match &reading.finder {
         Finder::Regex(regex) => by_regex(regex, text)?,
         Finder::Json(pointer) => by_pointer(pointer, text)?,
@@ -16,27 +61,26 @@ pub fn value(reading: &Reading, text: &str) -> Result<Option<f64>, String> {
     Ok(taken(reading.take, &found)?.map(|value| value * reading.scale))
 }
 
-fn by_regex(regex: &str, text: &str) -> Result<Vec<f64>, String> {
-    let regex = Regex::new(regex).map_err(|why| format!("'{regex}' is not a regular expression: {why}"))?;
+fn by_regex(regex: &str, text: &str) -> Result<Vec<f64>, ReadingError> {
+    let regex = Regex::new(regex).map_err(|source| ReadingError::Regex { regex: regex.to_owned(), source })?;
     let found = regex.captures_iter(text).filter_map(|captures| captures.name("value").map(|group| group.as_str()));
     found.map(number).collect()
 }
 
-fn number(text: &str) -> Result<f64, String> {
+fn number(text: &str) -> Result<f64, ReadingError> {
     match text.trim().parse::<f64>() {
         Ok(value) if value.is_finite() => Ok(value),
-        _ => Err(format!("'{}' must be a number", shortened(text))),
+        _ => Err(ReadingError::NotANumber(shortened(text))),
     }
 }
 
-fn by_pointer(pointer: &str, text: &str) -> Result<Vec<f64>, String> {
+fn by_pointer(pointer: &str, text: &str) -> Result<Vec<f64>, ReadingError> {
     // Some programs say a word before or after their JSON.
-    let start = text.find(['{', '[']).ok_or_else(|| format!("there is no JSON in '{}'", shortened(text)))?;
+    let start = text.find(['{', '[']).ok_or_else(|| ReadingError::NoJson(shortened(text)))?;
     let mut stream = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Value>();
     let document = match stream.next() {
-        Some(Ok(document)) => document,
-        Some(Err(why)) => return Err(format!("its JSON cannot be read: {why}")),
-        None => return Err("its JSON ends before it begins".to_owned()),
+        Some(document) => document?,
+        None => return Err(ReadingError::NoValue),
     };
     let mut found = vec![&document];
     for token in pointer.split('/').skip(1) {
@@ -45,7 +89,7 @@ fn by_pointer(pointer: &str, text: &str) -> Result<Vec<f64>, String> {
     }
     let number_of = |value: &Value| match value {
         Value::String(text) => number(text),
-        other => other.as_f64().ok_or_else(|| format!("'{}' must be a number", shortened(&other.to_string()))),
+        other => other.as_f64().ok_or_else(|| ReadingError::NotANumber(shortened(&other.to_string()))),
     };
     found.into_iter().map(number_of).collect()
 }
@@ -60,14 +104,12 @@ fn members<'v>(value: &'v Value, token: &str) -> Vec<&'v Value> {
     }
 }
 
-fn taken(take: Take, found: &[f64]) -> Result<Option<f64>, String> {
+fn taken(take: Take, found: &[f64]) -> Result<Option<f64>, ReadingError> {
     let (Some(first), Some(last)) = (found.first(), found.last()) else { return Ok(None) };
     #[expect(clippy::cast_precision_loss, reason = "a count of matches")]
     let count = found.len() as f64;
     Ok(Some(match take {
-        Take::Only if found.len() > 1 => {
-            return Err(format!("it stands there {} times; say by 'take' which counts", found.len()));
-        }
+        Take::Only if found.len() > 1 => return Err(ReadingError::Several(found.len())),
         Take::Only | Take::First => *first,
         Take::Last => *last,
         Take::Sum => found.iter().sum(),
@@ -101,7 +143,7 @@ mod tests {
             per: String::new(),
             optional: false,
         };
-        value(&reading, text)
+        value(&reading, text).map_err(|why| why.to_string())
     }
 
     fn regex(take: Take, text: &str) -> Result<Option<f64>, String> {
