@@ -13,6 +13,7 @@
 //! largest size so far, and copies are the first that the kernel would end.
 
 use crate::counts::counts;
+use crate::server_failure::ServerFailure;
 use crate::small_server::{ACCEL, Connection, GUEST_MEMORY, KERNEL, Launcher, PLACE, RUNTIME, Server, word};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
@@ -321,7 +322,7 @@ impl Ready {
             }
             match self.launcher.launch() {
                 Ok(server) => copies.add(server).map_err(failed)?,
-                Err(why) if copies.count() > 0 => return Ok(Some(Bound::Start(why))),
+                Err(why) if copies.count() > 0 => return Ok(Some(Bound::Start(why.to_string()))),
                 Err(why) => return Err(JobError::failed(format!("{}: {why}", self.launcher.place()))),
             }
         }
@@ -348,8 +349,8 @@ impl Ready {
         let parts = thread::scope(|scope| {
             let parts: Vec<_> =
                 servers.chunks(A_THREAD).map(|part| scope.spawn(move || loaded(part, rate, lasts_ns))).collect();
-            let joined = parts.into_iter().map(|part| part.join().unwrap_or_else(|_| Err("a thread ended".to_owned())));
-            joined.collect::<Result<Vec<_>, String>>()
+            let joined = parts.into_iter().map(|part| part.join().unwrap_or(Err(ServerFailure::Panicked)));
+            joined.collect::<Result<Vec<_>, _>>()
         });
         let lasted_ns = monotonic_ns() - begun_ns;
         let mut latencies = room();
@@ -496,10 +497,10 @@ fn room() -> Histogram<u64> {
 }
 
 /// Latencies of `rate` requests a second to each of these copies, from the intended start of each.
-fn loaded(servers: &[Server], rate: u64, lasts_ns: u64) -> Result<Histogram<u64>, String> {
-    no_slack().map_err(|why| why.to_string())?;
+fn loaded(servers: &[Server], rate: u64, lasts_ns: u64) -> Result<Histogram<u64>, ServerFailure> {
+    no_slack()?;
     let mut connections = servers.iter().map(Server::connect).collect::<Result<Vec<_>, _>>()?;
-    let ask = |connection: &mut Connection| connection.request().map_err(|why| format!("an answer: {why}"));
+    let ask = |connection: &mut Connection| connection.request().map_err(ServerFailure::io("an answer"));
     // The first request of a connection makes a thread in its server.
     connections.iter_mut().try_for_each(ask)?;
     let gap_ns = (1_000_000_000 / (rate * connections.len() as u64)).max(1);
@@ -559,7 +560,7 @@ impl Copies {
     }
 
     /// Ends copies until there are `count`.
-    fn shrink(&mut self, count: u64) -> Result<(), String> {
+    fn shrink(&mut self, count: u64) -> Result<(), ServerFailure> {
         let keep = usize::try_from(count).unwrap_or(usize::MAX).min(self.servers.len());
         let mut ending = self.servers.split_off(keep);
         ending.iter_mut().for_each(Server::ask_to_end);

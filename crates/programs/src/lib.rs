@@ -21,6 +21,7 @@ pub mod ping_pong;
 pub mod protected;
 pub mod reading;
 pub mod runs;
+mod server_failure;
 pub mod sessions;
 pub mod setup;
 mod small_guest;

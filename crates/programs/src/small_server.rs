@@ -11,6 +11,7 @@
 //! It refuses a server that does not answer with the bytes that it was sent.
 
 use crate::echo::{Mode, PATIENCE, Payload, head};
+use crate::server_failure::ServerFailure;
 use crate::small_guest::{Accel, Guest};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Default, Kind, Knob, Value};
@@ -24,11 +25,13 @@ use baremark_sys::private_folder::PrivateFolder;
 use baremark_sys::private_folder::directory::Directory;
 use baremark_sys::process_tree;
 use baremark_sys::supervised;
+use std::fmt::Display;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::str::FromStr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -300,7 +303,7 @@ impl Launcher {
             self.way = way;
             match self.launch().and_then(|mut server| server.request().and_then(|()| server.end())) {
                 Ok(()) => return Ok(()),
-                Err(why) => last = why,
+                Err(why) => last = why.to_string(),
             }
         }
         let (name, _, remedy) = self.place.row();
@@ -361,14 +364,17 @@ impl Launcher {
     ///
     /// # Errors
     /// What it complains of.
-    pub(crate) fn launch(&self) -> Result<Server, String> {
-        let root = Root::create().map_err(|why| format!("making a folder: {why}"))?;
+    pub(crate) fn launch(&self) -> Result<Server, ServerFailure> {
+        let root = Root::create().map_err(ServerFailure::io("making a folder"))?;
         let mut command = self.command(&root);
         let container = matches!(self.place, Place::Container | Place::Gvisor).then(|| root.name());
         let at_death = if container.is_some() { supervised::AT_DEATH } else { KILL };
-        confine::hold(&mut command, &Limits::default(), at_death).map_err(|why| why.to_string())?;
+        confine::hold(&mut command, &Limits::default(), at_death)?;
         let started_ns = monotonic_ns();
-        let child = command.spawn().map_err(|why| format!("starting {:?}: {why}", command.get_program()))?;
+        let child = command.spawn().map_err(|source| {
+            let what = format!("starting {:?}", command.get_program());
+            ServerFailure::Io { what, source }
+        })?;
         let mut server = Server {
             child,
             container,
@@ -381,7 +387,7 @@ impl Launcher {
         };
         match server.listen(self.place.is_apart(), self.limit()) {
             Ok(()) => Ok(server),
-            Err(why) => Err(format!("{why}{}", server.complaint())),
+            Err(failure) => Err(server.complaint(failure)),
         }
     }
 }
@@ -468,27 +474,26 @@ impl Server {
     }
 
     /// Waits until it listens. One that is `apart` has a clock of its own.
-    fn listen(&mut self, apart: bool, limit: Duration) -> Result<(), String> {
-        let output = self.child.stdout.take().ok_or("it has no output")?;
+    fn listen(&mut self, apart: bool, limit: Duration) -> Result<(), ServerFailure> {
+        let output = self.child.stdout.take().ok_or(ServerFailure::Lacks("has no output"))?;
         let lines = heard(output);
         let deadline = Instant::now() + limit;
         let next = |word| next(&lines, word, deadline, apart);
         if self.container.is_some() {
             // The supervisor and its record are no part of a start.
             let (started, _) = next(STARTED)?;
-            self.started_ns = started.trim().parse().map_err(|why| format!("'{started}': {why}"))?;
+            self.started_ns = read(&started)?;
         }
         let (began, began_ns) = next(BEGAN)?;
-        self.began_ns =
-            if apart { began_ns } else { began.trim().parse().map_err(|why| format!("'{began}': {why}"))? };
+        self.began_ns = if apart { began_ns } else { read(&began)? };
         if !is_by_this_clock(self.began_ns, (self.started_ns, began_ns)) {
-            return Err("its clock is not this machine's".to_owned());
+            return Err(ServerFailure::Clock);
         }
         let (address, listening_ns) = next(LISTENING)?;
         self.listening_ns = listening_ns;
-        let address = address.trim().parse().map_err(|why| format!("'{address}': {why}"))?;
+        let address = read(&address)?;
         self.reach = Some(if apart {
-            let input = self.child.stdin.take().ok_or("it has no input")?;
+            let input = self.child.stdin.take().ok_or(ServerFailure::Lacks("has no input"))?;
             Reach::Asked(Mutex::new(Asked { input, lines, number: 0 }))
         } else {
             Reach::Network(address)
@@ -497,30 +502,30 @@ impl Server {
     }
 
     /// A connection on which it answers requests.
-    pub(crate) fn connect(&self) -> Result<Connection<'_>, String> {
-        match self.reach.as_ref().ok_or("it does not listen")? {
+    pub(crate) fn connect(&self) -> Result<Connection<'_>, ServerFailure> {
+        match self.reach.as_ref().ok_or(ServerFailure::Lacks("does not listen"))? {
             Reach::Network(address) => {
-                Client::open(*address).map(Connection::Network).map_err(|why| format!("{address}: {why}"))
+                let refused = |source| ServerFailure::Io { what: address.to_string(), source };
+                Client::open(*address).map(Connection::Network).map_err(refused)
             }
             Reach::Asked(asked) => Ok(Connection::Asked(asked)),
         }
     }
 
     /// Connects and gets the answer to one request.
-    pub(crate) fn request(&self) -> Result<(), String> {
-        self.connect()?.request().map_err(|why| format!("its answer: {why}"))
+    pub(crate) fn request(&self) -> Result<(), ServerFailure> {
+        self.connect()?.request().map_err(ServerFailure::io("its answer"))
     }
 
     /// Ends it by its input, and waits.
-    pub(crate) fn end(&mut self) -> Result<(), String> {
+    pub(crate) fn end(&mut self) -> Result<(), ServerFailure> {
         self.ask_to_end();
         let deadline = Instant::now() + LIMIT;
         loop {
-            match self.child.try_wait() {
-                Ok(Some(_)) => return Ok(()),
-                Ok(None) if Instant::now() < deadline => thread::sleep(GLANCE),
-                Ok(None) => return Err(format!("it did not end within {} s of its input", LIMIT.as_secs())),
-                Err(why) => return Err(why.to_string()),
+            match self.child.try_wait()? {
+                Some(_) => return Ok(()),
+                None if Instant::now() < deadline => thread::sleep(GLANCE),
+                None => return Err(ServerFailure::Endless { limit_s: LIMIT.as_secs() }),
             }
         }
     }
@@ -543,8 +548,8 @@ impl Server {
         }
     }
 
-    /// What it complained of; it is ended for that.
-    fn complaint(&mut self) -> String {
+    /// A failure with what it complained of; it is ended for that.
+    fn complaint(&mut self, failure: ServerFailure) -> ServerFailure {
         self.ask_to_end();
         self.stop();
         let mut text = String::new();
@@ -552,8 +557,8 @@ impl Server {
             drop(errors.take(4096).read_to_string(&mut text));
         }
         match text.trim() {
-            "" => String::new(),
-            said => format!(": {said}"),
+            "" => failure,
+            said => ServerFailure::Complaint { failure: Box::new(failure), said: said.to_owned() },
         }
     }
 }
@@ -639,23 +644,34 @@ fn heard(output: ChildStdout) -> Receiver<(String, u64)> {
     lines
 }
 
+/// What a server printed, as a number or an address.
+fn read<T>(text: &str) -> Result<T, ServerFailure>
+where
+    T: FromStr<Err: Display>,
+{
+    text.trim().parse().map_err(|why| ServerFailure::unread(text, why))
+}
+
 /// What stands behind `word` on the next line, and when it was read. Others may print between the lines of a server that is `apart`.
-fn next(lines: &Receiver<(String, u64)>, word: &str, deadline: Instant, apart: bool) -> Result<(String, u64), String> {
+fn next(
+    lines: &Receiver<(String, u64)>,
+    word: &str,
+    deadline: Instant,
+    apart: bool,
+) -> Result<(String, u64), ServerFailure> {
     let mut last = String::new();
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let (line, at_ns) = lines.recv_timeout(left).map_err(|why| {
-            let what = match why {
-                RecvTimeoutError::Timeout => "it printed no line in time that begins with",
-                RecvTimeoutError::Disconnected => "it ended before it printed",
-            };
-            format!("{what} '{word}'{last}")
-        })?;
+        let (line, at_ns) = match lines.recv_timeout(left) {
+            Ok(read) => read,
+            Err(RecvTimeoutError::Timeout) => return Err(ServerFailure::Silent { word: word.to_owned(), last }),
+            Err(RecvTimeoutError::Disconnected) => return Err(ServerFailure::Ended { word: word.to_owned(), last }),
+        };
         match line.strip_prefix(word) {
             Some(rest) => return Ok((rest.to_owned(), at_ns)),
             None if apart && !line.trim().is_empty() => last = format!("; its last line was '{}'", line.trim()),
             None if apart => {}
-            None => return Err(format!("it printed '{line}' instead of '{word}'")),
+            None => return Err(ServerFailure::Other { line, word: word.to_owned() }),
         }
     }
 }

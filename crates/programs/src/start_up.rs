@@ -6,6 +6,7 @@
 
 use crate::density::{FIRST_BYTES, leaves_reserve};
 use crate::runs;
+use crate::server_failure::ServerFailure;
 use crate::small_server::{ACCEL, CACHE, GUEST_MEMORY, KERNEL, Launcher, PLACE, RUNTIME};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
@@ -128,17 +129,15 @@ impl Ready {
     /// As many starts at the same moment as requested.
     fn starts(&self) -> Result<Vec<Start>, JobError> {
         self.launcher.cool()?;
-        let done: Vec<Result<Start, String>> = thread::scope(|scope| {
+        let done: Vec<Result<Start, ServerFailure>> = thread::scope(|scope| {
             let all: Vec<_> = (0..self.at_once).map(|_| scope.spawn(|| self.start())).collect();
-            all.into_iter()
-                .map(|one| one.join().unwrap_or_else(|_panic| Err("a thread has ended".to_owned())))
-                .collect()
+            all.into_iter().map(|one| one.join().unwrap_or(Err(ServerFailure::Panicked))).collect()
         });
         let all = done.into_iter().collect::<Result<_, _>>();
-        all.map_err(|why| JobError::failed(format!("{}: {why}", self.launcher.place())))
+        all.map_err(|why: ServerFailure| JobError::failed(format!("{}: {why}", self.launcher.place())))
     }
 
-    fn start(&self) -> Result<Start, String> {
+    fn start(&self) -> Result<Start, ServerFailure> {
         let mut server = self.launcher.launch()?;
         server.request()?;
         let answered_ns = monotonic_ns();
