@@ -3,9 +3,9 @@
 //! Instances must be started by a thread that lives as long as they shall: the kernel ends them with it.
 
 use crate::certificate::Authority;
-use crate::external::ExternalDatabase;
+use crate::external::{ExternalDatabase, ExternalError};
 use crate::generator::LoadSites;
-use crate::kept_data::{Content, KeptData};
+use crate::kept_data::{Content, DataError, KeptData};
 use crate::leaving::{Leaving, STOP_LIMIT};
 use crate::passwords::{Passwords, random_word};
 use crate::tier_cpus::{unknown, unusable};
@@ -108,11 +108,11 @@ pub enum ClusterError {
         said: String,
     },
     /// The database on a server that is there already.
-    #[error("{0}")]
-    External(String),
+    #[error(transparent)]
+    External(#[from] ExternalError),
     /// Data that are kept.
     #[error("data: {0}")]
-    Data(String),
+    Data(#[from] DataError),
     /// CPUs that are not there, or that this process may not use.
     #[error("{}", .0.join("\n"))]
     Cpus(Vec<String>),
@@ -234,7 +234,7 @@ impl Cluster {
         Directory::make_new(&folder).map_err(making(&folder))?;
         let kept = kept(&plan, seed, &around)?;
         let secret = match &kept {
-            Some(kept) => kept.secret().map_err(ClusterError::Data)?,
+            Some(kept) => kept.secret()?,
             None => random_word().map_err(|source| ClusterError::Io { what: "making a secret".to_owned(), source })?,
         };
         let authority = plan.tls.then(Authority::new).transpose()?;
@@ -257,8 +257,7 @@ impl Cluster {
         let own = cluster.own_folder();
         instance::make_for(cluster.owner, &own).map_err(making(&own))?;
         if let Some(wanted) = &cluster.plan.external {
-            cluster.external =
-                Some(ExternalDatabase::create(wanted, &cluster.around.program).map_err(ClusterError::External)?);
+            cluster.external = Some(ExternalDatabase::create(wanted, &cluster.around.program)?);
         }
         cluster.write_passwords(kept.as_ref().and_then(KeptData::password))?;
         if !cluster.plan.tiers.contains_key(&Tier::Database) {
@@ -379,23 +378,17 @@ impl Cluster {
     fn keep(&mut self, kept: &KeptData) -> Result<(), ClusterError> {
         let password = self.password()?;
         let (data, _) = self.rest()?;
-        kept.put(&data, &password).map_err(ClusterError::Data)?;
+        kept.put(&data, &password)?;
         self.wake()
     }
 
     /// Takes data that was kept in place of a load; the application checks them before anything serves them.
     fn take(&mut self, kept: &KeptData) -> Result<(), ClusterError> {
         let (data, owner) = self.rest()?;
-        kept.take(&data, owner).map_err(ClusterError::Data)?;
+        kept.take(&data, owner)?;
         self.wake()?;
         let checked = self.check_invariants()?;
-        let report = checked.report;
-        let unsound = || {
-            ClusterError::Data(format!(
-                "the data that are kept do not hold together: {report}; remove them to load anew"
-            ))
-        };
-        if checked.valid { Ok(()) } else { Err(unsound()) }
+        if checked.valid { Ok(()) } else { Err(DataError::Unsound(checked.report).into()) }
     }
 
     /// The last lines of each instance's log, by the path of its folder.
@@ -858,7 +851,7 @@ fn kept(plan: &Application, seed: u64, around: &Surroundings) -> Result<Option<K
     let server = match plan.tiers.get(&Tier::Database) {
         Some(tier) if tier.on == On::Native => {
             let version = Kind::of(&plan.database).map(Kind::version).transpose();
-            let version = version.map_err(|why| ClusterError::Data(why.to_string()))?.unwrap_or_default();
+            let version = version.map_err(DataError::from)?.unwrap_or_default();
             format!("{} ({version})", program(tier.service)?.display())
         }
         Some(tier) => format!("{} on {}", tier.service.kind(), tier.on),
@@ -876,7 +869,7 @@ fn kept(plan: &Application, seed: u64, around: &Surroundings) -> Result<Option<K
     ];
     let content = Content(content.into_iter().map(|(key, value)| (key.to_owned(), value)).collect());
     let name = format!("{}-{}", plan.name, plan.database);
-    KeptData::open(root, &name, content, &around.interrupt).map(Some).map_err(ClusterError::Data)
+    Ok(Some(KeptData::open(root, &name, content, &around.interrupt)?))
 }
 
 fn failed(command: &'static str, code: Option<i32>, said: &str) -> ClusterError {

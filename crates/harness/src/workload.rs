@@ -342,7 +342,7 @@ pub fn look_for(
             On::Native => program(plan.service).map_or_else(|why| Found::Absent(why.to_string()), |_| Found::Here),
             On::External(_) => {
                 let there = wanted.as_ref().map_or(Ok(()), external::probe);
-                there.map_or_else(Found::Absent, |()| Found::Here)
+                there.map_or_else(|why| Found::Absent(why.to_string()), |()| Found::Here)
             }
             on => {
                 let wanted = Wanted {
