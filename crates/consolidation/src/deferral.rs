@@ -5,6 +5,7 @@
 //! mode changes both ends: the server's sends packets of the link's size, and the host's end has GRO, `gro_flush_timeout` and
 //! `napi_defer_hard_irqs`.
 
+use crate::farm_error::FarmError;
 use baremark_networks::Node;
 use baremark_networks::network::INSIDE;
 use baremark_sys::ethtool::{self, Offload};
@@ -49,8 +50,8 @@ impl LinkSettings {
     ///
     /// # Errors
     /// When they cannot be read.
-    pub(crate) fn read(node: &Node) -> Result<LinkSettings, String> {
-        let inside = node.namespace.run(|| ethtool::is_on(INSIDE, Offload::Tso)).map_err(|why| why.to_string())?;
+    pub(crate) fn read(node: &Node) -> Result<LinkSettings, FarmError> {
+        let inside = node.namespace.run(|| ethtool::is_on(INSIDE, Offload::Tso))?;
         let read = || -> io::Result<LinkSettings> {
             Ok(LinkSettings {
                 segments: inside?,
@@ -59,7 +60,7 @@ impl LinkSettings {
                 polls: number(&node.outside, "napi_defer_hard_irqs")?,
             })
         };
-        read().map_err(|why| format!("reading the settings of {}: {why}", node.outside))
+        read().map_err(FarmError::io(format!("reading the settings of {}", node.outside)))
     }
 
     /// The settings of a mode: dense with the longest time that packets wait, or as the kernel had made the link.
@@ -79,21 +80,23 @@ impl LinkSettings {
     ///
     /// # Errors
     /// When the kernel refuses a setting or keeps another value.
-    pub(crate) fn set(&self, node: &Node, timeout: Option<Duration>) -> Result<(), String> {
+    pub(crate) fn set(&self, node: &Node, timeout: Option<Duration>) -> Result<(), FarmError> {
         let wanted = self.wanted(timeout);
         let link = &node.outside;
-        let inside = node.namespace.run(|| ethtool::switch(INSIDE, Offload::Tso, wanted.segments));
-        let inside = inside.map_err(|why| why.to_string())?;
+        let inside = node.namespace.run(|| ethtool::switch(INSIDE, Offload::Tso, wanted.segments))?;
         let set = || -> io::Result<()> {
             inside?;
             ethtool::switch(link, Offload::Gro, wanted.merges)?;
             fs::write(file(link, "gro_flush_timeout"), wanted.waits_ns.to_string())?;
             fs::write(file(link, "napi_defer_hard_irqs"), wanted.polls.to_string())
         };
-        set().map_err(|why| format!("deferring the interrupts of {link}: {why}"))?;
+        set().map_err(FarmError::io(format!("deferring the interrupts of {link}")))?;
         match LinkSettings::read(node)? {
             found if found == wanted => Ok(()),
-            found => Err(format!("{link} has {found}, and not {wanted}")),
+            found => {
+                let (found, wanted) = (found.to_string(), wanted.to_string());
+                Err(FarmError::Kept { link: link.clone(), found, wanted })
+            }
         }
     }
 }

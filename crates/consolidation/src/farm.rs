@@ -5,6 +5,7 @@
 
 use crate::content;
 use crate::deferral::{self, LinkSettings};
+pub use crate::farm_error::{FarmError, ServerFault};
 use crate::quota::Quotas;
 use crate::starter::Starter;
 use baremark_journal::Journal;
@@ -78,8 +79,15 @@ struct Server {
     pid: Option<u32>,
     node: Arc<Node>,
     /// The settings of its link as the kernel made it, or why they are unknown: dense mode alone needs them.
-    link: Result<LinkSettings, String>,
+    link: Result<LinkSettings, Arc<FarmError>>,
     _held: Held,
+}
+
+impl Server {
+    /// The settings of its link as the kernel made it.
+    fn link(&self) -> Result<&LinkSettings, FarmError> {
+        self.link.as_ref().map_err(|why| FarmError::Link(Arc::clone(why)))
+    }
 }
 
 /// Servers that listen. Dropping it ends them and removes the network.
@@ -112,27 +120,25 @@ impl Farm {
     /// A farm without servers.
     ///
     /// # Errors
-    /// What is missing, in words.
-    pub fn new(journal: &Journal, layout: Layout) -> Result<Farm, String> {
+    /// What is missing.
+    pub fn new(journal: &Journal, layout: Layout) -> Result<Farm, FarmError> {
         let parent = std::env::temp_dir();
         drop(PrivateFolder::orphans(&parent, PREFIX));
         let folder = PrivateFolder::create(&parent, PREFIX)
-            .map_err(|why| format!("making a folder under {}: {why}", parent.display()))?;
+            .map_err(FarmError::io(format!("making a folder under {}", parent.display())))?;
         let owner = owner(&layout.program);
         if let Program::Nginx(_) = layout.program {
             let served = folder.path().join(SERVED);
             let written = make_for(owner, &served)
                 .and_then(|()| Directory::of_others(&served))
                 .and_then(|served| content::write(&served, owner));
-            written.map_err(|why| format!("writing the files to be served: {why}"))?;
+            written.map_err(FarmError::io("writing the files to be served"))?;
         }
-        let network = Network::with_room(journal, layout.most).map_err(|why| why.to_string())?;
+        let network = Network::with_room(journal, layout.most)?;
         // Containers have control groups of the engine's.
         let own_groups = layout.container.is_none();
-        let quotas =
-            own_groups.then(|| Quotas::new(journal, layout.quota)).transpose().map_err(|why| why.to_string())?;
-        let quotas = quotas.flatten();
-        let starter = Starter::new().map_err(|why| format!("starting a thread: {why}"))?;
+        let quotas = own_groups.then(|| Quotas::new(journal, layout.quota)).transpose()?.flatten();
+        let starter = Starter::new().map_err(FarmError::io("starting a thread"))?;
         Ok(Farm { layout, servers: Vec::new(), starter, quotas, network, owner, folder })
     }
 
@@ -146,7 +152,7 @@ impl Farm {
     ///
     /// # Errors
     /// Why one did not.
-    pub fn grow(&mut self, count: usize) -> Result<(), String> {
+    pub fn grow(&mut self, count: usize) -> Result<(), FarmError> {
         let first = self.servers.len();
         while self.servers.len() < count {
             self.add()?;
@@ -156,7 +162,7 @@ impl Farm {
     }
 
     /// Looks for the processes of the servers from `first` on: a container's is somewhere below its engine.
-    fn identify(&mut self, first: usize) -> Result<(), String> {
+    fn identify(&mut self, first: usize) -> Result<(), FarmError> {
         if self.layout.container.is_none() {
             self.servers[first..].iter_mut().for_each(|server| server.pid = Some(server.child.id()));
             return Ok(());
@@ -164,7 +170,7 @@ impl Farm {
         let begin = [INSIDE, "static", "--listen"];
         // The last word of a command line is followed by an empty one.
         let is = |words: &[String]| words.len() > 3 && words.iter().zip(begin).all(|(word, own)| word == own);
-        let found = process_tree::with_command(is).map_err(|why| format!("looking for web servers: {why}"))?;
+        let found = process_tree::with_command(is).map_err(FarmError::io("looking for web servers"))?;
         for server in &mut self.servers[first..] {
             let address = SocketAddr::from((server.node.address, PORT)).to_string();
             server.pid = found.iter().find(|(_, words)| words[3] == address).map(|(pid, _)| *pid);
@@ -190,19 +196,17 @@ impl Farm {
     ///
     /// # Errors
     /// When the kernel refuses one of the settings, or keeps another value.
-    pub fn defer(&self, timeout: Option<Duration>) -> Result<(), String> {
-        self.servers
-            .iter()
-            .try_for_each(|server| server.link.as_ref().map_err(Clone::clone)?.set(&server.node, timeout))
+    pub fn defer(&self, timeout: Option<Duration>) -> Result<(), FarmError> {
+        self.servers.iter().try_for_each(|server| server.link()?.set(&server.node, timeout))
     }
 
     /// A link that is not in this mode, as its settings are read now.
     ///
     /// # Errors
     /// When they cannot be read.
-    pub fn in_other_mode(&self, timeout: Option<Duration>) -> Result<Option<String>, String> {
+    pub fn in_other_mode(&self, timeout: Option<Duration>) -> Result<Option<String>, FarmError> {
         for server in &self.servers {
-            let wanted = server.link.as_ref().map_err(Clone::clone)?.wanted(timeout);
+            let wanted = server.link()?.wanted(timeout);
             let found = LinkSettings::read(&server.node)?;
             if found != wanted {
                 return Ok(Some(format!("{}: {found}, not {wanted}", server.node.outside)));
@@ -228,11 +232,10 @@ impl Farm {
         self.servers.iter_mut().enumerate().find_map(ended)
     }
 
-    fn add(&mut self) -> Result<(), String> {
-        let node = Arc::new(self.network.namespace().map_err(|why| why.to_string())?);
-        let link = LinkSettings::read(&node);
-        let limited = self.layout.link.map(|rate| self.network.limit_rate(&node, rate));
-        limited.transpose().map_err(|why| why.to_string())?;
+    fn add(&mut self) -> Result<(), FarmError> {
+        let node = Arc::new(self.network.namespace()?);
+        let link = LinkSettings::read(&node).map_err(Arc::new);
+        self.layout.link.map(|rate| self.network.limit_rate(&node, rate)).transpose()?;
         let address = SocketAddr::from((node.address, PORT));
         // It begins when it reads a line, in its control group by then.
         let mut command = Command::new("sh");
@@ -240,7 +243,7 @@ impl Farm {
         match (&self.layout.program, &self.layout.container) {
             (_, Some(options)) => {
                 let words = self.contained(options, &node, address);
-                command.arg(&self.layout.own).args(words.map_err(|why| format!("making a container's root: {why}"))?)
+                command.arg(&self.layout.own).args(words.map_err(FarmError::io("making a container's root"))?)
             }
             (Program::Static, None) => {
                 own_environment(&mut command, self.folder.path());
@@ -250,8 +253,8 @@ impl Farm {
             }
             (Program::Nginx(nginx), None) => {
                 let served = self.folder.path().join(SERVED);
-                let file =
-                    self.configured(&served, address).map_err(|why| format!("writing nginx's configuration: {why}"))?;
+                let file = self.configured(&served, address);
+                let file = file.map_err(FarmError::io("writing nginx's configuration"))?;
                 if let Some((user, group)) = self.owner {
                     command.uid(user).gid(group);
                 }
@@ -266,18 +269,18 @@ impl Farm {
         let inside = self.layout.container.is_none().then_some(&node);
         let at_death = if inside.is_some() { KILL } else { supervised::AT_DEATH };
         let started = self.starter.start(inside, command, &limits, at_death);
-        let (child, held) = started.map_err(|why| format!("starting a web server: {why}"))?;
+        let (child, held) = started.map_err(FarmError::io("starting a web server"))?;
         self.servers.push(Server { child, input: None, pid: None, node, link, _held: held });
         let at = self.servers.len() - 1;
         let child = &mut self.servers[at].child;
         if let Some(quotas) = &mut self.quotas {
             let joined = quotas.group().and_then(|group| fs::write(group, child.id().to_string()));
-            joined.map_err(|why| format!("giving a web server its CPU quota: {why}"))?;
+            joined.map_err(FarmError::io("giving a web server its CPU quota"))?;
         }
         let mut input = child.stdin.take();
         let go = input.as_mut().map(|input| input.write_all(b"go\n"));
         self.servers[at].input = input;
-        go.transpose().map(drop).map_err(|why| format!("starting a web server: {why}"))
+        go.transpose().map(drop).map_err(FarmError::io("starting a web server"))
     }
 
     fn container_name(&self, at: usize) -> String {
@@ -333,7 +336,8 @@ impl Farm {
     }
 
     /// Waits until a server listens and compares what it sends with what it should.
-    fn check(&mut self, at: usize) -> Result<(), String> {
+    fn check(&mut self, at: usize) -> Result<(), FarmError> {
+        let faulty = |fault| FarmError::Server { number: at + 1, fault };
         let server = &mut self.servers[at];
         let address = SocketAddr::from((server.node.address, PORT));
         // Many containers that start at once wait for each other.
@@ -343,10 +347,10 @@ impl Farm {
                 Ok(stream) => break stream,
                 Err(why) => {
                     if let Ok(Some(status)) = server.child.try_wait() {
-                        return Err(format!("web server {} ended as it started: {status}", at + 1));
+                        return Err(faulty(ServerFault::Ended(status)));
                     }
                     if Instant::now() >= until {
-                        return Err(format!("web server {} does not listen at {address}: {why}", at + 1));
+                        return Err(faulty(ServerFault::Unreachable(address, why)));
                     }
                     thread::sleep(GLANCE);
                 }
@@ -355,7 +359,7 @@ impl Farm {
         for file in content::files() {
             let right = served(&mut stream, file.path).is_ok_and(|bytes| bytes == file.bytes);
             if !right {
-                return Err(format!("web server {} did not send the bytes of {}", at + 1, file.path));
+                return Err(faulty(ServerFault::OtherBytes(file.path)));
             }
         }
         Ok(())

@@ -9,6 +9,7 @@
 pub mod content;
 mod deferral;
 pub mod farm;
+mod farm_error;
 pub mod guest_operations;
 pub mod members;
 pub mod quota;
