@@ -5,6 +5,7 @@
 //! waited for: a pipe or a device of that name neither blocks nor is changed.
 
 use crate::error::JournalError;
+use crate::refused::Refused;
 use baremark_sys::confine::effective_user;
 use baremark_sys::private_folder::directory::{Directory, Kind};
 use baremark_sys::removal;
@@ -103,16 +104,16 @@ impl Folder {
     ///
     /// # Errors
     /// Why it is not obeyed.
-    pub(crate) fn file(&self, name: &str) -> Result<Option<File>, String> {
+    pub(crate) fn file(&self, name: &str) -> Result<Option<File>, Refused> {
         let opened = removal::regular_file(&self.0, OsStr::new(name)).map_err(|why| match why.raw_os_error() {
-            Some(number) if number == Errno::LOOP.raw_os_error() => "it is a link".to_owned(),
-            _ => why.to_string(),
+            Some(number) if number == Errno::LOOP.raw_os_error() => Refused::Link,
+            _ => why.into(),
         });
         let Some(file) = opened? else { return Ok(None) };
-        let facts = file.metadata().map_err(|why| why.to_string())?;
+        let facts = file.metadata()?;
         match (facts.uid(), facts.mode() & 0o777) {
-            (user, _) if user != effective_user() => Err(format!("it belongs to user {user}")),
-            (_, mode) if mode & 0o022 != 0 => Err(format!("others may write it (mode {mode:03o})")),
+            (user, _) if user != effective_user() => Err(Refused::OtherUser(user)),
+            (_, mode) if mode & 0o022 != 0 => Err(Refused::Writable(mode)),
             _ => Ok(Some(file)),
         }
     }

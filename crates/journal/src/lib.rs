@@ -18,6 +18,7 @@ pub mod journal;
 pub mod owner;
 mod record;
 pub mod recovery;
+mod refused;
 pub mod registry;
 mod shared;
 pub mod value;

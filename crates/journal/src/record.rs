@@ -6,11 +6,51 @@
 use crate::change::Change;
 use crate::owner::Owner;
 use serde::{Deserialize, Serialize};
+use std::num::ParseIntError;
+use std::str::Utf8Error;
 
 /// Number of the format.
 pub(crate) const FORMAT: u32 = 2;
 /// What is read of one file at most.
 pub(crate) const LONGEST: u64 = 16 << 20;
+
+/// What is wrong with a line.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RecordError {
+    /// It is no text.
+    #[error("not UTF-8: {0}")]
+    NotUtf8(#[from] Utf8Error),
+    /// Nothing stands before its JSON value.
+    #[error("no checksum")]
+    NoChecksum,
+    /// Its checksum is no number.
+    #[error("checksum: {0}")]
+    Checksum(#[from] ParseIntError),
+    /// Its checksum is that of another text.
+    #[error("the checksum does not match")]
+    Mismatch,
+    /// Its value is none of a record.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// The first line is damaged.
+    #[error("line 1: {0}")]
+    First(#[source] Box<RecordError>),
+    /// The first line is none that says whose the file is.
+    #[error("line 1 names no owner: {0}")]
+    Unowned(#[source] serde_json::Error),
+    /// The first line is another record.
+    #[error("line 1 names no owner")]
+    NoOwner,
+    /// It is of another format.
+    #[error("its format is {0}, and this version reads {FORMAT}")]
+    OtherFormat(u32),
+    /// The owner is named again.
+    #[error("a second owner")]
+    SecondOwner,
+    /// A change is recorded that is recorded already.
+    #[error("change {0} is recorded twice")]
+    Twice(u64),
+}
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,24 +72,21 @@ impl Record {
         format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes()))
     }
 
-    fn parse(line: &[u8]) -> Result<Record, String> {
-        serde_json::from_str(checked(line)?).map_err(|why| why.to_string())
+    fn parse(line: &[u8]) -> Result<Record, RecordError> {
+        Ok(serde_json::from_str(checked(line)?)?)
     }
 }
 
 /// The JSON text of a line, which agrees with its checksum.
-fn checked(line: &[u8]) -> Result<&str, String> {
-    let text = std::str::from_utf8(line).map_err(|why| format!("not UTF-8: {why}"))?;
-    let (sum, json) = text.split_once(' ').ok_or("no checksum")?;
-    let sum = u32::from_str_radix(sum, 16).map_err(|why| format!("checksum: {why}"))?;
-    if crc32fast::hash(json.as_bytes()) != sum {
-        return Err("the checksum does not match".to_owned());
-    }
-    Ok(json)
+fn checked(line: &[u8]) -> Result<&str, RecordError> {
+    let text = std::str::from_utf8(line)?;
+    let (sum, json) = text.split_once(' ').ok_or(RecordError::NoChecksum)?;
+    let sum = u32::from_str_radix(sum, 16)?;
+    if crc32fast::hash(json.as_bytes()) == sum { Ok(json) } else { Err(RecordError::Mismatch) }
 }
 
 /// Whose file it is, by its first line: no other is obeyed, for nobody knows what the records of another format mean.
-fn owner_of(line: &[u8]) -> Result<Owner, String> {
+fn owner_of(line: &[u8]) -> Result<Owner, RecordError> {
     #[derive(Deserialize)]
     struct Numbered {
         format: u32,
@@ -58,16 +95,15 @@ fn owner_of(line: &[u8]) -> Result<Owner, String> {
     struct First {
         owner: Numbered,
     }
-    let json = checked(line).map_err(|why| format!("line 1: {why}"))?;
-    let First { owner: Numbered { format } } =
-        serde_json::from_str(json).map_err(|why| format!("line 1 names no owner: {why}"))?;
+    let damaged = |why| RecordError::First(Box::new(why));
+    let json = checked(line).map_err(damaged)?;
+    let First { owner: Numbered { format } } = serde_json::from_str(json).map_err(RecordError::Unowned)?;
     if format != FORMAT {
-        return Err(format!("its format is {format}, and this version reads {FORMAT}"));
+        return Err(RecordError::OtherFormat(format));
     }
-    match Record::parse(line) {
-        Ok(Record::Owner { owner, .. }) => Ok(owner),
-        Ok(_) => Err("line 1 names no owner".to_owned()),
-        Err(why) => Err(format!("line 1: {why}")),
+    match Record::parse(line).map_err(damaged)? {
+        Record::Owner { owner, .. } => Ok(owner),
+        _ => Err(RecordError::NoOwner),
     }
 }
 
@@ -89,7 +125,7 @@ impl Contents {
     ///
     /// # Errors
     /// Why it is not obeyed.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Contents>, String> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Contents>, RecordError> {
         let mut rest = bytes;
         let mut line = || {
             let end = rest.iter().position(|byte| *byte == b'\n')?;
@@ -110,11 +146,11 @@ impl Contents {
         Ok(Some(contents))
     }
 
-    fn take(&mut self, record: Record) -> Result<(), String> {
+    fn take(&mut self, record: Record) -> Result<(), RecordError> {
         match record {
-            Record::Owner { .. } => return Err("a second owner".to_owned()),
+            Record::Owner { .. } => return Err(RecordError::SecondOwner),
             Record::Make { id, .. } if self.open.iter().any(|(other, _)| *other == id) => {
-                return Err(format!("change {id} is recorded twice"));
+                return Err(RecordError::Twice(id));
             }
             Record::Make { id, change } => self.open.push((id, change)),
             // It may be the end of a change whose own line is damaged.

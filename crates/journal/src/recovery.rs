@@ -5,6 +5,7 @@ use crate::error::JournalError;
 use crate::folder::{Lock, owned};
 use crate::owner::{Ended, Owner};
 use crate::record::{Contents, LONGEST, Record};
+use crate::refused::Refused;
 use crate::shared::{Shared, append};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -54,7 +55,7 @@ pub(crate) fn all(shared: &Shared, _lock: &Lock) -> Result<Recovery, JournalErro
                     stuck.push((name, recovery.failed.split_off(failed)));
                 }
             }
-            Found::Refused(why) => recovery.refused.push((shared.folder.path().join(name), why)),
+            Found::Refused(why) => recovery.refused.push((shared.folder.path().join(name), why.to_string())),
         }
     }
     // What one owner made another may have used, as a container does the folder of the lab that started it: where both have ended, what is in
@@ -78,7 +79,7 @@ enum Found {
     /// It is locked by this process now. Without contents no change was recorded.
     Dead(File, Option<Contents>),
     /// It is not obeyed.
-    Refused(String),
+    Refused(Refused),
 }
 
 impl Found {
@@ -91,13 +92,13 @@ impl Found {
         // Before it is read: from here on nobody writes it.
         let alive = match owned(&file) {
             Ok(locked) => !locked,
-            Err(why) => return Found::Refused(format!("locking it: {why}")),
+            Err(why) => return Found::Refused(Refused::Locking(why)),
         };
         // An owner whose last change is undone removes the file and then gives up its lock.
         match file.metadata() {
             Ok(facts) if facts.nlink() == 0 => return Found::Gone,
             Ok(_) => {}
-            Err(why) => return Found::Refused(why.to_string()),
+            Err(why) => return Found::Refused(why.into()),
         }
         match read(&mut file) {
             Ok(contents) if alive => Found::Alive(contents),
@@ -108,13 +109,13 @@ impl Found {
     }
 }
 
-fn read(file: &mut File) -> Result<Option<Contents>, String> {
+fn read(file: &mut File) -> Result<Option<Contents>, Refused> {
     let mut bytes = Vec::new();
-    match file.take(LONGEST + 1).read_to_end(&mut bytes) {
-        Ok(length) if length as u64 > LONGEST => Err(format!("it is longer than {LONGEST} bytes")),
-        Ok(_) => Contents::parse(&bytes),
-        Err(why) => Err(why.to_string()),
+    let length = file.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    if length as u64 > LONGEST {
+        return Err(Refused::TooLong);
     }
+    Ok(Contents::parse(&bytes)?)
 }
 
 impl Recovery {
