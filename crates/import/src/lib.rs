@@ -26,7 +26,7 @@ mod xml;
 
 pub use format::Format;
 pub use formats::FORMATS;
-pub use result::{Better, Column, Damage, Imported, Measured, Metric, Place};
+pub use result::{Better, Column, ColumnError, Damage, Imported, Measured, Metric, Place};
 pub use results::{MOST_SERIES, MOST_VALUES};
 pub use text::{LONGEST_DOCUMENT, LONGEST_FILE};
 

@@ -135,11 +135,16 @@ pub struct Column {
     pub metric: Option<Metric>,
 }
 
-impl FromStr for Column {
-    type Err = String;
+/// A text that is not a column.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is not a column; write NAME, NAME:lower or NAME:higher, and :UNIT after that")]
+pub struct ColumnError(pub String);
 
-    fn from_str(text: &str) -> Result<Column, String> {
-        let wrong = || format!("'{text}' is not a column; write NAME, NAME:lower or NAME:higher, and :UNIT after that");
+impl FromStr for Column {
+    type Err = ColumnError;
+
+    fn from_str(text: &str) -> Result<Column, ColumnError> {
+        let wrong = || ColumnError(text.to_owned());
         let mut parts = text.splitn(3, ':');
         let name = parts.next().filter(|name| !name.trim().is_empty()).ok_or_else(wrong)?.trim();
         let metric = match (parts.next(), parts.next().unwrap_or_default()) {

@@ -11,6 +11,7 @@ use crate::rows::{self, Rows};
 use crate::text::Text;
 use serde::Deserialize;
 use std::collections::BTreeSet;
+use std::fmt::Display;
 
 const CSV_HEAD: &str = "group,function,value,throughput_num";
 const COMPLETE: &str = "benchmark-complete";
@@ -26,6 +27,19 @@ pub(super) const FORMAT: Format = Format {
     },
     read,
 };
+
+/// Why there are no times of a benchmark.
+#[derive(Debug, thiserror::Error)]
+enum TimesError {
+    #[error("has neither measured_values nor typical")]
+    None,
+    #[error("'{0}' is not a time unit; only criterion's wall time can be imported")]
+    Unit(String),
+    #[error("{iterations} iteration counts for {times} times")]
+    Unequal { iterations: usize, times: usize },
+    #[error("an iteration count is not positive")]
+    NoIterations,
+}
 
 #[derive(Deserialize)]
 struct Message {
@@ -113,15 +127,15 @@ fn messages(text: &mut Text<'_>) -> Result<Results, Damage> {
     while let Some(line) = text.line(&mut buffer, number)? {
         if line.starts_with('{') {
             let message: Message = json::line(line, number - 1)?;
-            let damage = |what: String| Damage::at(Place::Line(number), format!("{}: {what}", message.id));
+            let damage = |what: &dyn Display| Damage::at(Place::Line(number), format!("{}: {what}", message.id));
             match message.reason.as_str() {
                 COMPLETE => {
-                    let values = measured(&message).map_err(damage)?;
+                    let values = measured(&message).map_err(|why| damage(&why))?;
                     results.add(&message.id, &time(), values)?;
                     open.insert(message.id);
                 }
                 GROUP_COMPLETE => match message.benchmarks.iter().find(|name| !open.contains(*name)) {
-                    Some(missing) => return Err(damage(format!("{missing} is of this group and was not reported"))),
+                    Some(missing) => return Err(damage(&format!("{missing} is of this group and was not reported"))),
                     None => open.clear(),
                 },
                 _ => {}
@@ -139,7 +153,7 @@ fn messages(text: &mut Text<'_>) -> Result<Results, Damage> {
 }
 
 /// The times of one benchmark, in nanoseconds.
-fn measured(message: &Message) -> Result<Vec<f64>, String> {
+fn measured(message: &Message) -> Result<Vec<f64>, TimesError> {
     match (&message.typical, message.measured_values.is_empty()) {
         (_, false) => {
             let factor = factor(&message.unit)?;
@@ -147,7 +161,7 @@ fn measured(message: &Message) -> Result<Vec<f64>, String> {
             Ok(values.into_iter().map(|value| value * factor).collect())
         }
         (Some(typical), true) => Ok(vec![typical.estimate * factor(&typical.unit)?]),
-        (None, true) => Err("has neither measured_values nor typical".to_owned()),
+        (None, true) => Err(TimesError::None),
     }
 }
 
@@ -160,7 +174,7 @@ fn records(text: &mut Text<'_>) -> Result<Results, Damage> {
             return Err(rows::unequal(line, row.len(), heading.len()));
         }
         let row: Record = row.deserialize(Some(&heading)).map_err(|why| rows::damage(&why, line))?;
-        let damage = |what| Damage::at(Place::Line(line), format!("{}: {what}", row.group));
+        let damage = |what: TimesError| Damage::at(Place::Line(line), format!("{}: {what}", row.group));
         let parts = [Some(row.group.clone()), row.function.clone(), row.value.clone()];
         let name = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");
         let factor = factor(&row.unit).map_err(damage)?;
@@ -171,23 +185,23 @@ fn records(text: &mut Text<'_>) -> Result<Results, Damage> {
 }
 
 /// Nanoseconds in a unit.
-fn factor(unit: &str) -> Result<f64, String> {
+fn factor(unit: &str) -> Result<f64, TimesError> {
     match unit {
         "ns" => Ok(1.0),
         "us" | "µs" => Ok(1e3),
         "ms" => Ok(1e6),
         "s" => Ok(1e9),
-        other => Err(format!("'{other}' is not a time unit; only criterion's wall time can be imported")),
+        other => Err(TimesError::Unit(other.to_owned())),
     }
 }
 
 /// The time of each iteration.
-fn each(iterations: &[f64], times: &[f64]) -> Result<Vec<f64>, String> {
+fn each(iterations: &[f64], times: &[f64]) -> Result<Vec<f64>, TimesError> {
     if iterations.len() != times.len() || times.is_empty() {
-        return Err(format!("{} iteration counts for {} times", iterations.len(), times.len()));
+        return Err(TimesError::Unequal { iterations: iterations.len(), times: times.len() });
     }
     match iterations.iter().all(|count| *count > 0.0) {
         true => Ok(times.iter().zip(iterations).map(|(time, count)| time / count).collect()),
-        false => Err("an iteration count is not positive".to_owned()),
+        false => Err(TimesError::NoIterations),
     }
 }
