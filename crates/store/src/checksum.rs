@@ -62,16 +62,22 @@ impl Checksum {
     }
 }
 
+/// A stored checksum that is not that of what was read.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("checksum mismatch (stored {stored:08x}, computed {computed:08x})")]
+pub(crate) struct Mismatch {
+    stored: i64,
+    computed: u32,
+}
+
 /// Compares a stored checksum with the one computed from what was read. `None` is a row without one, written by an earlier
 /// version.
 ///
 /// # Errors
 /// That they differ, with both values.
-pub(crate) fn compare(stored: Option<i64>, computed: u32) -> Result<(), String> {
+pub(crate) fn compare(stored: Option<i64>, computed: u32) -> Result<(), Mismatch> {
     match stored {
-        Some(stored) if stored != i64::from(computed) => {
-            Err(format!("checksum mismatch (stored {stored:08x}, computed {computed:08x})"))
-        }
+        Some(stored) if stored != i64::from(computed) => Err(Mismatch { stored, computed }),
         _ => Ok(()),
     }
 }
@@ -98,6 +104,7 @@ mod tests {
             assert_ne!(sum(&text), sum(&other), "bit {bit}");
         }
         assert!(compare(Some(7), 7).is_ok() && compare(None, 7).is_ok());
-        assert_eq!(compare(Some(1), 7), Err("checksum mismatch (stored 00000001, computed 00000007)".to_owned()));
+        let why = compare(Some(1), 7).expect_err("they differ").to_string();
+        assert_eq!(why, "checksum mismatch (stored 00000001, computed 00000007)");
     }
 }

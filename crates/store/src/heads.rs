@@ -4,7 +4,7 @@
 //! its run and sums up their checksums, as the one row of `tally` does for the heads: whoever reads a run knows whether a
 //! row of it is missing.
 
-use crate::checksum::{Checksum, compare};
+use crate::checksum::{Checksum, Mismatch, compare};
 use crate::run_id::RunId;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::cmp::Reverse;
@@ -56,11 +56,20 @@ pub(crate) struct Found {
     pub stored: Option<i64>,
 }
 
+/// Why a head is not what was written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unverified {
+    #[error("its checksum is missing")]
+    Missing,
+    #[error(transparent)]
+    Mismatch(#[from] Mismatch),
+}
+
 impl Found {
     /// The head, if it is as it was written. `checksummed` is whether rows of this file have checksums at all.
-    pub(crate) fn verified(self, checksummed: bool) -> Result<Head, String> {
+    pub(crate) fn verified(self, checksummed: bool) -> Result<Head, Unverified> {
         if checksummed {
-            let stored = self.stored.ok_or("its checksum is missing")?;
+            let stored = self.stored.ok_or(Unverified::Missing)?;
             compare(Some(stored), self.head.checksum())?;
         }
         Ok(self.head)
@@ -249,7 +258,7 @@ pub(crate) fn all(connection: &Connection, checksummed: bool) -> rusqlite::Resul
                 ids = ids.wrapping_add(Tally::share(&id));
                 match found.verified(checksummed) {
                     Ok(head) => all.heads.push(head),
-                    Err(why) => all.damaged.push((Some(id), why)),
+                    Err(why) => all.damaged.push((Some(id), why.to_string())),
                 }
             }
             Err(why) => all.damaged.push((None, why.to_string())),

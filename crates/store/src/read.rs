@@ -140,7 +140,7 @@ impl Store {
     pub(crate) fn head(&self, connection: &Connection, run: &RunId) -> Result<Head, StoreError> {
         let found = heads::one(connection, run).map_err(|why| self.fail("read the run", why))?;
         let head = found.ok_or_else(|| self.no_such(run))?.verified(self.checksummed);
-        let head = head.map_err(|why| self.damaged(format!("run {run}"), why))?;
+        let head = head.map_err(|why| self.damaged(format!("run {run}"), why.to_string()))?;
         if head.format > FORMAT {
             let remedy = "use the newer baremark";
             let (run, found) = (run.clone(), head.format);
@@ -170,7 +170,7 @@ impl Store {
                 .map_err(|why| self.damaged(format!("run {owner}, its {part}"), why.to_string()))?;
         let Some((text, stored)) = found else { return Ok(None) };
         let checked = tally.take(stored, rows::document(owner, part, &text));
-        checked.map_err(|why| self.damaged(format!("run {owner}, its {part}"), why))?;
+        checked.map_err(|why| self.damaged(format!("run {owner}, its {part}"), why.to_string()))?;
         Ok(Some(text))
     }
 
@@ -181,7 +181,10 @@ impl Store {
             found.ok_or_else(|| self.damaged(format!("run {}, its {part}", head.id), "it does not exist".to_owned()))
         };
         let (study_text, plan, machine) = (text("study")?, text("plan")?, text("machine")?);
-        let garbled = |what, why| StoreError::Garbled { run: head.id.clone(), what, why };
+        let garbled = |what, why: serde_json::Error| {
+            let (run, why) = (head.id.clone(), why.to_string());
+            StoreError::Garbled { run, what, why }
+        };
         Ok(StoredRun {
             id: head.id.clone(),
             plan: part(&plan).map_err(|why| garbled("plan", why))?,
@@ -245,7 +248,7 @@ fn trial(run: &RunId, row: &Row<'_>, tally: &mut Rows) -> rusqlite::Result<Resul
     let [seq, block, cell, started, elapsed] = numbers.map(i64::unsigned_abs);
     let cell = usize::try_from(cell).unwrap_or(usize::MAX);
     let parts = || {
-        checked?;
+        checked.map_err(|why| why.to_string())?;
         Ok(StoredTrial {
             block,
             cell,
@@ -322,6 +325,6 @@ fn imported(snapshot: &Connection, run: &RunId, tally: &mut Rows) -> rusqlite::R
     Ok(imported)
 }
 
-fn part<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_slice(text.as_bytes()).map_err(|why| why.to_string())
+fn part<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
+    serde_json::from_slice(text.as_bytes())
 }

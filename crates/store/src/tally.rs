@@ -1,6 +1,6 @@
 //! What is read of a run or a load, held against its head.
 
-use crate::checksum::compare;
+use crate::checksum::{Mismatch, compare};
 use crate::heads::{self, Head};
 use crate::record::{LoadSummary, RunState};
 use crate::rows;
@@ -27,7 +27,7 @@ pub(crate) struct Rows {
 
 impl Rows {
     /// Counts a row; its checksum must match, where it has one.
-    pub(crate) fn take(&mut self, stored: Option<i64>, computed: u32) -> Result<(), String> {
+    pub(crate) fn take(&mut self, stored: Option<i64>, computed: u32) -> Result<(), Mismatch> {
         match stored {
             Some(_) => self.contents = self.contents.wrapping_add(computed),
             None => self.without += 1,
