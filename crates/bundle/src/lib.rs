@@ -23,7 +23,7 @@ pub use archive::{
 pub use differences::{MOST_NAMED, differences};
 pub use redact::{Redactor, secrets_in};
 pub use signature::{NAMESPACE, SignatureError, Signed, SigningError, bounded, check, sign};
-pub use signers::{Allowed, Signers, SignersError};
+pub use signers::{Allowed, SignerError, Signers, SignersError};
 
 /// The script in every bundle that derives the printed numbers again.
 pub const REDERIVE: &str = include_str!("rederive.py");

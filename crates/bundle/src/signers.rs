@@ -55,7 +55,41 @@ pub struct SignersError {
     /// Which line, from 1.
     pub line: usize,
     /// What is wrong.
-    pub what: String,
+    pub what: SignerError,
+}
+
+/// What is wrong with a line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SignerError {
+    /// The principals are quoted, and do not end.
+    #[error("the quotation mark before the principals is not closed")]
+    Unclosed,
+    /// It is a single word.
+    #[error("it has no key")]
+    NoKey,
+    /// The principals are empty.
+    #[error("it has no principal")]
+    NoPrincipal,
+    /// A principal is one who may not sign.
+    #[error("a principal that begins with '!' is not supported; remove the line")]
+    Negated,
+    /// Its key cannot be read.
+    #[error("its key is damaged, or of another type than it says")]
+    Key,
+    /// An option is repeated: which.
+    #[error("the option {0} is there twice")]
+    Twice(String),
+    /// A time cannot be read.
+    #[error("{option} is '{text}', not YYYYMMDD, YYYYMMDDHHMM or YYYYMMDDHHMMSS")]
+    Time {
+        /// The option.
+        option: String,
+        /// What is given.
+        text: String,
+    },
+    /// A word is no option that is known.
+    #[error("'{0}' is neither an option nor the type of the key that follows")]
+    Option(String),
 }
 
 impl Signers {
@@ -136,17 +170,17 @@ impl Moment {
 }
 
 /// A line that has something.
-fn signer(line: &str) -> Result<Signer, String> {
+fn signer(line: &str) -> Result<Signer, SignerError> {
     let (principals, rest) = match line.strip_prefix('"') {
-        Some(quoted) => quoted.split_once('"').ok_or("the quotation mark before the principals is not closed")?,
-        None => line.split_once([' ', '\t']).ok_or("it has no key")?,
+        Some(quoted) => quoted.split_once('"').ok_or(SignerError::Unclosed)?,
+        None => line.split_once([' ', '\t']).ok_or(SignerError::NoKey)?,
     };
     if principals.is_empty() {
-        return Err("it has no principal".to_owned());
+        return Err(SignerError::NoPrincipal);
     }
     // OpenSSH refuses whoever such a pattern matches; here nobody is asked who they are.
     if principals.split(',').any(|of| of.starts_with('!')) {
-        return Err("a principal that begins with '!' is not supported; remove the line".to_owned());
+        return Err(SignerError::Negated);
     }
     let mut signer = Signer { principals: principals.to_owned(), ..Signer::default() };
     let (first, rest) = word(rest.trim_start());
@@ -155,7 +189,7 @@ fn signer(line: &str) -> Result<Signer, String> {
     }
     options(first, &mut signer)?;
     let (kind, rest) = word(rest);
-    signer.key = key(kind, rest).ok_or("its key is damaged, or of another type than it says")?;
+    signer.key = key(kind, rest).ok_or(SignerError::Key)?;
     Ok(signer)
 }
 
@@ -177,7 +211,7 @@ fn key(kind: &str, rest: &str) -> Option<Vec<u8>> {
     (!kind.is_empty() && bytes.starts_with(&[&length, kind.as_bytes()].concat())).then_some(bytes)
 }
 
-fn options(text: &str, signer: &mut Signer) -> Result<(), String> {
+fn options(text: &str, signer: &mut Signer) -> Result<(), SignerError> {
     let mut rest = text;
     while !rest.is_empty() {
         let mut quoted = false;
@@ -189,10 +223,10 @@ fn options(text: &str, signer: &mut Signer) -> Result<(), String> {
         rest = after.strip_prefix(',').unwrap_or(after);
         let (name, value) = option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
         let value = value.map(|value| value.strip_prefix('"').and_then(|value| value.strip_suffix('"')));
-        let once = |known: bool| if known { Err(format!("the option {name} is there twice")) } else { Ok(()) };
+        let once = |known: bool| if known { Err(SignerError::Twice(name.to_owned())) } else { Ok(()) };
         let moment = |text: &str| {
-            Moment::read(text)
-                .ok_or_else(|| format!("{name} is '{text}', not YYYYMMDD, YYYYMMDDHHMM or YYYYMMDDHHMMSS"))
+            let wrong = || SignerError::Time { option: name.to_owned(), text: text.to_owned() };
+            Moment::read(text).ok_or_else(wrong)
         };
         match (name.to_ascii_lowercase().as_str(), value) {
             ("cert-authority", None) => signer.authority = true,
@@ -201,7 +235,7 @@ fn options(text: &str, signer: &mut Signer) -> Result<(), String> {
             }
             ("valid-after", Some(Some(text))) => once(signer.after.replace(moment(text)?).is_some())?,
             ("valid-before", Some(Some(text))) => once(signer.before.replace(moment(text)?).is_some())?,
-            _ => return Err(format!("'{option}' is neither an option nor the type of the key that follows")),
+            _ => return Err(SignerError::Option(option.to_owned())),
         }
     }
     Ok(())
