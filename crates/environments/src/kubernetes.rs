@@ -16,7 +16,7 @@ use crate::child::{self, Piped};
 use crate::patience::{GLANCE, unless};
 use baremark_model::image;
 use baremark_model::site::{Environment, Link, Missing, Site, SiteError};
-use manifest::{CONTAINER, MANAGED_BY, State};
+use manifest::{CONTAINER, MANAGED_BY, Pod, State};
 use std::ffi::OsString;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read, Write};
@@ -147,10 +147,11 @@ impl Kubernetes {
     }
 
     fn create(&self, pod: &OwnPod, interrupt: &AtomicBool) -> Result<(), SiteError> {
-        let written = manifest::pod(&self.settings, &pod.name, &owner());
+        let owner = owner();
+        let written = Pod::new(&self.settings, &pod.name, &owner).json();
         let mut command = self.cluster.command();
         command.args(["create", "--filename=-"]);
-        match finish(&mut command, Some(written.to_string().into_bytes()), Instant::now() + ANSWER_LIMIT, interrupt)? {
+        match finish(&mut command, Some(written), Instant::now() + ANSWER_LIMIT, interrupt)? {
             Ok(_) => Ok(()),
             Err(log) => Err(SiteError::NotReady { what: format!("pod {} could not be created", pod.name), log }),
         }
