@@ -2,8 +2,8 @@
 
 use crate::gate;
 use baremark_load::dial::{Asked, Dial};
-use baremark_load::load::{Engine, Progress};
-use baremark_load::order::Order;
+use baremark_load::load::{Engine, LoadError, Progress};
+use baremark_load::order::{Order, OrderError};
 use baremark_model::units::Nanos;
 use baremark_model::wire::{FromAgent, ToAgent, WireError, write_frame};
 use serde_json::Value;
@@ -26,11 +26,25 @@ pub(crate) struct Prepared {
     interrupt: Arc<AtomicBool>,
 }
 
+/// Why a load cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PrepareError {
+    /// The order is none.
+    #[error("the order cannot be read: {0}")]
+    Unread(#[from] serde_json::Error),
+    /// The order is not one of a load.
+    #[error(transparent)]
+    Order(#[from] OrderError),
+    /// The load cannot be had from here.
+    #[error("{}", words(.0))]
+    Load(#[from] LoadError),
+}
+
 /// Reads an order and checks everything that can be checked here.
-pub(crate) fn prepare(order: Value) -> Result<Prepared, String> {
-    let order: Order = serde_json::from_value(order).map_err(|why| format!("the order cannot be read: {why}"))?;
+pub(crate) fn prepare(order: Value) -> Result<Prepared, PrepareError> {
+    let order: Order = serde_json::from_value(order)?;
     let interrupt = Arc::new(AtomicBool::new(false));
-    let engine = Engine::new(order.load()?, Arc::clone(&interrupt)).map_err(|why| words(&why))?;
+    let engine = Engine::new(order.load()?, Arc::clone(&interrupt))?;
     Ok(Prepared { engine, interrupt })
 }
 
@@ -87,11 +101,11 @@ pub(crate) fn steer(
     // The dial has an engine of its own.
     drop(prepared);
     let watch = move |second: &Progress| drop(told.send(second.clone()));
-    let begun = Dial::start_at(load, begin_ns, watch).map_err(|why| words(&why));
+    let begun = Dial::start_at(load, begin_ns, watch);
     let steered = begun.and_then(|dial| follow(dial, heard, &seconds, output));
     match steered {
         Ok(written) => written,
-        Err(why) => write_frame(output, &FromAgent::Failed { what: "the load".to_owned(), why }),
+        Err(why) => write_frame(output, &FromAgent::Failed { what: "the load".to_owned(), why: words(&why) }),
     }
 }
 
@@ -101,15 +115,15 @@ fn follow(
     heard: &Receiver<Result<ToAgent, WireError>>,
     seconds: &Receiver<Progress>,
     output: &mut impl Write,
-) -> Result<Result<(), WireError>, String> {
+) -> Result<Result<(), WireError>, LoadError> {
     let mut window: Option<(u64, Asked)> = None;
     let mut told = Instant::now();
     loop {
         match heard.try_recv() {
-            Ok(Ok(ToAgent::SetLevel { at_ns, level })) => drop(dial.set_at(level, at_ns).map_err(|why| words(&why))?),
+            Ok(Ok(ToAgent::SetLevel { at_ns, level })) => drop(dial.set_at(level, at_ns)?),
             Ok(Ok(ToAgent::AskWindow { id, begin_ns, lasting_ns, patience_ns })) => {
                 let asked = dial.ask_at(begin_ns, Nanos(lasting_ns), Nanos(patience_ns));
-                window = Some((id, asked.map_err(|why| words(&why))?));
+                window = Some((id, asked?));
             }
             Ok(Ok(ToAgent::ReadClock)) => {
                 if let Err(why) = write_frame(output, &gate::now()) {
@@ -125,7 +139,7 @@ fn follow(
             .collect();
         match window {
             Some((id, asked)) => {
-                if let Some(part) = dial.gather(asked, GLANCE).map_err(|why| words(&why))? {
+                if let Some(part) = dial.gather(asked, GLANCE)? {
                     frames.push(FromAgent::LoadWindow { id, part: Box::new(value(&part)) });
                     window = None;
                 }
@@ -140,7 +154,7 @@ fn follow(
             return Ok(Err(why));
         }
     }
-    let part = dial.stop().map_err(|why| words(&why))?;
+    let part = dial.stop()?;
     Ok(write_frame(output, &FromAgent::LoadDone { part: Box::new(value(&part)) }))
 }
 

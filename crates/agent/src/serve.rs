@@ -165,7 +165,7 @@ impl AtWork {
                     self.load = Some(load);
                     FromAgent::LoadReady
                 }
-                Err(why) => failed("preparing the load", why),
+                Err(why) => failed("preparing the load", why.to_string()),
             },
             ToAgent::ReadClock => gate::now(),
             ToAgent::PutFile(file) => {

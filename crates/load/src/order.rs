@@ -2,14 +2,60 @@
 //!
 //! Files are read where they were named; the order carries their text. Only what a scenario uploads is looked for at the site.
 
-use crate::arrival::Arrival;
+use crate::arrival::{Arrival, RecordingError};
+use crate::bounded_file::FileError;
 use crate::load::{Drive, Load, Pin, Pool, Protocol, Stop};
+use crate::profile::ProfileError;
 use crate::scenario::{Cycle, Scenario, file};
 use crate::transport::Trust;
+use crate::url::UrlError;
+use baremark_model::knob::Misfit;
+use baremark_model::problem::Problems;
 use baremark_model::units::Nanos;
 use serde::{Deserialize, Serialize};
+use std::error::Error;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::str::Utf8Error;
+
+/// Why an order is no load, or what is requested is no order.
+#[derive(Debug, thiserror::Error)]
+pub enum OrderError {
+    /// A parameter.
+    #[error(transparent)]
+    Parameter(#[from] Misfit),
+    /// A file that is named cannot be read.
+    #[error("{0}{cause}", cause = cause(.0))]
+    File(#[from] FileError),
+    /// A file that is named is no text.
+    #[error("{path} is not UTF-8 text ({source}); save it as UTF-8")]
+    NotText {
+        /// Which.
+        path: PathBuf,
+        /// Where it is not.
+        source: Utf8Error,
+    },
+    /// The trace that the rate follows.
+    #[error(transparent)]
+    Trace(#[from] ProfileError),
+    /// The recording whose arrivals are replayed.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    /// The scenario.
+    #[error(transparent)]
+    Scenario(#[from] Problems),
+    /// The URL.
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    /// Nothing is said of where to.
+    #[error("there is neither a URL nor a scenario; name one")]
+    Nowhere,
+}
+
+/// What the system said, which the text of the error leaves to its source.
+fn cause(why: &FileError) -> String {
+    why.source().map_or_else(String::new, |cause| format!(": {cause}"))
+}
 
 /// A load in words. Unknown keys of a later version are passed over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -66,14 +112,12 @@ impl Order {
     /// The load.
     ///
     /// # Errors
-    /// What is wrong with the scenario or the URL, in words.
-    pub fn load(self) -> Result<Load, String> {
+    /// What is wrong with the scenario or the URL.
+    pub fn load(self) -> Result<Load, OrderError> {
         let mut scenario = match (&self.scenario, &self.url) {
-            (Some((name, text)), url) => {
-                file::parse(name, text.as_bytes(), url.as_deref(), &self.folder).map_err(|why| why.to_string())?
-            }
-            (None, Some(url)) => Scenario::of_url(url).map_err(|why| why.to_string())?,
-            (None, None) => return Err("there is neither a URL nor a scenario; name one".to_owned()),
+            (Some((name, text)), url) => file::parse(name, text.as_bytes(), url.as_deref(), &self.folder)?,
+            (None, Some(url)) => Scenario::of_url(url)?,
+            (None, None) => return Err(OrderError::Nowhere),
         };
         for (name, value) in &self.headers {
             scenario.add_header(name, value);

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::latency::Summary;
 use crate::limits;
 use crate::load::{Drive, Engine, Load, Pin, Pool, Protocol, Stop};
-use crate::order::Order;
+use crate::order::{Order, OrderError};
 use crate::parts::stretches;
 use crate::profile::{After, Profile};
 use crate::record::{Counts, Part, SecondPart};
@@ -27,7 +27,6 @@ use baremark_model::seam::Sample;
 use baremark_model::units::{Nanos, Share};
 use baremark_model::wire::{Detail, Point};
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -337,7 +336,7 @@ impl Settings {
     }
 
     /// The order with what is in the files.
-    fn read(&self) -> Result<Order, String> {
+    fn read(&self) -> Result<Order, OrderError> {
         let mut order = self.order.clone();
         let Files { scenario, trace, repeat, arrival, replay, ca } = &self.files;
         if let Some(path) = scenario {
@@ -348,14 +347,13 @@ impl Settings {
             _ => None,
         };
         if let Some(path) = trace {
-            let mut traced = Profile::from_trace(&text_of(path, LONGEST_MIB)?).map_err(|why| why.to_string())?;
+            let mut traced = Profile::from_trace(&text_of(path, LONGEST_MIB)?)?;
             traced.after = if *repeat { After::Repeat } else { After::Hold };
             order.drive = Drive::Open { arrival: arrival.clone(), profile: traced.clone() };
             rate = Some(traced);
         }
         if let Some(path) = replay {
-            let recording = Arrival::from_recording(&text_of(path, LONGEST_MIB)?).map_err(|why| why.to_string())?;
-            let (arrival, recorded) = recording;
+            let (arrival, recorded) = Arrival::from_recording(&text_of(path, LONGEST_MIB)?)?;
             order.points = if let Arrival::Replayed { points } = &arrival { Some(points.to_vec()) } else { None };
             order.drive = Drive::Open { arrival, profile: rate.unwrap_or(Profile::steady(recorded)) };
         }
@@ -382,19 +380,14 @@ fn most_connections(users: &Profile) -> Result<usize, Misfit> {
 ///
 /// # Errors
 /// What is wrong with a parameter or a file, with the remedy.
-pub fn order(arm: &ResolvedArm) -> Result<Order, String> {
-    Settings::of(arm).map_err(|why| why.to_string())?.read()
+pub fn order(arm: &ResolvedArm) -> Result<Order, OrderError> {
+    Settings::of(arm)?.read()
 }
 
 /// A text file of at most so many MiB.
-fn text_of(path: &Path, most_mib: u64) -> Result<String, String> {
-    let bytes = bounded_file::read(path, most_mib).map_err(|why| match why.source() {
-        Some(cause) => format!("{why}: {cause}"),
-        None => why.to_string(),
-    })?;
-    let not_text =
-        |why: FromUtf8Error| format!("{} is not UTF-8 text ({}); save it as UTF-8", path.display(), why.utf8_error());
-    String::from_utf8(bytes).map_err(not_text)
+fn text_of(path: &Path, most_mib: u64) -> Result<String, OrderError> {
+    let not_text = |why: FromUtf8Error| OrderError::NotText { path: path.to_owned(), source: why.utf8_error() };
+    String::from_utf8(bounded_file::read(path, most_mib)?).map_err(not_text)
 }
 
 /// A refusal of the parameter `key` that may have a remedy of its own after a semicolon.
