@@ -110,13 +110,13 @@ pub(crate) fn counterpart(document: &Document, row: &RatioRow) -> Option<Counter
 pub(crate) fn agreement(document: &Document, published: &Published) -> Option<Grid> {
     let table = published.table;
     let ours = table.ours.as_ref()?;
-    let found: Vec<Vec<Result<Ourselves, String>>> = (0..table.row.len())
+    let found: Vec<Vec<Result<Ourselves, Absence>>> = (0..table.row.len())
         .map(|row| (0..table.heads.len()).map(|column| cell_here(document, published, ours, row, column)).collect())
         .collect();
     let mut reasons: Vec<String> = Vec::new();
     let mut cell = |row: usize, column: usize| match &found[row][column] {
-        Err(reason) if reason.is_empty() => Cell::Blank,
-        Err(reason) => Cell::Absent(numbered(&mut reasons, reason)),
+        Err(Absence::Unpublished) => Cell::Blank,
+        Err(Absence::Because(reason)) => Cell::Absent(numbered(&mut reasons, reason)),
         Ok(here) => shown(here, published, &found, (row, column), document.run.design.delta.0),
     };
     let rows = rows_of(table, &document.run.workload).into_iter();
@@ -158,25 +158,40 @@ pub(crate) fn fills(grid: &Grid) -> bool {
     grid.rows.iter().flat_map(|row| &row.cells).any(|cell| matches!(cell, Cell::Measured { .. }))
 }
 
-/// What this run has of a cell, or why it has nothing; an empty reason where nothing was published either.
+/// Why a run has nothing of a cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Absence {
+    /// Nothing was published either.
+    Unpublished,
+    /// For a reason that the table tells.
+    Because(String),
+}
+
+impl Absence {
+    fn because(reason: impl Into<String>) -> Absence {
+        Absence::Because(reason.into())
+    }
+}
+
+/// What this run has of a cell, or why it has nothing.
 fn cell_here(
     document: &Document,
     published: &Published,
     ours: &Ours,
     row: usize,
     column: usize,
-) -> Result<Ourselves, String> {
+) -> Result<Ourselves, Absence> {
     let table = published.table;
     if table.row[row].cells[column].is_empty() && published.printed(row, column).is_none() {
-        return Err(String::new());
+        return Err(Absence::Unpublished);
     }
     if let Some(reason) = table.row[row].ours.blank.as_ref().or(ours.columns[column].blank.as_ref()) {
-        return Err(reason.clone());
+        return Err(Absence::because(reason));
     }
     let of = &table.row[row].ours;
     let workload = ours.workload_of(of);
     if document.run.workload != workload {
-        return Err(format!("this run does not measure {workload}"));
+        return Err(Absence::because(format!("this run does not measure {workload}")));
     }
     let unit = table.row[row].unit_in(table).filter(|_| !is_gain(published, row, column));
     let (treatment, value) = look(document, ours, of, &ours.columns[column], unit)?;
@@ -220,13 +235,14 @@ fn look<'d>(
     row: &OurRow,
     column: &OurColumn,
     unit: Option<&str>,
-) -> Result<(&'d Treatment, Measured), String> {
+) -> Result<(&'d Treatment, Measured), Absence> {
     let wanted: Levels = row.levels.iter().chain(&column.levels).map(|(k, l)| (k.as_str(), l.as_str())).collect();
     let is_it = |treatment: &&Treatment| wanted.iter().all(|(key, label)| has(document, treatment, key, label));
     let measured = document.estimates.iter().map(|row| &row.treatment);
     let Some(treatment) = measured.clone().find(is_it) else {
         let absent = document.absent.iter().find(|absent| is_it(&&absent.treatment));
-        return Err(absent.map_or_else(|| lacks(document, &wanted), |absent| clean(&absent.reason)));
+        let reason = absent.map_or_else(|| lacks(document, &wanted), |absent| clean(&absent.reason));
+        return Err(Absence::Because(reason));
     };
     if let Some(mode) = &column.mmu {
         is_mode(document, treatment, mode)?;
@@ -240,11 +256,11 @@ fn look<'d>(
             found.map(|row| (Measured { value: row.estimate, limits: row.lo.zip(row.hi) }, row.unit.as_str()))
         }
     };
-    let (value, own) = value.ok_or_else(|| "no trial of it counts".to_owned())?;
+    let (value, own) = value.ok_or_else(|| Absence::because("no trial of it counts"))?;
     let Some(unit) = unit else { return Ok((treatment, value)) };
     match comparable(own, unit) {
         Some(factor) => Ok((treatment, value.times(factor))),
-        None => Err(format!("its unit here is {}, published {unit}", clean(own))),
+        None => Err(Absence::because(format!("its unit here is {}, published {unit}", clean(own)))),
     }
 }
 
@@ -276,12 +292,12 @@ fn lacks(document: &Document, wanted: &Levels<'_>) -> String {
 }
 
 /// Refuses a treatment whose trials ran under another MMU virtualization than the column's.
-fn is_mode(document: &Document, treatment: &Treatment, mode: &str) -> Result<(), String> {
+fn is_mode(document: &Document, treatment: &Treatment, mode: &str) -> Result<(), Absence> {
     let arms = document.trials.iter().flat_map(|trial| &trial.arms).filter(|arm| arm.treatment == *treatment);
     match arms.filter_map(|arm| Some((arm.translation()?, arm.mmu.as_deref()?))).next() {
         Some((found, _)) if found == Translation::of_words(mode) => Ok(()),
-        Some((_, found)) => Err(format!("MMU virtualization here is {}", clean(found))),
-        None => Err("the run does not record which MMU virtualization was at work".to_owned()),
+        Some((_, found)) => Err(Absence::because(format!("MMU virtualization here is {}", clean(found)))),
+        None => Err(Absence::because("the run does not record which MMU virtualization was at work")),
     }
 }
 
@@ -340,7 +356,7 @@ fn ratio_there(published: &Published, row: usize, column: usize) -> Option<Value
 fn shown(
     here: &Ourselves,
     published: &Published,
-    found: &[Vec<Result<Ourselves, String>>],
+    found: &[Vec<Result<Ourselves, Absence>>],
     (row, column): (usize, usize),
     delta: f64,
 ) -> Cell {
@@ -434,7 +450,12 @@ fn size(ours: Measured, theirs: Value, delta: f64) -> String {
 
 /// `order 2 of 3, 1 open`: with how many of the cells in its row and column it is in the published order; `None` where there
 /// are none to compare with.
-fn order(published: &Published, found: &[Vec<Result<Ourselves, String>>], row: usize, column: usize) -> Option<String> {
+fn order(
+    published: &Published,
+    found: &[Vec<Result<Ourselves, Absence>>],
+    row: usize,
+    column: usize,
+) -> Option<String> {
     let table = published.table;
     let number = |(row, column): (usize, usize)| {
         let value = Value::of(&table.row[row].cells[column])?;
