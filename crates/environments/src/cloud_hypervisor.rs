@@ -276,7 +276,7 @@ impl GuestSite {
             Err(NotThere::Silent) => return Err(Failure::Silent),
         }
         let info = api.get("vm.info", within_limit(settings.answer_limit))?;
-        machine::is_as_requested(settings, &info, self.process.pid()).map_err(Failure::Said)
+        machine::is_as_requested(settings, &info, self.process.pid()).map_err(|why| Failure::Said(why.to_string()))
     }
 
     /// A connection to the API, once its socket is there.

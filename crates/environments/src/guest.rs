@@ -3,6 +3,7 @@
 //!
 //! Nothing here knows a hypervisor: each passes what is found, made and checked here to a program of its own.
 
+pub(crate) mod difference;
 pub(crate) mod disks;
 pub(crate) mod frames;
 pub(crate) mod initial;

@@ -21,6 +21,7 @@ pub use operations::{Done, GuestOperations, Operation};
 pub use settings::{Accel, Backing, Disks, Mmu, Net, Port, Root, Settings, Topology};
 
 use crate::child::Piped;
+use crate::guest::difference::Difference;
 use crate::guest::frames::{NotThere, connect};
 use crate::guest::initial::{self, Initial};
 use crate::guest::portion::environment;
@@ -177,7 +178,7 @@ impl Qemu {
                 };
                 match self.settle(emulated, &mut site.qmp, site.guest.pid()) {
                     Ok(()) => Ok(site),
-                    Err(what) => Err(site.not_ready(what)),
+                    Err(why) => Err(site.not_ready(why.to_string())),
                 }
             }
             Err(why) => {
@@ -207,33 +208,31 @@ impl Qemu {
         Some(address.split('/').next().unwrap_or(address).to_owned())
     }
 
-    /// Makes of a running guest what was requested and reads back that it is; else what is not so, in words.
-    fn settle(&self, emulated: bool, qmp: &mut Qmp, pid: u32) -> Result<(), String> {
+    /// Makes of a running guest what was requested and reads back that it is; else what is not so.
+    fn settle(&self, emulated: bool, qmp: &mut Qmp, pid: u32) -> Result<(), Difference> {
         let settings = &self.settings;
-        let said = |why: io::Error| format!("QEMU's machine protocol: {why}");
-        if qmp.kvm().map_err(said)? == emulated {
-            return Err("QEMU runs the guest by another accelerator than requested".to_owned());
+        if qmp.kvm().map_err(Difference::Protocol)? == emulated {
+            return Err(Difference::Accelerator);
         }
-        let threads = qmp.vcpu_threads().map_err(said)?;
+        let threads = qmp.vcpu_threads().map_err(Difference::Protocol)?;
         if threads.len() != settings.vcpus {
-            return Err(format!("the guest has {} of its {} vCPUs", threads.len(), settings.vcpus));
+            return Err(Difference::Vcpus { found: threads.len().into(), wanted: settings.vcpus });
         }
-        for (place, (&thread, &cpu)) in threads.iter().zip(&settings.pin).enumerate() {
-            pin_thread(thread, cpu).map_err(|why| format!("vCPU {place} cannot be pinned to CPU {cpu}: {why}"))?;
+        for (vcpu, (&thread, &cpu)) in threads.iter().zip(&settings.pin).enumerate() {
+            pin_thread(thread, cpu).map_err(|source| Difference::Pinning { vcpu, cpu, source })?;
         }
-        for place in 0..settings.disks.paths.len() {
-            if qmp.cache_of(&format!("disk{place}")).map_err(said)? != Some(hardware::caching(&settings.disks)) {
-                return Err(format!("disk {place} of the guest is not cached as disk_cache says"));
+        for disk in 0..settings.disks.paths.len() {
+            let cache = qmp.cache_of(&format!("disk{disk}")).map_err(Difference::Protocol)?;
+            if cache != Some(hardware::caching(&settings.disks)) {
+                return Err(Difference::Cache(disk));
             }
-            let (thread, queues) = qmp.disk_device(&hardware::device_id(place)).map_err(said)?;
-            if thread != settings.disks.iothread.then(|| hardware::iothread_id(place)) {
-                return Err(format!(
-                    "disk {place} of the guest is served by {}, not as disk_iothread says",
-                    thread.as_deref().unwrap_or("the main loop")
-                ));
+            let (thread, queues) = qmp.disk_device(&hardware::device_id(disk)).map_err(Difference::Protocol)?;
+            if thread != settings.disks.iothread.then(|| hardware::iothread_id(disk)) {
+                let thread = thread.unwrap_or_else(|| "the main loop".to_owned());
+                return Err(Difference::Thread { disk, thread });
             }
             if settings.disks.queues.is_some_and(|asked| queues != Some(asked as u64)) {
-                return Err(format!("disk {place} of the guest has {queues:?} queues, not as disk_queues says"));
+                return Err(Difference::Queues { disk, queues });
             }
         }
         memory::backing_is(settings.backing, settings.memory_bytes, pid)

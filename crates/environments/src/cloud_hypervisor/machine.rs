@@ -1,6 +1,7 @@
 //! The guest's machine: what of the settings cannot be, the configuration that Cloud Hypervisor is given, and what became of it.
 
 use super::settings::{GuestKernel, Settings};
+use crate::guest::difference::Difference;
 use crate::guest::memory::Backing;
 use crate::guest::portion::{chunk, memory, part};
 use crate::guest::{disks, kernel, memory as guest_memory, mmu};
@@ -177,24 +178,24 @@ fn command_line(settings: &Settings) -> String {
     words.join(" ")
 }
 
-/// Says in words what of the running guest is not as requested, by Cloud Hypervisor's own account and by the kernel's of
+/// Says what of the running guest is not as requested, by Cloud Hypervisor's own account and by the kernel's of
 /// its process.
 ///
 /// # Errors
 /// The first such thing.
-pub fn is_as_requested(settings: &Settings, info: &Value, pid: u32) -> Result<(), String> {
+pub(crate) fn is_as_requested(settings: &Settings, info: &Value, pid: u32) -> Result<(), Difference> {
     if info["state"] != "Running" {
-        return Err(format!("Cloud Hypervisor reports the state {} of a guest that runs", info["state"]));
+        return Err(Difference::State(info["state"].clone()));
     }
     let vcpus = &info["config"]["cpus"]["boot_vcpus"];
     if vcpus.as_u64() != Some(settings.vcpus as u64) {
-        return Err(format!("the guest has {vcpus} of its {} vCPUs", settings.vcpus));
+        return Err(Difference::Vcpus { found: vcpus.clone(), wanted: settings.vcpus });
     }
     for (vcpu, cpu) in settings.pin.iter().enumerate() {
         let found = cpus_of(pid, &format!("vcpu{vcpu}"));
         if found.as_deref() != Some(&cpu.to_string()) {
             let found = found.unwrap_or_else(|| "none: it has no such thread".to_owned());
-            return Err(format!("vCPU {vcpu} is not pinned to CPU {cpu}; its CPUs are {found}"));
+            return Err(Difference::Pinned { vcpu, cpu, found });
         }
     }
     guest_memory::backing_is(settings.backing, settings.memory_bytes, pid)
@@ -323,12 +324,14 @@ mod tests {
     fn a_guest_that_is_not_as_requested_is_told() {
         let info = json!({ "state": "Running", "config": { "cpus": { "boot_vcpus": 1 } } });
         let own = std::process::id();
-        assert_eq!(is_as_requested(&plain(), &info, own), Ok(()));
-        let why = is_as_requested(&Settings { vcpus: 2, ..plain() }, &info, own).expect_err("one is missing");
-        assert_eq!(why, "the guest has 1 of its 2 vCPUs");
-        let why = is_as_requested(&Settings { pin: vec![7], ..plain() }, &info, own).expect_err("no such thread");
+        is_as_requested(&plain(), &info, own).expect("as requested");
+        let difference = |settings: Settings, info: &Value| {
+            is_as_requested(&settings, info, own).expect_err("it is not as requested").to_string()
+        };
+        assert_eq!(difference(Settings { vcpus: 2, ..plain() }, &info), "the guest has 1 of its 2 vCPUs");
+        let why = difference(Settings { pin: vec![7], ..plain() }, &info);
         assert_eq!(why, "vCPU 0 is not pinned to CPU 7; its CPUs are none: it has no such thread");
-        let why = is_as_requested(&plain(), &json!({ "state": "Paused" }), own).expect_err("it does not run");
+        let why = difference(plain(), &json!({ "state": "Paused" }));
         assert!(why.contains("the state \"Paused\" of a guest"), "{why}");
     }
 }

@@ -1,5 +1,6 @@
 //! What the memory of a guest is made of, as it is requested and as the kernel counts it.
 
+use super::difference::Difference;
 use baremark_model::site::Missing;
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -64,7 +65,7 @@ fn without_huge_pages() -> std::io::Result<()> {
 ///
 /// # Errors
 /// What it is made of.
-pub(crate) fn backing_is(asked: Backing, memory_bytes: u64, pid: u32) -> Result<(), String> {
+pub(crate) fn backing_is(asked: Backing, memory_bytes: u64, pid: u32) -> Result<(), Difference> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
     let field = |name: &str| -> u64 {
         let line = rollup.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -73,14 +74,12 @@ pub(crate) fn backing_is(asked: Backing, memory_bytes: u64, pid: u32) -> Result<
     };
     let huge = field("AnonHugePages") + field("ShmemPmdMapped");
     let reserved = field("Shared_Hugetlb") + field("Private_Hugetlb");
+    let only =
+        |bytes: u64, kind| Err(Difference::Backing { kind, found_mib: bytes >> 20, wanted_mib: memory_bytes >> 20 });
     match asked {
-        Backing::Small if huge > 0 => Err(format!("{} MiB of the guest's memory are in huge pages", huge >> 20)),
-        Backing::Huge if huge < memory_bytes / 10 * 9 => {
-            Err(format!("only {} of the guest's {} MiB are in huge pages", huge >> 20, memory_bytes >> 20))
-        }
-        Backing::Reserved if reserved < memory_bytes / 10 * 9 => {
-            Err(format!("only {} of the guest's {} MiB are in reserved pages", reserved >> 20, memory_bytes >> 20))
-        }
+        Backing::Small if huge > 0 => Err(Difference::Huge(huge >> 20)),
+        Backing::Huge if huge < memory_bytes / 10 * 9 => only(huge, "huge"),
+        Backing::Reserved if reserved < memory_bytes / 10 * 9 => only(reserved, "reserved"),
         _ => Ok(()),
     }
 }
