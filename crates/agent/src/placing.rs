@@ -44,7 +44,7 @@ pub fn cpus(site: &Topology, arm: &ResolvedArm, members: usize) -> Result<Vec<us
             let what = format!("placement = {}, memory = {} cannot be had here: {why}", arm.placement, arm.memory);
             Err(TrialError::Spec { what, remedy: "give the place more CPUs, or take that level out".to_owned() })
         }
-        None => site.place(arm.placement, ranks, members).map_err(TrialError::spec),
+        None => site.place(arm.placement, ranks, members).map_err(|why| TrialError::spec(why.to_string())),
     }
 }
 
@@ -73,7 +73,9 @@ pub fn first_touch(
 ) -> Result<(), TrialError> {
     let parts = |rank: usize| map.parts(owners, rank, cpus.len());
     for (rank, cpu) in cpus.iter().enumerate() {
-        let nodes = site.nodes_for(arm.memory, site.node_of(*cpu).unwrap_or(0)).map_err(TrialError::spec)?;
+        let nodes = site
+            .nodes_for(arm.memory, site.node_of(*cpu).unwrap_or(0))
+            .map_err(|why| TrialError::spec(why.to_string()))?;
         for part in parts(rank).iter().filter(|_| !nodes.is_empty()) {
             numa::bind(map.address() + part.start, part.end - part.start, &nodes).map_err(|why| MemoryError {
                 what: format!("{} with memory = {} on nodes {nodes:?}", Bytes(part.end - part.start), arm.memory),

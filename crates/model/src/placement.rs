@@ -164,6 +164,55 @@ pub struct Topology {
     pub memory_nodes: Vec<usize>,
 }
 
+/// Why a machine cannot place ranks, or their memory, so.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlacementError {
+    /// There are too few CPUs.
+    #[error("{} a CPU each, and this process may use {cpus}", need(.ranks))]
+    Cpus {
+        /// The ranks.
+        ranks: usize,
+        /// How many CPUs this process may use.
+        cpus: usize,
+    },
+    /// The placement leaves too few CPUs.
+    #[error("{} a CPU each, and {placement} leaves {cpus}", need(.ranks))]
+    Left {
+        /// The ranks.
+        ranks: usize,
+        /// The placement.
+        placement: Placement,
+        /// How many CPUs it leaves.
+        cpus: usize,
+    },
+    /// There is one node.
+    #[error("all CPUs here are of one NUMA node: node is free")]
+    OneNode,
+    /// There is one socket.
+    #[error("all CPUs here are of one socket: one-socket is compact")]
+    OneSocket,
+    /// Cores have one thread each.
+    #[error("no core here has a second thread: smt-off is compact")]
+    OneThread,
+    /// So many ranks are placed alike.
+    #[error("{} the same CPUs here spread and compact", have(.0))]
+    Alike(usize),
+    /// A node has no memory: its number.
+    #[error("node {0} has no memory that may be used")]
+    NoMemory(usize),
+    /// There is one node with memory.
+    #[error("there is one NUMA node with memory here: {0} needs two")]
+    OneMemory(MemoryPolicy),
+}
+
+fn need(ranks: &usize) -> String {
+    Ranks(*ranks).need()
+}
+
+fn have(ranks: &usize) -> String {
+    format!("{} {}", Ranks(*ranks), if *ranks == 1 { "has" } else { "have" })
+}
+
 impl Topology {
     /// CPUs of which nothing is known: each a core of one socket and one node.
     #[must_use]
@@ -176,37 +225,29 @@ impl Topology {
     ///
     /// # Errors
     /// Why this machine cannot place them so.
-    pub fn place(&self, placement: Placement, ranks: usize, machines: usize) -> Result<Vec<usize>, String> {
-        let need = || Ranks(ranks).need();
+    pub fn place(&self, placement: Placement, ranks: usize, machines: usize) -> Result<Vec<usize>, PlacementError> {
         if ranks > self.cpus.len() {
-            return Err(format!("{} a CPU each, and this process may use {}", need(), self.cpus.len()));
+            return Err(PlacementError::Cpus { ranks, cpus: self.cpus.len() });
         }
         let sockets = distinct(self.cpus.iter().map(|cpu| cpu.socket));
         let cores = distinct(self.cpus.iter().map(|cpu| cpu.core));
         let mut order = match placement {
             Placement::Numbered | Placement::Os | Placement::Free => self.cpus.iter().map(|cpu| cpu.cpu).collect(),
-            Placement::Node if self.nodes().len() < 2 => {
-                return Err("all CPUs here are of one NUMA node: node is free".to_owned());
-            }
+            Placement::Node if self.nodes().len() < 2 => return Err(PlacementError::OneNode),
             Placement::Node | Placement::Affinity => return Ok(self.by_node(ranks, machines.max(1))),
             Placement::Compact => self.compact(|_| true),
             Placement::Spread => self.spread(),
-            Placement::OneSocket if sockets.len() < 2 => {
-                return Err("all CPUs here are of one socket: one-socket is compact".to_owned());
-            }
+            Placement::OneSocket if sockets.len() < 2 => return Err(PlacementError::OneSocket),
             Placement::OneSocket => self.compact(|cpu| cpu.socket == sockets[0]),
-            Placement::SmtOff if cores.len() == self.cpus.len() => {
-                return Err("no core here has a second thread: smt-off is compact".to_owned());
-            }
+            Placement::SmtOff if cores.len() == self.cpus.len() => return Err(PlacementError::OneThread),
             Placement::SmtOff => self.compact(|cpu| cpu.cpu == cpu.core),
         };
         if ranks > order.len() {
-            return Err(format!("{} a CPU each, and {placement} leaves {}", need(), order.len()));
+            return Err(PlacementError::Left { ranks, placement, cpus: order.len() });
         }
         order.truncate(ranks);
         if placement == Placement::Spread && order == self.compact(|_| true)[..ranks] {
-            let verb = if ranks == 1 { "has" } else { "have" };
-            return Err(format!("{} {verb} the same CPUs here spread and compact", Ranks(ranks)));
+            return Err(PlacementError::Alike(ranks));
         }
         Ok(order)
     }
@@ -255,14 +296,14 @@ impl Topology {
     ///
     /// # Errors
     /// Why this machine cannot put it so.
-    pub fn nodes_for(&self, policy: MemoryPolicy, node: usize) -> Result<Vec<usize>, String> {
+    pub fn nodes_for(&self, policy: MemoryPolicy, node: usize) -> Result<Vec<usize>, PlacementError> {
         let nodes = &self.memory_nodes;
         match policy {
             MemoryPolicy::FirstTouch => Ok(Vec::new()),
             MemoryPolicy::Local if nodes.contains(&node) => Ok(vec![node]),
-            MemoryPolicy::Local => Err(format!("node {node} has no memory that may be used")),
+            MemoryPolicy::Local => Err(PlacementError::NoMemory(node)),
             MemoryPolicy::Remote | MemoryPolicy::Interleave if nodes.len() < 2 => {
-                Err(format!("there is one NUMA node with memory here: {policy} needs two"))
+                Err(PlacementError::OneMemory(policy))
             }
             MemoryPolicy::Interleave => Ok(nodes.clone()),
             MemoryPolicy::Remote => {
@@ -278,12 +319,13 @@ impl Topology {
     pub fn lacks(&self, placement: Placement, policy: MemoryPolicy, ranks: usize, machines: usize) -> Option<String> {
         let cpus = match self.place(placement, ranks, machines) {
             Ok(cpus) => cpus,
-            Err(why) => return Some(why),
+            Err(why) => return Some(why.to_string()),
         };
         if policy != MemoryPolicy::FirstTouch && !placement.keeps_node() {
             return Some(format!("memory = {policy} means a rank's node, which ranks that are not pinned do not have"));
         }
-        cpus.iter().find_map(|&cpu| self.nodes_for(policy, self.node_of(cpu).unwrap_or(0)).err())
+        let refused = |&cpu: &usize| self.nodes_for(policy, self.node_of(cpu).unwrap_or(0)).err();
+        cpus.iter().find_map(refused).map(|why| why.to_string())
     }
 
     fn compact(&self, keep: impl Fn(&Cpu) -> bool) -> Vec<usize> {

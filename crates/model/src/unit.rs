@@ -75,12 +75,18 @@ const MISSPELT: [(&str, &str); 16] = [
     ("b", "B"),
 ];
 
+/// A text that names no unit; it tells what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", instead(.0))]
+pub struct UnknownUnit(pub String);
+
 impl Unit {
     /// The unit that `text` names.
     ///
     /// # Errors
     /// For what is not a unit, with what to write in its place.
-    pub fn of(text: &str) -> Result<Unit, String> {
+    pub fn of(text: &str) -> Result<Unit, UnknownUnit> {
+        let unknown = || UnknownUnit(text.to_owned());
         let unit = |dimension, factor| Ok(Unit { dimension, factor });
         if let Some(factor) = factor(&TIMES, text) {
             return unit(Dimension::Time, factor);
@@ -96,18 +102,17 @@ impl Unit {
         }
         if let Some((noun, by)) = text.rsplit_once('/') {
             if let Some(seconds) = factor(&TIMES, by) {
-                let Ok(unit) = per(noun, 1.0 / seconds) else { return Err(instead(text)) };
-                return Ok(unit);
+                return per(noun, 1.0 / seconds).ok_or_else(unknown);
             }
             let sound = counts(noun).or_else(|| Unit::of(noun).ok().map(|_| noun.to_owned()));
             return match sound.filter(|_| counts(by).is_some()) {
                 Some(_) => unit(Dimension::Other(text.to_owned()), 1.0),
-                None => Err(instead(text)),
+                None => Err(unknown()),
             };
         }
         match counts(text) {
             Some(noun) => unit(Dimension::Count(noun), 1.0),
-            None => Err(instead(text)),
+            None => Err(unknown()),
         }
     }
 
@@ -164,8 +169,8 @@ fn factor(table: &[(&str, f64)], text: &str) -> Option<f64> {
 }
 
 /// Something by time.
-fn per(noun: &str, factor_of_time: f64) -> Result<Unit, String> {
-    let unit = |dimension, factor: f64| Ok(Unit { dimension, factor: factor * factor_of_time });
+fn per(noun: &str, factor_of_time: f64) -> Option<Unit> {
+    let unit = |dimension, factor: f64| Some(Unit { dimension, factor: factor * factor_of_time });
     if let Some(bytes) = factor(&SIZES, noun) {
         return unit(Dimension::Throughput, bytes);
     }
@@ -180,10 +185,7 @@ fn per(noun: &str, factor_of_time: f64) -> Result<Unit, String> {
         "" | "1" => unit(Dimension::Rate(String::new()), 1.0),
         "I/O" | "I/Os" => unit(Dimension::Rate("I/O".to_owned()), 1.0),
         "tx" => unit(Dimension::Rate("transactions".to_owned()), 1.0),
-        noun => match counts(noun) {
-            Some(noun) => unit(Dimension::Rate(noun), 1.0),
-            None => Err(instead(noun)),
-        },
+        noun => unit(Dimension::Rate(counts(noun)?), 1.0),
     }
 }
 
@@ -224,7 +226,7 @@ mod tests {
 
     #[test]
     fn what_is_no_unit_is_named_with_what_to_write() {
-        let of = |text: &str| Unit::of(text).map(|_| ());
+        let of = |text: &str| Unit::of(text).map(|_| ()).map_err(|why| why.to_string());
         assert_eq!(["%", "1", "", "CPUs", "1/s", "/s per rank", "kbit/s"].map(of), [const { Ok(()) }; 7]);
         assert_eq!(of("sec"), Err("write s".to_owned()));
         assert_eq!(of("bytes/s"), Err("write B/s".to_owned()));

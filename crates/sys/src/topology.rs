@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(place(&nehalem, Placement::Spread, 16)[8..10], [8, 12], "second threads last");
         assert_eq!(place(&nehalem, Placement::OneSocket, 8), [0, 8, 1, 9, 2, 10, 3, 11]);
         assert_eq!(place(&nehalem, Placement::SmtOff, 8), [0, 1, 2, 3, 4, 5, 6, 7]);
-        let refused = |placement, ranks| nehalem.place(placement, ranks, 1).expect_err("too many");
+        let refused = |placement, ranks| nehalem.place(placement, ranks, 1).expect_err("too many").to_string();
         assert_eq!(refused(Placement::OneSocket, 9), "9 ranks need a CPU each, and one-socket leaves 8");
         assert_eq!(refused(Placement::SmtOff, 16), "16 ranks need a CPU each, and smt-off leaves 8");
         assert_eq!(nehalem.nodes_for(MemoryPolicy::Remote, 0), Ok(vec![1]));
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(machine.memory_nodes, [1, 2, 3, 4]);
         let node = machine.node_of(0).expect("allowed");
         let local = machine.nodes_for(MemoryPolicy::Local, node).expect_err("its memory is somebody else's");
-        assert_eq!(local, "node 0 has no memory that may be used");
+        assert_eq!(local.to_string(), "node 0 has no memory that may be used");
         assert_eq!(machine.nodes_for(MemoryPolicy::Remote, node), Ok(vec![1]));
     }
 

@@ -29,7 +29,7 @@ pub(super) fn check(document: &Document, found: &mut Found) {
     let at = |row: &EstimateRow| place(document, "estimate", &row.metric, &row.treatment);
     for row in &document.estimates {
         if let Err(why) = Unit::of(&row.unit) {
-            found.unless(false, || at(row), || format!("unknown unit '{}'", row.unit), &why);
+            found.unless(false, || at(row), || format!("unknown unit '{}'", row.unit), &why.to_string());
         }
         let named = NAMED.iter().find(|(end, _)| row.metric.ends_with(end)).map(|(_, unit)| *unit);
         let holds = named.is_none_or(|named| suits(&row.unit, named));
