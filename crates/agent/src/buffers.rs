@@ -83,7 +83,8 @@ pub fn inspect(map: &Map, page: PageSize) -> (PagesSeen, Result<(), String>) {
             let huge_bytes = backing.large_bytes();
             let contiguous_bytes = if page == PageSize::Small { map.contiguous_bytes() } else { Some(huge_bytes) };
             let seen = PagesSeen { resident_bytes: backing.rss_bytes, huge_bytes, contiguous_bytes };
-            (seen, backing.is(page).and_then(|()| map.lies()))
+            let verdict = backing.is(page).map_err(|why| why.to_string());
+            (seen, verdict.and_then(|()| map.lies().map_err(|why| why.to_string())))
         }
         Err(why) => (PagesSeen::default(), Err(format!("its pages could not be looked up: {why}"))),
     }

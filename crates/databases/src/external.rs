@@ -6,7 +6,7 @@
 use crate::database::{Connection, Failure, Isolation, Rows};
 use crate::endpoint::{Endpoint, Login};
 use crate::kind::Kind;
-use baremark_load::url;
+use baremark_load::url::{self, UrlError};
 use baremark_sys::secrets;
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
@@ -61,7 +61,7 @@ impl Source {
         };
         let wrong = |what: &str| Failure::other(format!("{place}: {what}; {EXAMPLE}"));
         let parts = Parts::of(text.trim()).ok_or_else(|| wrong("not the URL of a database"))?;
-        let address = reached(parts.server).map_err(|why| wrong(&why))?;
+        let address = reached(parts.server).map_err(|why| wrong(&why.to_string()))?;
         let login = Login {
             address,
             user: parts.user.to_owned(),
@@ -105,9 +105,9 @@ impl Parts<'_> {
 }
 
 /// The first of the server's addresses that accepts a connection.
-fn reached(server: &str) -> Result<SocketAddr, String> {
-    let (origin, _) = url::parse(&format!("http://{server}/")).map_err(|why| why.to_string())?;
-    origin.reachable(CONNECT_LIMIT).map_err(|why| why.to_string())
+fn reached(server: &str) -> Result<SocketAddr, UrlError> {
+    let (origin, _) = url::parse(&format!("http://{server}/"))?;
+    origin.reachable(CONNECT_LIMIT)
 }
 
 fn tables(connection: &mut dyn Connection, kind: Kind) -> Result<Vec<String>, Failure> {

@@ -73,7 +73,7 @@ impl KernelCounters {
             Whose::Unknown(why) => Err(why.to_owned()),
             _ => fs::read_to_string("/proc/interrupts")
                 .map_err(|why| format!("/proc/interrupts: {why}"))
-                .and_then(|text| shootdowns(&text, &self.cpus)),
+                .and_then(|text| shootdowns(&text, &self.cpus).map_err(|why| why.to_string())),
         };
         let mark = Mark { at_ns: clock::monotonic_ns(), work, shootdowns };
         match self.first {

@@ -66,21 +66,35 @@ fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
     })
 }
 
+/// Why `/proc/interrupts` does not say how many TLB shootdowns there were.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoShootdowns {
+    /// It has no CPUs.
+    #[error("/proc/interrupts is empty or hidden here")]
+    Empty,
+    /// It has no row of them.
+    #[error("/proc/interrupts has no row TLB: this kernel does not count them")]
+    NoRow,
+    /// It has no column of a CPU: its number.
+    #[error("/proc/interrupts has no column of CPU {0}")]
+    NoColumn(usize),
+}
+
 /// TLB shootdowns that these CPUs have received since the start of the system, of all CPUs where none is named: the row `TLB`
 /// of `/proc/interrupts`.
 ///
 /// # Errors
 /// Why the text does not have them.
-pub fn shootdowns(text: &str, cpus: &[usize]) -> Result<u64, String> {
+pub fn shootdowns(text: &str, cpus: &[usize]) -> Result<u64, NoShootdowns> {
     let numbers: Vec<usize> = columns(text).filter_map(|number| number.parse().ok()).collect();
     if numbers.is_empty() {
-        return Err("/proc/interrupts is empty or hidden here".to_owned());
+        return Err(NoShootdowns::Empty);
     }
     let line = lines(text).find(|line| line.name == "TLB");
-    let line = line.ok_or("/proc/interrupts has no row TLB: this kernel does not count them")?;
+    let line = line.ok_or(NoShootdowns::NoRow)?;
     let of = |cpu: &usize| {
         let count = numbers.iter().position(|number| number == cpu).and_then(|column| line.counts.get(column));
-        count.copied().ok_or_else(|| format!("/proc/interrupts has no column of CPU {cpu}"))
+        count.copied().ok_or(NoShootdowns::NoColumn(*cpu))
     };
     if cpus.is_empty() { Ok(line.sum()) } else { cpus.iter().map(of).sum() }
 }
@@ -162,9 +176,9 @@ mod tests {
     fn shootdowns_are_those_of_the_named_cpus() {
         let text = "       CPU0  CPU2  CPU3\nLOC:  1 2 3  Local timer interrupts\nTLB:  10 20 30  TLB shootdowns\n";
         assert_eq!([&[][..], &[0], &[3, 2]].map(|cpus| shootdowns(text, cpus)), [Ok(60), Ok(10), Ok(50)]);
-        assert_eq!(shootdowns(text, &[1]), Err("/proc/interrupts has no column of CPU 1".to_owned()));
+        assert_eq!(shootdowns(text, &[1]), Err(NoShootdowns::NoColumn(1)));
         let without = shootdowns("  CPU0\nLOC: 1\n", &[0]).expect_err("no row");
-        assert!(without.contains("no row TLB"), "{without}");
-        assert_eq!(shootdowns("", &[]), Err("/proc/interrupts is empty or hidden here".to_owned()));
+        assert_eq!(without, NoShootdowns::NoRow);
+        assert_eq!(shootdowns("", &[]), Err(NoShootdowns::Empty));
     }
 }

@@ -10,7 +10,7 @@
 mod frames;
 
 use crate::process;
-use crate::smaps::{self, Backing, SmapsError, THP_ENABLED};
+use crate::smaps::{self, Backing, OtherPages, SmapsError, THP_ENABLED};
 use baremark_model::arm::{Frames, PageSize};
 use baremark_model::seam::{Arena, MemoryError};
 use baremark_model::units::Bytes;
@@ -34,7 +34,50 @@ pub struct Map {
     page: PageSize,
     frames: Frames,
     /// Of small pages over contiguous frames: whether all were large pages before these were split.
-    were_large: OnceLock<Result<(), String>>,
+    were_large: OnceLock<Result<(), NotLarge>>,
+}
+
+/// Why memory whose frames shall be contiguous was not all large pages that could be split.
+#[derive(Debug, thiserror::Error)]
+pub enum NotLarge {
+    /// What it is made of is not known.
+    #[error(transparent)]
+    Unknown(#[from] SmapsError),
+    /// It is made of other pages.
+    #[error(transparent)]
+    Other(#[from] OtherPages),
+    /// The kernel does not split them.
+    #[error("large pages could not be split: {0}")]
+    Split(#[source] io::Error),
+}
+
+/// Memory whose frames do not lie as requested.
+#[derive(Debug, thiserror::Error)]
+pub enum OtherFrames<'m> {
+    /// There were no large pages to split.
+    #[error("requested {mapped} over contiguous frames: {why}")]
+    NotLarge {
+        /// All of it.
+        mapped: Bytes,
+        /// Why.
+        why: &'m NotLarge,
+    },
+    /// Some frames are scattered.
+    #[error("requested {mapped} over contiguous frames, got {contiguous}")]
+    Scattered {
+        /// All of it.
+        mapped: Bytes,
+        /// What lies over contiguous frames.
+        contiguous: Bytes,
+    },
+    /// Some frames are contiguous.
+    #[error("requested {mapped} over scattered frames, got {contiguous} over contiguous ones")]
+    Contiguous {
+        /// All of it.
+        mapped: Bytes,
+        /// What lies over contiguous frames.
+        contiguous: Bytes,
+    },
 }
 
 /// Whose a span is.
@@ -130,7 +173,7 @@ impl Map {
     /// frames are asked for. What the kernel has not freed or moved in one pass it may have for the next.
     pub fn settle(&self) {
         let page = self.first_made_of();
-        let has = || self.backing().map_err(|why| why.to_string()).and_then(|backing| backing.is(page));
+        let has = || -> Result<(), NotLarge> { Ok(self.backing()?.is(page)?) };
         for _ in 0..COLLAPSES {
             if page == PageSize::Small || has().is_ok() {
                 break;
@@ -138,8 +181,7 @@ impl Map {
             self.collapse();
         }
         if page != self.page {
-            let split =
-                has().and_then(|()| self.split().map_err(|why| format!("large pages could not be split: {why}")));
+            let split = has().and_then(|()| self.split().map_err(NotLarge::Split));
             self.were_large.get_or_init(|| split);
         }
     }
@@ -147,19 +189,19 @@ impl Map {
     /// Whether the frames lie as asked.
     ///
     /// # Errors
-    /// What was asked and what was got instead, in words.
-    pub fn lies(&self) -> Result<(), String> {
+    /// What was asked and what was got instead.
+    pub fn lies(&self) -> Result<(), OtherFrames<'_>> {
         let mapped = Bytes(self.bytes());
         if let Some(Err(why)) = self.were_large.get() {
-            return Err(format!("requested {mapped} over contiguous frames: {why}"));
+            return Err(OtherFrames::NotLarge { mapped, why });
         }
         let Some(contiguous) = self.contiguous_bytes() else { return Ok(()) };
         match self.frames {
             Frames::Contiguous if contiguous < mapped.0 => {
-                Err(format!("requested {mapped} over contiguous frames, got {}", Bytes(contiguous)))
+                Err(OtherFrames::Scattered { mapped, contiguous: Bytes(contiguous) })
             }
             Frames::Scattered if contiguous > 0 => {
-                Err(format!("requested {mapped} over scattered frames, got {} over contiguous ones", Bytes(contiguous)))
+                Err(OtherFrames::Contiguous { mapped, contiguous: Bytes(contiguous) })
             }
             _ => Ok(()),
         }
@@ -460,6 +502,7 @@ mod tests {
         match verdict {
             Ok(()) => assert!(given, "a kernel that gives none"),
             Err(why) => {
+                let why = why.to_string();
                 assert!(why.starts_with("requested 16 MiB in pages of 2m, got ") && why.contains(THP_ENABLED), "{why}");
             }
         }
@@ -482,7 +525,10 @@ mod tests {
                     assert!(contiguous.is_none_or(|bytes| bytes == all), "{frames}: {contiguous:?}");
                 }
                 // Large pages to split are not to be had everywhere; nothing else may fail.
-                Err(why) => assert!(why.starts_with(words) && why.contains("in pages of 2m"), "{why}"),
+                Err(why) => {
+                    let why = why.to_string();
+                    assert!(why.starts_with(words) && why.contains("in pages of 2m"), "{why}");
+                }
             }
             let word = map.take_words(CHUNK / 8).expect("the first span");
             let before = faults_of_this_thread().expect("rusage");

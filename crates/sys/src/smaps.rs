@@ -134,29 +134,59 @@ impl Backing {
     /// Whether the whole range is in memory and made of pages of this size and no other.
     ///
     /// # Errors
-    /// What was asked and what was got instead, with the remedy, in words.
-    pub fn is(&self, page: PageSize) -> Result<(), String> {
+    /// What was asked and what was got instead, with the remedy.
+    pub fn is(&self, page: PageSize) -> Result<(), OtherPages> {
         let resident = self.rss_bytes + self.private_hugetlb_bytes;
         let (mapped, large) = (Bytes(self.mapped_bytes), Bytes(self.large_bytes()));
         if self.swap_bytes > 0 {
-            return Err(format!(
-                "{} of {mapped} are swapped out; free memory or make it smaller",
-                Bytes(self.swap_bytes)
-            ));
+            return Err(OtherPages::Swapped { mapped, swapped: Bytes(self.swap_bytes) });
         }
         if resident != self.mapped_bytes {
-            return Err(format!("requested {mapped} in memory, got {}; touch all of it first", Bytes(resident)));
+            return Err(OtherPages::Absent { mapped, resident: Bytes(resident) });
         }
         match page {
-            PageSize::Small if large.0 > 0 => {
-                Err(format!("requested {mapped} in pages of 4k, got {large} in pages of 2m"))
-            }
-            PageSize::Large if large.0 != self.mapped_bytes => Err(format!(
-                "requested {mapped} in pages of 2m, got {large}; free memory, or set {THP_ENABLED} to madvise or always"
-            )),
+            PageSize::Small if large.0 > 0 => Err(OtherPages::Large { mapped, large }),
+            PageSize::Large if large.0 != self.mapped_bytes => Err(OtherPages::Small { mapped, large }),
             _ => Ok(()),
         }
     }
+}
+
+/// Memory that is not in pages of the size that was requested.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OtherPages {
+    /// Some of it is on a disk.
+    #[error("{swapped} of {mapped} are swapped out; free memory or make it smaller")]
+    Swapped {
+        /// All of it.
+        mapped: Bytes,
+        /// What is on a disk.
+        swapped: Bytes,
+    },
+    /// Some of it has no page yet.
+    #[error("requested {mapped} in memory, got {resident}; touch all of it first")]
+    Absent {
+        /// All of it.
+        mapped: Bytes,
+        /// What has a page.
+        resident: Bytes,
+    },
+    /// Some of it is in large pages.
+    #[error("requested {mapped} in pages of 4k, got {large} in pages of 2m")]
+    Large {
+        /// All of it.
+        mapped: Bytes,
+        /// What is in large pages.
+        large: Bytes,
+    },
+    /// Not all of it is in large pages.
+    #[error("requested {mapped} in pages of 2m, got {large}; free memory, or set {THP_ENABLED} to madvise or always")]
+    Small {
+        /// All of it.
+        mapped: Bytes,
+        /// What is in large pages.
+        large: Bytes,
+    },
 }
 
 /// Where the kernel says whether it gives transparent huge pages.
@@ -219,7 +249,7 @@ Rss:                 300 kB
         let first = backing_in(RECORDED, HUGE, 2 * MIB).expect("whole mappings");
         assert_eq!(first.is(PageSize::Large), Ok(()));
         assert_eq!(
-            first.is(PageSize::Small).expect_err("huge"),
+            first.is(PageSize::Small).expect_err("huge").to_string(),
             "requested 2 MiB in pages of 4k, got 2 MiB in pages of 2m"
         );
     }
@@ -227,14 +257,14 @@ Rss:                 300 kB
     #[test]
     fn what_is_missing_or_swapped_is_said() {
         let both = backing_in(RECORDED, HUGE, 4 * MIB).expect("whole mappings");
-        assert!(both.is(PageSize::Large).expect_err("swap").starts_with("16 KiB of 4 MiB are swapped out"));
+        assert!(both.is(PageSize::Large).expect_err("swap").to_string().starts_with("16 KiB of 4 MiB are swapped out"));
         let half = Backing { swap_bytes: 0, ..both };
         assert_eq!(
-            half.is(PageSize::Small).expect_err("not in"),
+            half.is(PageSize::Small).expect_err("not in").to_string(),
             "requested 4 MiB in memory, got 3 MiB; touch all of it first"
         );
         let mixed = Backing { rss_bytes: 4 * MIB, ..half };
-        let text = mixed.is(PageSize::Large).expect_err("half huge");
+        let text = mixed.is(PageSize::Large).expect_err("half huge").to_string();
         assert!(text.starts_with("requested 4 MiB in pages of 2m, got 2 MiB;") && text.contains(THP_ENABLED), "{text}");
     }
 

@@ -103,8 +103,9 @@ pub fn verified(file: &Path) -> Result<Verified, Refusal> {
     }
     let mut bundle = unpack(BufReader::new(opened)).map_err(|why| bad(why.to_string()))?;
     let signer = Signer::of(&bundle).map_err(|why| bad(why.to_string()))?;
-    let head: Head = parsed("run.json", &bundle.run, RUN_MEMORY).map_err(bad)?;
-    let trials: Vec<Trial> = parsed("trials.json", &bundle.trials, TRIALS_MEMORY).map_err(bad)?;
+    let unfit = |why: Unfit| bad(why.to_string());
+    let head: Head = parsed("run.json", &bundle.run, RUN_MEMORY).map_err(unfit)?;
+    let trials: Vec<Trial> = parsed("trials.json", &bundle.trials, TRIALS_MEMORY).map_err(unfit)?;
     let is_name =
         |text: &str| text.len() <= 64 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b".-+".contains(&b));
     if !is_name(&head.id) || !is_name(&head.bundled_by) {
@@ -126,14 +127,32 @@ pub fn verified(file: &Path) -> Result<Verified, Refusal> {
     let (id, count, bundled_by) = (head.id.clone(), trials.len(), head.bundled_by.clone());
     let document = quietly(|| computed(run_of(head, trials)))
         .ok_or_else(|| bad("its trials do not fit its plan; the bundle is damaged".to_owned()))??;
-    found.extend(result(&document, &bundle).map_err(bad)?);
+    found.extend(result(&document, &bundle).map_err(unfit)?);
     Ok(Verified { id, count, bundled_by, document, found, unverified, signer })
 }
 
+/// Why nothing can be computed of a bundle.
+#[derive(Debug, thiserror::Error)]
+enum Unfit {
+    #[error("{file}: {source}; the bundle is damaged or of another version")]
+    Unread { file: &'static str, source: serde_json::Error },
+    #[error("result.json: {0}")]
+    Unwritten(#[from] serde_json::Error),
+    #[error("{arms} arms, {pairs} pairs and {trials} trials are more than any run has")]
+    TooMany { arms: usize, pairs: usize, trials: usize },
+    #[error("run.json: a pair names an arm that does not exist")]
+    Pair,
+    #[error("run.json: a cell names an arm or pair that does not exist")]
+    Cell,
+    #[error("trials.json: trial {0} names a cell or arm that does not exist")]
+    Trial(usize),
+    #[error("trials.json: trial {0} has more metrics or distributions than any run has")]
+    Metrics(usize),
+}
+
 /// A file of the archive as what it should hold.
-fn parsed<T: DeserializeOwned>(what: &str, text: &[u8], memory: u64) -> Result<T, String> {
-    baremark_json::read(text, memory)
-        .map_err(|why| format!("{what}: {why}; the bundle is damaged or of another version"))
+fn parsed<T: DeserializeOwned>(file: &'static str, text: &[u8], memory: u64) -> Result<T, Unfit> {
+    baremark_json::read(text, memory).map_err(|source| Unfit::Unread { file, source })
 }
 
 /// What of a bundle is not baremark's: its script, and whatever this version would have written otherwise or not at all. What another version
@@ -152,18 +171,18 @@ fn foreign(bundle: &Bundle, head: &Head, trials: &[Trial]) -> Vec<String> {
 }
 
 /// Where the printed result and report are not those of `document`.
-fn result(document: &Document, bundle: &Bundle) -> Result<Vec<String>, String> {
+fn result(document: &Document, bundle: &Bundle) -> Result<Vec<String>, Unfit> {
     let mut found = Vec::new();
     if !is_written(document, &bundle.result) {
         // Processors round logarithms otherwise, so that a result of the same length or nearly so may be the same.
         let mut expected = Length(0);
-        serde_json::to_writer(&mut expected, document).map_err(|why| format!("result.json: {why}"))?;
+        serde_json::to_writer(&mut expected, document)?;
         if bundle.result.len() > 2 * expected.0 {
             let (length, expected) = (bundle.result.len(), expected.0);
             return Ok(vec![format!("result.json: {expected} bytes follow from the trials, {length} are there")]);
         }
         let printed: Value = parsed("result.json", &bundle.result, RESULT_MEMORY)?;
-        let expected = serde_json::to_value(document).map_err(|why| format!("result.json: {why}"))?;
+        let expected = serde_json::to_value(document)?;
         found = differences(&expected, &printed);
     }
     let report = quietly(|| terminal::render(document, &PLAIN)).unwrap_or_default();
@@ -244,20 +263,20 @@ fn shown(context: &Context, verified: &Verified) -> (String, Exit) {
 }
 
 /// Whether every reference in a plan and its trials leads somewhere, and computing ends soon.
-fn fits(plan: &Plan, trials: &[Trial]) -> Result<(), String> {
+fn fits(plan: &Plan, trials: &[Trial]) -> Result<(), Unfit> {
     let (arms, pairs, cells) = (plan.arms.len(), plan.pairs.len(), plan.cells.len());
     if (arms.max(pairs).max(cells)).saturating_mul(trials.len().max(1)) > MOST_WORK {
-        return Err(format!("{arms} arms, {pairs} pairs and {} trials are more than any run has", trials.len()));
+        return Err(Unfit::TooMany { arms, pairs, trials: trials.len() });
     }
     if plan.pairs.iter().any(|pair| pair.numerator >= arms || pair.denominator >= arms) {
-        return Err("run.json: a pair names an arm that does not exist".to_owned());
+        return Err(Unfit::Pair);
     }
     let known = |cell: &Cell| match *cell {
         Cell::Pair(pair) => pair < pairs,
         Cell::Single(arm) => arm < arms,
     };
     if !plan.cells.iter().all(known) {
-        return Err("run.json: a cell names an arm or pair that does not exist".to_owned());
+        return Err(Unfit::Cell);
     }
     let of = |trial: &Trial| -> bool {
         let Some(&cell) = plan.cells.get(trial.cell) else { return false };
@@ -268,10 +287,10 @@ fn fits(plan: &Plan, trials: &[Trial]) -> Result<(), String> {
                 .is_none_or(|result| result.arms.len() <= most && result.series.iter().all(|phase| phase.arm < most))
     };
     if let Some(index) = trials.iter().position(|trial| !of(trial)) {
-        return Err(format!("trials.json: trial {index} names a cell or arm that does not exist"));
+        return Err(Unfit::Trial(index));
     }
     match trials.iter().position(|trial| !is_limited(trial)) {
-        Some(index) => Err(format!("trials.json: trial {index} has more metrics or distributions than any run has")),
+        Some(index) => Err(Unfit::Metrics(index)),
         None => Ok(()),
     }
 }
