@@ -11,6 +11,7 @@ use crate::link::{AgentLink, Came, LinkError};
 use crate::members;
 use crate::schedule;
 use crate::sites::{Sites, Wanted};
+use crate::spend;
 use crate::tally::{self, Finished, PATIENCE};
 use crate::turns::{self, Side};
 use baremark_model::codes::Decision;
@@ -116,6 +117,8 @@ struct State<'i> {
     trials: Vec<Finished>,
     looks: Vec<Analysis>,
     spent: Duration,
+    /// Quads of the trials of each cell from the second block on, once that begins.
+    quads: Option<Vec<Option<u64>>>,
     setbacks: Vec<usize>,
     given_up: Vec<bool>,
     last_reason: String,
@@ -137,6 +140,7 @@ impl<'c> Conductor<'c> {
             trials: std::mem::take(trials),
             // Analyses before an extension were of intervals at another confidence, and confirm nothing.
             looks: looks.iter().skip(self.plan.extensions.last().copied().unwrap_or(0)).map(from_row).collect(),
+            quads: None,
             setbacks: vec![0; cells],
             given_up: vec![false; cells],
             last_reason: String::new(),
@@ -204,7 +208,8 @@ impl<'c> Conductor<'c> {
             }
             if block == 0 && state.trials.len() > before {
                 let design = &self.plan.design;
-                let short = short_budget(design.budget, design.least_blocks, state.spent);
+                let blocks = [state.spent, state.later_block(self.plan)];
+                let short = short_budget(design.budget, design.least_blocks, blocks);
                 short.into_iter().for_each(|text| (self.watch)(&Event::Warning { text }));
             }
         }
@@ -229,7 +234,9 @@ impl<'c> Conductor<'c> {
     /// Runs one trial, in a fresh agent unless the study keeps them; `None` when the user interrupted it.
     fn trial(&mut self, block: u64, cell: usize, state: &mut State<'c>) -> Option<Finished> {
         let overwritable = self.overwritable.to_vec();
-        let spec = TrialSpec { reps: state.reps(cell), overwritable, ..schedule::trial(self.plan, block, cell) };
+        let quads = state.quads(self.plan, block, cell);
+        let spec =
+            TrialSpec { reps: state.reps(cell), overwritable, ..schedule::trial_of(self.plan, block, cell, quads) };
         let arms = self.plan.arms_of(self.plan.cells[cell]);
         let treatments = arms.iter().map(|&arm| self.plan.arms[arm].treatment.clone()).collect();
         (self.watch)(&Event::TrialStarted { block, cell, treatments });
@@ -522,15 +529,17 @@ impl<'c> Conductor<'c> {
     }
 }
 
-/// What a budget is short of, where blocks that last as long as the first do not make the smallest study in it: said when that is known, and
-/// not when the budget is spent.
-fn short_budget(budget: Nanos, least: u64, block: Duration) -> Option<String> {
-    let (budget_s, block_s) = (budget.seconds(), block.as_secs_f64());
-    let fit = (budget_s / block_s.max(1e-9)).floor().max(1.0);
-    let needed_s = (least as f64 * block_s).ceil();
+/// What a budget is short of, where the first block and others that last as long as `later` do not make the smallest study in it: said when that is known,
+/// and not when the budget is spent.
+fn short_budget(budget: Nanos, least: u64, [first, later]: [Duration; 2]) -> Option<String> {
+    let (budget_s, first_s, later_s) = (budget.seconds(), first.as_secs_f64(), later.as_secs_f64().max(1e-9));
+    let fit = (1.0 + ((budget_s - first_s) / later_s).floor()).max(1.0);
+    let needed_s = (first_s + least.saturating_sub(1) as f64 * later_s).ceil();
+    let others =
+        if first == later { String::new() } else { format!(", and each further one takes about {later_s:.0} s") };
     (fit < least as f64).then(|| {
         format!(
-            "the first block took {block_s:.0} s: {fit:.0} of the {least} blocks that an interval needs fit the budget of {budget}; \
+            "the first block took {first_s:.0} s{others}: {fit:.0} of the {least} blocks that an interval needs fit the budget of {budget}; \
              interrupt, and give it {needed_s:.0} s or more (budget in [design], or --budget)"
         )
     })
@@ -554,6 +563,24 @@ impl State<'_> {
     fn reps(&self, cell: usize) -> Option<u64> {
         let first = self.trials.iter().filter(|trial| trial.cell == cell).find_map(Finished::counted)?;
         first.series.first().filter(|phase| !phase.runs.is_empty()).map(|phase| phase.reps)
+    }
+
+    /// The quads of a trial where they are not those of the design. They are decided when the first block is over, and stay.
+    fn quads(&mut self, plan: &Plan, block: u64, cell: usize) -> Option<u64> {
+        if block == 0 {
+            return None;
+        }
+        self.decided(plan).get(cell).copied().flatten()
+    }
+
+    fn decided(&mut self, plan: &Plan) -> &[Option<u64>] {
+        self.quads.get_or_insert_with(|| spend::quads(plan, &self.trials))
+    }
+
+    /// How long a block takes with the quads that were decided, when the first is over.
+    fn later_block(&mut self, plan: &Plan) -> Duration {
+        let decided = self.decided(plan).to_vec();
+        spend::block(plan, &self.trials, &decided).unwrap_or(self.spent)
     }
 
     /// The place of the next trial among all of the run.
@@ -647,10 +674,17 @@ mod tests {
     /// A study of 6 blocks of 48 s with a budget of 100 s said so after 96 s.
     #[test]
     fn a_budget_below_the_smallest_study_is_known_after_its_first_block() {
-        let of = |least, block_s| short_budget(Nanos(100_000_000_000), least, Duration::from_secs(block_s));
+        let budget = Nanos(100_000_000_000);
+        let of = |least, block_s| short_budget(budget, least, [Duration::from_secs(block_s); 2]);
         let said = of(6, 48).expect("two of six fit");
         assert!(said.starts_with("the first block took 48 s: 2 of the 6 blocks that an interval needs fit "), "{said}");
         assert!(said.contains("give it 288 s or more"), "{said}");
         assert_eq!((of(6, 16), of(1, 300)), (None, None));
+        // Blocks of fewer quads than the first.
+        let after = |later_s| short_budget(budget, 6, [48, later_s].map(Duration::from_secs));
+        assert_eq!(after(10), None);
+        let said = after(20).expect("three of six fit");
+        assert!(said.contains(" 48 s, and each further one takes about 20 s: 3 of the 6 blocks "), "{said}");
+        assert!(said.contains("give it 148 s or more"), "{said}");
     }
 }

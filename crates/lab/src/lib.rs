@@ -36,6 +36,7 @@ pub mod schedule;
 pub mod search;
 mod sites;
 mod slope;
+mod spend;
 pub mod spread;
 pub mod tally;
 mod time_use;

@@ -19,20 +19,38 @@ pub fn order(plan: &Plan, block: u64) -> Vec<usize> {
     cells
 }
 
-/// The trial of `cell` in `block`.
+/// The longest that quads of a trial are measured where their number follows from what the first block has shown.
+pub(crate) const MOST_MEASURED_NS: u64 = 4_000_000_000;
+
+/// The trial of `cell` in `block`, with the quads of the design.
+#[must_use]
+pub fn trial(plan: &Plan, block: u64, cell: usize) -> TrialSpec {
+    trial_of(plan, block, cell, None)
+}
+
+/// The quads that a trial was to have.
+#[must_use]
+pub fn quads_of(spec: &TrialSpec) -> u64 {
+    (spec.schedule.len() / (2 * spec.arms.len().max(1))) as u64
+}
+
+/// The trial of `cell` in `block`, with so many quads (`count`) where they are not those of the design.
 ///
 /// A pair is interleaved as quads of ABBA or BAAB, as many of the one as of the other, in random order: within four phases
 /// both orders balance a linear drift, and over a trial neither arm follows the other more often; that is so whether both run in one
 /// process or at two sites. An arm alone runs as many phases as it would have in a pair. With no quads each arm has one phase.
 #[must_use]
-pub fn trial(plan: &Plan, block: u64, cell: usize) -> TrialSpec {
+pub fn trial_of(plan: &Plan, block: u64, cell: usize, count: Option<u64>) -> TrialSpec {
     let place = block.wrapping_mul(plan.cells.len() as u64).wrapping_add(cell as u64);
     let mut rng = Rng::stream(plan.design.seed, 2 * place + 1);
     let arms = plan.arms_of(plan.cells[cell]);
     let schedule = match plan.cells[cell] {
-        Cell::Pair(_) if plan.design.quads == 0 => one_of_each(&mut rng),
-        Cell::Pair(_) => quads(plan.design.quads, &mut rng),
-        cell @ Cell::Single(_) => vec![0; usize::try_from(plan.phases_of(cell)).unwrap_or(usize::MAX)],
+        Cell::Pair(_) if count.unwrap_or(plan.design.quads) == 0 => one_of_each(&mut rng),
+        Cell::Pair(_) => quads(count.unwrap_or(plan.design.quads), &mut rng),
+        cell @ Cell::Single(_) => {
+            let phases = count.map_or_else(|| plan.phases_of(cell), |count| phases(cell, count));
+            vec![0; usize::try_from(phases).unwrap_or(usize::MAX)]
+        }
     };
     let mut allocation_order: Vec<usize> = (0..arms.len()).collect();
     rng.shuffle(&mut allocation_order);
@@ -49,7 +67,7 @@ pub fn trial(plan: &Plan, block: u64, cell: usize) -> TrialSpec {
         allocation_order,
         phase_ns: plan.design.phase.0,
         reps: None,
-        most_ns: most_ns(plan, cell),
+        most_ns: most_ns(plan, cell, count),
         watchdog_ns: arms.iter().map(|&arm| watchdog_ns(plan.design.phase.0, &plan.arms[arm].arm)).max().unwrap_or(0),
         // Elsewhere the agent takes the CPUs that it finds.
         cpus: if plan.environments_of(plan.cells[cell]).contains(&environments::NATIVE) {
@@ -92,17 +110,30 @@ fn quads(count: u64, rng: &mut Rng) -> Vec<usize> {
     (0..count).flat_map(order).collect()
 }
 
+/// The phases of a trial of so many quads, as `Plan::phases_of` of those of the design.
+fn phases(cell: Cell, count: u64) -> u64 {
+    match cell {
+        Cell::Pair(_) => (4 * count).max(2),
+        Cell::Single(_) => (2 * count).max(1),
+    }
+}
+
 /// For how long a trial of short phases begins further quads: where one repetition takes longer than a phase should, the
 /// trial has fewer of them. Sites of an ensemble, which must agree, and programs run the whole schedule. Of two sites that take turns the lab
 /// counts the time.
-fn most_ns(plan: &Plan, cell: usize) -> Option<u64> {
+fn most_ns(plan: &Plan, cell: usize, count: Option<u64>) -> Option<u64> {
     const LEAST: u64 = 1_000_000_000;
     let cell = plan.cells[cell];
     let arm = &plan.arms[plan.arms_of(cell)[0]];
     let shares_kernel = environments::can(arm.place()).on_this_kernel() && arm.arm.parts == 1;
     let in_turns = plan.environments_of(cell).len() > 1;
     let cut = plan.design.quads > 1 && (arm.on_this_machine() || shares_kernel || in_turns);
-    cut.then(|| plan.design.phase.0.saturating_mul(2 * plan.phases_of(cell)).max(LEAST))
+    // Where the number follows from what quads take, they take this at most: a trial that takes twice that was disturbed.
+    let (phases, least) = match count {
+        Some(count) => (phases(cell, count), 2 * MOST_MEASURED_NS),
+        None => (plan.phases_of(cell), LEAST),
+    };
+    cut.then(|| plan.design.phase.0.saturating_mul(2 * phases).max(least))
 }
 
 /// A run that takes this much longer than a phase is not slow, it hangs. A program has its own time-out, at which the agent

@@ -138,6 +138,10 @@ pub struct Plan {
     pub absent: Vec<Absent>,
     /// Precision, budget and phases, as changed by the mode.
     pub design: Design,
+    /// Whether trials have quads by what the first block has shown of noise and costs, from the second block on: where the study does not set them, and compares
+    /// something. Plans of earlier versions have not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub quads_by_variance: bool,
     /// What the command line added.
     pub mode: Mode,
     /// Each time that the run was given more (`resume --budget`, `--precision`) by somebody who may have seen a result: how many interim analyses there
@@ -243,6 +247,8 @@ pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result
         return Err(Problems { file: file.to_owned(), list: resolver.problems });
     }
     let design = resolver.design();
+    let compares = pairs.iter().any(|pair| pair.asked);
+    let quads_by_variance = compares && !mode.quick && design.quads > 0 && study.line("design.quads") == 0;
     let planned = |chosen: &Chosen| PlannedWorkload {
         kind: chosen.descriptor.kind.to_owned(),
         metric: chosen.metric().to_owned(),
@@ -270,6 +276,7 @@ pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result
         cells,
         absent: resolver.absent,
         design,
+        quads_by_variance,
         mode,
         extensions: Vec::new(),
         cpus: limits.cpus.clone(),

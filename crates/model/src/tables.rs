@@ -331,7 +331,9 @@ pub const DESIGN: &[Knob] = &[
     Knob {
         key: "quads",
         kind: Kind::Count { min: 0, max: 1000 },
-        default: Default::Derived("20 for kernels, 1 for programs"),
+        default: Default::Derived(
+            "20 for kernels, 1 for programs; from the second block on by what the first has shown of noise and costs",
+        ),
         help: "quads in a trial: each interleaves its two arms as ABBA or BAAB, equally often, in random order; 0 for one phase of each arm, where phases take minutes",
     },
     Knob {

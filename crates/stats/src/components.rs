@@ -1,4 +1,4 @@
-//! Where the noise comes from, and how many quads a trial is worth.
+//! Where the noise comes from.
 //!
 //! Nested analysis of variance by the method of moments, balanced or not (Searle, Casella & McCulloch 1992, ch. 5), of quads
 //! in trials in runs. Reported, so that a study spends its time at the level that varies; never used to pretend that quads
@@ -38,16 +38,6 @@ pub fn components(values: &[Vec<Vec<f64>>]) -> Option<Components> {
         ((square - noise - below * trial.unwrap_or(0.0)) / size).max(0.0)
     });
     Some(Components { run, trial, quad })
-}
-
-/// Quads a trial that make the interval shortest for a given time: √(σ²(quad)/σ²(trial) x c(trial)/c(quad)), rounded up, with
-/// the time of a trial in addition to its quads and the time of a quad (Kalibera & Jones 2013, section 6.3; Cochran 1977, eq.
-/// 10.27). `None` without both components or for times that are not positive, and where trials do not vary at all, so that
-/// every quad counts as much as a trial.
-pub fn best_quads(found: &Components, seconds_per_trial: f64, seconds_per_quad: f64) -> Option<u32> {
-    let (quad, trial) = (found.quad?, found.trial?);
-    let positive = seconds_per_trial > 0.0 && seconds_per_quad > 0.0 && trial > 0.0;
-    positive.then(|| (quad / trial * seconds_per_trial / seconds_per_quad).sqrt().ceil().max(1.0) as u32)
 }
 
 fn per_degree(sum_of_squares: f64, freedom: f64) -> Option<f64> {

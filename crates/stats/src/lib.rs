@@ -10,7 +10,7 @@
 //! 3. [`interim::Rule`] asks for blocks until the half-width is met and confirmed, or the budget ends.
 //! 4. [`multiplicity::judge_study`] judges all ratios of a study together, as one of the answers of [`outcome::Outcome`].
 //!
-//! In addition to it: [`clusters`] has limits of percentiles of several trials' samples, [`precision`] says what a width costs and [`mod@forecast`] how long a study takes, [`gate`] whether a build became slower, [`runs`] compares what shares no
+//! In addition to it: [`mod@spend`] says how many quads trials should have, [`clusters`] has limits of percentiles of several trials' samples, [`precision`] says what a width costs and [`mod@forecast`] how long a study takes, [`gate`] whether a build became slower, [`runs`] compares what shares no
 //! blocks, [`mod@changes`] finds changes over a history, [`components`] says where the noise comes from, and [`search`] finds
 //! the maximum of a monotone factor. docs/statistics.md has the formulas and the coverage under the stopping rule.
 #![forbid(unsafe_code)]
@@ -45,6 +45,7 @@ pub mod rng;
 pub mod runs;
 pub mod search;
 pub mod special;
+pub mod spend;
 mod walsh;
 pub mod zipf;
 

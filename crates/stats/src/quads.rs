@@ -5,7 +5,7 @@
 //! a few quads in which somebody else took the CPU do not move it; the spread of quads inside the trial is not used for
 //! intervals, because trials vary by more than their quads tell.
 
-use crate::estimate::{mean, median, sorted};
+use crate::estimate::{mean, median, sd, sorted};
 
 /// Fewest quads of a trimmed mean: below five, 20 % is less than one value.
 pub const FEWEST: usize = 5;
@@ -41,4 +41,19 @@ pub fn summary(quads: &[f64]) -> Option<f64> {
         return None;
     }
     trimmed_mean(quads).or_else(|| median(quads))
+}
+
+/// Variance of a quad as the [`summary`] of so many feels it, so that it over their number is the variance of the summary: of the trimmed mean the
+/// Winsorized variance over the square of the share that is kept (Tukey & McLaughlin 1963; Wilcox 2012, section 3.3.2), which a few bad quads do not move.
+/// `None` below [`FEWEST`] quads or for a value that is not finite.
+pub fn variance(quads: &[f64]) -> Option<f64> {
+    if quads.len() < FEWEST || quads.iter().any(|v| !v.is_finite()) {
+        return None;
+    }
+    let ordered = sorted(quads);
+    let cut = (TRIMMED * quads.len() as f64).floor() as usize;
+    let (lowest, highest) = (ordered[cut], ordered[ordered.len() - 1 - cut]);
+    let winsorized: Vec<f64> = ordered.iter().map(|v| v.clamp(lowest, highest)).collect();
+    let kept = 1.0 - 2.0 * cut as f64 / quads.len() as f64;
+    sd(&winsorized).map(|found| (found / kept).powi(2))
 }

@@ -29,3 +29,5 @@ mod runs;
 mod search;
 #[path = "stats/simulated.rs"]
 mod simulated;
+#[path = "stats/spend.rs"]
+mod spend;

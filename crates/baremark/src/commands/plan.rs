@@ -71,6 +71,8 @@ pub(super) fn pilot_of(plan: &Plan, budget: Nanos) -> Plan {
     // A width that no pilot reaches: it ends by its budget.
     short.design.precision = Share(1e-6);
     short.mode.quick = false;
+    // Its blocks are those of the design: how long each lasts, and how much they vary.
+    short.quads_by_variance = false;
     (short.design.budget, short.design.most_blocks) = (budget, PILOT_BLOCKS);
     short.design.least_blocks = short.design.least_blocks.min(PILOT_BLOCKS);
     short

@@ -22,5 +22,6 @@ mod scale;
 mod schedule;
 mod search;
 mod several_sites;
+mod spend;
 mod spread;
 mod turns;

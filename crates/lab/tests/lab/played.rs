@@ -17,6 +17,7 @@ use baremark_model::wire::{
     ArmRecord, BodyRun, FromAgent, Idle, LostTime, MemberResult, PROTOCOL, PagesSeen, Pass, Series, SideResult,
     Stretch, ToAgent, TrialResult, TrialSpec, TurnsSpec, read_frame, write_frame,
 };
+use baremark_stats::Rng;
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -29,6 +30,8 @@ use std::time::{Duration, Instant};
 pub enum Answer {
     /// It gives these values of "gups", one for each arm.
     Values(Vec<f64>),
+    /// As values, of phases that last so long each and vary by so much, as the trial's seed draws them.
+    Varying(Vec<f64>, u64, f64),
     /// It gives values, and the trial is void for this reason.
     Void(&'static str),
     /// It says that it cannot.
@@ -193,6 +196,9 @@ fn play(mut stream: UnixStream, played: &Played) {
                 let answer = (script.lock().unwrap())(&spec);
                 match answer {
                     Answer::Values(values) => FromAgent::TrialDone(Box::new(result(&spec, &values))),
+                    Answer::Varying(values, phase_ns, sd) => {
+                        FromAgent::TrialDone(Box::new(varying(&spec, &values, phase_ns, sd)))
+                    }
                     Answer::Void(reason) => {
                         let mut result = result(&spec, &[1.0, 1.0]);
                         result.void.push(reason.to_owned());
@@ -392,6 +398,16 @@ pub fn result(spec: &TrialSpec, values: &[f64]) -> TrialResult {
     }
 }
 
+/// As `result`, of phases of `phase_ns` each whose logarithms have the standard deviation `sd`.
+fn varying(spec: &TrialSpec, values: &[f64], phase_ns: u64, sd: f64) -> TrialResult {
+    let (mut result, mut rng) = (result(spec, values), Rng::new(spec.seed));
+    for (place, phase) in (0..).zip(&mut result.series) {
+        (phase.begin_ns, phase.end_ns) = (place * phase_ns, (place + 1) * phase_ns);
+        phase.samples[0].value *= (sd * rng.normal()).exp();
+    }
+    result
+}
+
 fn arm(environment: &str) -> PlannedArm {
     let executor = if environment == "microvm" { ExecutorKind::Microvm } else { ExecutorKind::Direct };
     PlannedArm {
@@ -439,6 +455,7 @@ pub fn plan(other: &str) -> Plan {
             most_blocks: 60,
             seed: 7,
         },
+        quads_by_variance: false,
         mode: Mode::default(),
         extensions: Vec::new(),
         cpus: vec![0],

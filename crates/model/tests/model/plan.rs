@@ -704,3 +704,16 @@ fn places_of_the_studys_own_names_are_planned_as_what_they_are_like() {
     let problems = refused(&remote);
     assert!(problems.contains("environment far needs host; write host in [environments.far]"), "{problems}");
 }
+
+#[test]
+fn quads_follow_from_the_first_block_where_the_study_does_not_set_them_and_compares_something() {
+    let text = study(SKETCH, TO_NATIVE);
+    let set = format!("{text}[design]\nquads = 20\n");
+    let quick = Mode { quick: true, ..Mode::default() };
+    let of = |text: &str, mode| outcome(text, &machine(), mode).expect("a plan").quads_by_variance;
+    assert_eq!([of(&text, Mode::default()), of(&set, Mode::default()), of(&text, quick)], [true, false, false]);
+    let nothing_compared = study("environment = \"native\"", "");
+    assert!(!of(&nothing_compared, Mode::default()));
+    let stored = serde_json::to_value(planned(&set)).expect("JSON");
+    assert_eq!(stored.get("quads_by_variance"), None, "as earlier versions wrote it");
+}

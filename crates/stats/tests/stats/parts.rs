@@ -1,7 +1,7 @@
 //! Everything in addition to the judgement of ratios: quads, sample floors, variance components, drift, random numbers.
 
 use baremark_stats::Rng;
-use baremark_stats::components::{best_quads, components};
+use baremark_stats::components::components;
 use baremark_stats::halves::{drift, halves};
 use baremark_stats::percentile::{one_sided_floor, sample_floor};
 use baremark_stats::quads;
@@ -59,17 +59,6 @@ fn a_level_without_replication_is_absent() {
     assert!(runs_only.run.is_some() && runs_only.trial.is_none() && runs_only.quad.is_none());
     assert_eq!(components(&[vec![vec![1.0]]]), None);
     assert_eq!(components(&[]), None);
-}
-
-#[test]
-fn quads_are_spent_where_the_noise_is() {
-    // four times the variance inside trials, a trial's own time nine times a quad's: √36 = 6 quads
-    let found = components(&[vec![vec![0.0, 4.0], vec![3.0, 7.0]]]).unwrap();
-    assert_eq!((found.quad, found.trial), (Some(8.0), Some(0.5)));
-    assert_eq!(best_quads(&found, 9.0, 4.0), Some(6));
-    assert_eq!(best_quads(&found, 0.0, 4.0), None);
-    let alike = components(&[vec![vec![0.0, 4.0], vec![0.0, 4.0]]]).unwrap();
-    assert_eq!(best_quads(&alike, 9.0, 4.0), None, "trials that do not vary have no best number");
 }
 
 #[test]

@@ -63,6 +63,7 @@ pub fn plan() -> Plan {
             most_blocks: 200,
             seed: u64::MAX,
         },
+        quads_by_variance: false,
         mode: Mode::default(),
         extensions: Vec::new(),
         cpus: vec![0, 1],

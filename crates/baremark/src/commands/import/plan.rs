@@ -56,6 +56,7 @@ pub(super) fn of(imported: &Imported) -> Plan {
         arms,
         absent: Vec::new(),
         design: design(imported),
+        quads_by_variance: false,
         mode: Mode::default(),
         extensions: Vec::new(),
         cpus: Vec::new(),

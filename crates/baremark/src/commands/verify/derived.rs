@@ -41,10 +41,19 @@ pub(super) fn requests(head: &Head, trials: &[Trial]) -> Derived {
     if let Some(unknown) = other_version(head) {
         return unknown;
     }
+    let plan = &head.plan;
     let follows = |trial: &Trial| {
         // How often a body runs in a phase was found by measuring; which devices may be overwritten was said on the command line.
         let (reps, overwritable) = (trial.spec.reps, trial.spec.overwritable.clone());
-        trial.spec == TrialSpec { reps, overwritable, ..schedule::trial(&head.plan, trial.block, trial.cell) }
+        let with = |quads: Option<u64>| {
+            let overwritable = overwritable.clone();
+            TrialSpec { reps, overwritable, ..schedule::trial_of(plan, trial.block, trial.cell, quads) }
+        };
+        // So was how many quads a trial has, in the first block: all later ones have the same.
+        let quads = schedule::quads_of(&trial.spec);
+        let measured = plan.quads_by_variance && trial.block > 0;
+        let alike = !measured || as_first_later(trials, trial, quads);
+        alike && (trial.spec == with(None) || measured && trial.spec == with(Some(quads)))
     };
     let wrong = trials.iter().position(|trial| !follows(trial));
     Derived::of(
@@ -53,6 +62,12 @@ pub(super) fn requests(head: &Head, trials: &[Trial]) -> Derived {
             .into_iter()
             .collect(),
     )
+}
+
+/// Whether a trial has as many quads as the first of its cell after the first block.
+fn as_first_later(trials: &[Trial], trial: &Trial, quads: u64) -> bool {
+    let first = trials.iter().find(|of| of.cell == trial.cell && of.block > 0);
+    first.is_some_and(|first| schedule::quads_of(&first.spec) == quads)
 }
 
 /// Whether the plan is one of the study.

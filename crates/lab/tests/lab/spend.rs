@@ -1,0 +1,110 @@
+//! Quads from the second block on follow from the first, and stay.
+
+use crate::conduct::WORKLOAD;
+use crate::played::{Answer, Memory, Played, conduct, plan, run};
+use baremark_lab::analysis::document;
+use baremark_lab::schedule::{quads_of, trial, trial_of};
+use baremark_model::event::TrialStatus;
+use baremark_model::plan::Plan;
+use baremark_model::units::Nanos;
+use baremark_model::wire::TrialSpec;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+static NEVER: AtomicBool = AtomicBool::new(false);
+/// Longer than any start of a played agent, so that a trial costs its phases alone.
+const PHASE_NS: u64 = 100_000_000_000;
+
+/// 20 quads in the first block; 8 blocks at most.
+fn by_variance() -> Plan {
+    let mut plan = plan("microvm");
+    plan.quads_by_variance = true;
+    (plan.design.quads, plan.design.least_blocks, plan.design.most_blocks) = (20, 4, 8);
+    plan.design.budget = Nanos(u64::MAX / 4);
+    plan
+}
+
+fn varies(sd: f64) -> Played {
+    Played::new(move |_| Answer::Varying(vec![1.0, 0.9], PHASE_NS, sd))
+}
+
+fn quads(memory: &Memory) -> Vec<u64> {
+    memory.trials.iter().map(|trial| quads_of(&trial.spec)).collect()
+}
+
+/// Where a trial costs nothing but its quads, many small ones are better than few large ones.
+#[test]
+fn the_first_block_decides_the_quads_of_all_others() {
+    let (plan, mut memory) = (by_variance(), Memory::default());
+    conduct(&plan, vec![("native", varies(0.5))], &mut memory, &NEVER).0.unwrap();
+    assert_eq!(quads(&memory), [&[20][..], &[5; 7][..]].concat());
+    assert!(memory.trials.iter().all(|trial| trial.status == TrialStatus::Ok), "{:?}", memory.trials);
+    for trial in &memory.trials[1..] {
+        let asked = TrialSpec { reps: None, overwritable: Vec::new(), ..trial.spec.clone() };
+        assert_eq!(asked, trial_of(&plan, trial.block, 0, Some(5)));
+    }
+    let document = document(&run(&plan, &memory), &[&WORKLOAD]);
+    assert_eq!(document.ratios[0].blocks, 8, "a block is a block, whatever quads it has");
+}
+
+#[test]
+fn a_study_that_sets_its_quads_keeps_them() {
+    let (mut plan, mut memory) = (by_variance(), Memory::default());
+    plan.quads_by_variance = false;
+    conduct(&plan, vec![("native", varies(0.5))], &mut memory, &NEVER).0.unwrap();
+    assert_eq!(quads(&memory), [20; 8]);
+}
+
+/// Trials without times say nothing of costs.
+#[test]
+fn quads_stay_where_the_first_block_does_not_say_what_they_cost() {
+    let (plan, mut memory) = (by_variance(), Memory::default());
+    let played = Played::new(|_| Answer::Values(vec![1.0, 0.9]));
+    conduct(&plan, vec![("native", played)], &mut memory, &NEVER).0.unwrap();
+    assert_eq!(quads(&memory)[..2], [20; 2]);
+    let void = Arc::new(AtomicU64::new(0));
+    let mut memory = Memory::default();
+    let first = Played::new(move |_| match void.fetch_add(1, Ordering::SeqCst) {
+        0 => Answer::Void("disturbed"),
+        _ => Answer::Varying(vec![1.0, 0.9], PHASE_NS, 0.5),
+    });
+    conduct(&plan, vec![("native", first)], &mut memory, &NEVER).0.unwrap();
+    assert!(quads(&memory).iter().all(|quads| *quads == 20), "{:?}", quads(&memory));
+}
+
+/// Stopped after each trial, and given another budget: the quads are those that the first block decided.
+#[test]
+fn a_run_that_is_resumed_or_extended_keeps_its_quads() {
+    let plan = by_variance();
+    let mut whole = Memory::default();
+    conduct(&plan, vec![("native", varies(0.5))], &mut whole, &NEVER).0.unwrap();
+    let mut parts = Memory::default();
+    for stop_after in [2, 3, 5, u64::MAX] {
+        let interrupt = Arc::new(AtomicBool::new(false));
+        let (flag, count) = (Arc::clone(&interrupt), AtomicU64::new(0));
+        let played = Played::new(move |_| {
+            if count.fetch_add(1, Ordering::SeqCst) + 1 >= stop_after {
+                flag.store(true, Ordering::SeqCst);
+            }
+            Answer::Varying(vec![1.0, 0.9], PHASE_NS, 0.5)
+        });
+        conduct(&plan, vec![("native", played)], &mut parts, &interrupt).0.unwrap();
+    }
+    let specs = |memory: &Memory| memory.trials.iter().map(|trial| trial.spec.clone()).collect::<Vec<_>>();
+    assert_eq!(specs(&parts), specs(&whole));
+    let mut more = plan.clone();
+    more.extensions = vec![whole.looks.len()];
+    (more.design.most_blocks, more.design.budget) = (12, Nanos(u64::MAX / 2));
+    conduct(&more, vec![("native", varies(0.001))], &mut whole, &NEVER).0.unwrap();
+    assert!(whole.trials.len() > 8 && quads(&whole)[1..].iter().all(|quads| *quads == 5), "{:?}", quads(&whole));
+}
+
+/// The time in which a trial begins further quads is that of its own number, not of the design's.
+#[test]
+fn a_trial_of_other_quads_is_one_of_the_design_but_for_these() {
+    let plan = by_variance();
+    let (of_design, other) = (trial(&plan, 3, 0), trial_of(&plan, 3, 0, Some(7)));
+    assert_eq!((quads_of(&of_design), quads_of(&other), other.most_ns), (20, 7, Some(8_000_000_000)));
+    assert_eq!((&of_design.arms, of_design.phase_ns), (&other.arms, other.phase_ns));
+    assert_eq!(trial_of(&plan, 3, 0, None), of_design);
+}
