@@ -344,7 +344,6 @@ fn design(arguments: &Options) -> Table {
         ("delta", delta.to_string().into()),
         ("budget", arguments.spending.budget.unwrap_or(BUDGET).to_string().into()),
         ("phase", "100 ms".into()),
-        ("quads", 1.into()),
         ("most_blocks", 10_000.into()),
     ])
 }
@@ -412,6 +411,13 @@ mod tests {
             _ => panic!("no program: {value:?}"),
         };
         levels.unwrap_or_default().iter().chain(only).map(program).collect()
+    }
+
+    /// How many runs a trial has follows from the first block.
+    #[test]
+    fn a_comparison_of_commands_leaves_its_quads_to_what_they_vary_by() {
+        let study = parsed(&["true", "false"]);
+        assert_eq!((study.design.quads, study.line("design.quads")), (1, 0));
     }
 
     #[test]
