@@ -1,11 +1,10 @@
 //! What observers saw that differs between the two arms of a ratio: what may explain it.
 //!
 //! Block by block, like the ratio itself, and all quantities of a study as one family: an interval is adjusted to how many
-//! there are, and one that holds 0 is not told. A difference below delta of the larger value is not told either.
+//! there are and to how often the run was extended, and one that holds 0 is not told. A difference below delta of the larger value is not told either.
 //! Nothing is told of emulated machines, whose ratios have no verdict to explain.
 
 use crate::tally::{self, Finished, Side, Sides};
-use crate::values::RATE;
 use baremark_model::codes::Cause;
 use baremark_model::document::ExplanationRow;
 use baremark_model::environments::{self, Capabilities};
@@ -14,6 +13,7 @@ use baremark_model::plan::{Contrast, Pair, Plan};
 use baremark_model::view;
 use baremark_stats::Interval;
 use baremark_stats::estimate::mean;
+use baremark_stats::interim::rate;
 use baremark_stats::location;
 use baremark_stats::multiplicity::{Claim, judge_study};
 use baremark_stats::outcome::Better;
@@ -100,7 +100,7 @@ pub(crate) fn explain(plan: &Plan, trials: &[Finished]) -> Vec<(usize, Explanati
         }
     }
     let claims: Vec<Claim> = all.iter().map(|one| one.blocks).collect();
-    let shown = all.iter().zip(judge_study(&claims, RATE)).filter_map(|(one, judged)| {
+    let shown = all.iter().zip(judge_study(&claims, rate(plan.extensions.len()))).filter_map(|(one, judged)| {
         let interval = judged.interval.filter(|interval| !interval.contains(0.0))?;
         let matters = interval.centre.abs() > plan.design.delta.0 * one.larger;
         let advice = if interval.centre > 0.0 { one.advice } else { "" };

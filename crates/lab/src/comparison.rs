@@ -436,7 +436,7 @@ fn by_runs(quantities: &[Quantity], delta: Share) -> Vec<JudgedRow> {
     let of_side = |runs: &[Vec<f64>]| runs.iter().filter_map(|run| Run::of(run)).collect::<Vec<Run>>();
     let shift = |of: &Quantity| runs::compare(&of_side(&of.base), &of_side(&of.other));
     let shifts: Vec<Option<Shift>> = quantities.iter().map(shift).collect();
-    let intervals = together(&shifts);
+    let intervals = together(&shifts, RATE);
     let rows = quantities.iter().zip(shifts).zip(intervals).map(|((quantity, shift), interval)| {
         let mut row = bare(quantity);
         let better = in_statistics(quantity.better);

@@ -212,7 +212,7 @@ fn rows(keys: &[Key], base: &Chosen, other: &Chosen, spread: Spread, delta: Shar
         shifts.iter().enumerate().map(|(part, shift)| shift.filter(|_| !emulated(part))).collect();
     let mut confidence: f64 = 1.0 - RATE;
     let mut rows = Vec::new();
-    for (part, (key, interval)) in keys.iter().zip(together(&judged)).enumerate() {
+    for (part, (key, interval)) in keys.iter().zip(together(&judged, RATE)).enumerate() {
         let ((below, above), shift) = (&parts[part], &shifts[part]);
         let mut row = bare(key, below, above, shift.as_ref(), spread);
         let interval = interval.or_else(|| shift.as_ref().map(|shift| shift.interval(1.0 - RATE)));

@@ -1,11 +1,11 @@
 //! Whether what takes turns with several others is the same next to each: an A/A of the reference, made of trials that run anyway.
 
 use crate::tally::{self, Finished};
-use crate::values::RATE;
 use baremark_model::document::{FlagRow, ReferenceRow};
 use baremark_model::plan::{Plan, Treatment};
 use baremark_model::units::Share;
 use baremark_stats::Estimate;
+use baremark_stats::interim::rate;
 use baremark_stats::location::centre;
 
 /// Each arm that takes turns with several: next to each further one against next to the first, block by block.
@@ -19,7 +19,7 @@ pub(crate) fn rows(plan: &Plan, trials: &[Finished]) -> Vec<ReferenceRow> {
             let logs: Vec<f64> =
                 other.iter().filter_map(|(block, value)| Some((value / first.get(block)?).ln())).collect();
             let Some(ratio) = centre(&logs).map(f64::exp) else { continue };
-            let limits = Estimate::of(&logs).map(|of| of.interval(1.0 - RATE).exp());
+            let limits = Estimate::of(&logs).map(|of| of.interval(1.0 - rate(plan.extensions.len())).exp());
             rows.push(ReferenceRow {
                 metric: metric.to_owned(),
                 treatment: planned.treatment.clone(),

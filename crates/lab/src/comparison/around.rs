@@ -16,6 +16,7 @@ use baremark_model::units::Share;
 use baremark_model::view;
 use baremark_stats::Interval;
 use baremark_stats::estimate::mean;
+use baremark_stats::interim::rate;
 use baremark_stats::runs::{self, Run, Shift};
 
 /// Where something was seen, apart from the environment's name.
@@ -65,7 +66,12 @@ pub(super) fn observed(base: &Chosen, other: &Chosen, method: Method, delta: Sha
             }
         }
     }
-    for (row, interval) in rows.iter_mut().zip(together(&shifts)) {
+    // Levels of one run, whose error rate is smaller where it was extended.
+    let rate = match (method, base.documents.first()) {
+        (Method::Paired, Some(document)) => rate(document.run.extensions.len()),
+        _ => RATE,
+    };
+    for (row, interval) in rows.iter_mut().zip(together(&shifts, rate)) {
         let Some(interval) = interval else { continue };
         (row.lo, row.hi) = (Some(interval.lo), Some(interval.hi));
         let larger = row.base_value.abs().max(row.other_value.abs());

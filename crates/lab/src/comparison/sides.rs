@@ -1,6 +1,5 @@
 //! The two sides of a comparison: which treatments meet, and intervals of differences that are judged together.
 
-use crate::analysis::RATE;
 use baremark_model::document::Document;
 use baremark_model::plan::Treatment;
 use baremark_stats::Interval;
@@ -55,15 +54,15 @@ pub(crate) fn without(treatment: &Treatment, levels: &Treatment) -> Treatment {
     treatment.iter().filter(|(key, _)| !levels.contains_key(*key)).map(|(k, v)| (k.clone(), v.clone())).collect()
 }
 
-/// The intervals of differences judged together, as those of a study's ratios: an interval that leaves out 0 is as long as the
+/// The intervals of differences judged together at an error rate, as those of a study's ratios: an interval that leaves out 0 is as long as the
 /// false discovery rate demands.
-pub(crate) fn together(shifts: &[Option<Shift>]) -> Vec<Option<Interval>> {
+pub(crate) fn together(shifts: &[Option<Shift>], rate: f64) -> Vec<Option<Interval>> {
     let p_values: Vec<f64> = shifts.iter().flatten().map(Shift::p_value).collect();
     #[expect(clippy::cast_precision_loss, reason = "some dozens of rows")]
-    let share = discoveries(&p_values, RATE).max(1) as f64 / p_values.len().max(1) as f64;
-    let interval = |shift: &Shift| match shift.interval(1.0 - RATE) {
+    let share = discoveries(&p_values, rate).max(1) as f64 / p_values.len().max(1) as f64;
+    let interval = |shift: &Shift| match shift.interval(1.0 - rate) {
         plain if plain.contains(0.0) => plain,
-        _ => shift.interval(1.0 - RATE * share),
+        _ => shift.interval(1.0 - rate * share),
     };
     shifts.iter().map(|shift| shift.as_ref().map(interval)).collect()
 }

@@ -123,6 +123,24 @@ fn what_differs_around_two_arms_explains_them_and_what_does_not_is_left_out() {
     assert_eq!(observed(&few, seen).1.explanations.len(), 2, "four blocks show a difference as large as this");
 }
 
+/// Somebody who extends a run has seen what is told of it, too.
+#[test]
+fn what_differs_around_the_arms_of_an_extended_run_has_the_interval_of_its_ratios() {
+    let seen = |place: u64, all: &mut Vec<Observation>| {
+        let jitter = (place % 5) as f64;
+        all.push(observation(THIS_MACHINE, 0, vec![arm(0, 1.0, 100.0 + jitter), arm(1, 0.5, 200.0 - jitter)]));
+    };
+    let mut plan = plan("microvm");
+    let (memory, once) = observed(&plan, seen);
+    let width = |document: &Document| {
+        let [row] = told(document, "context switches beyond native")[..] else { panic!("one row") };
+        row.hi - row.lo
+    };
+    plan.extensions = vec![1];
+    let extended = document(&run(&plan, &memory), &[&WORKLOAD]);
+    assert!(width(&extended) > 1.1 * width(&once), "{} against {}", width(&extended), width(&once));
+}
+
 #[test]
 fn a_place_elsewhere_is_held_against_native_and_its_machine_over_whole_trials() {
     let seen = |place: u64, all: &mut Vec<Observation>| {
