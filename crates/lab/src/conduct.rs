@@ -401,13 +401,16 @@ impl<'c> Conductor<'c> {
     /// The sites that a trial needs: of one environment, or one for each of two arms that take turns at different sites. On this machine all members
     /// run in one agent; elsewhere each has a site of its own.
     fn wanted(&self, spec: &TrialSpec, block: u64, cell: usize) -> Vec<Wanted<'c>> {
-        let one = |(arm, environment): (usize, &'c str)| {
-            let arm = spec.arms.get(arm).and_then(|arm| arm.members.first()).map(|member| &member.arm);
+        let environments = self.plan.environments_of(self.plan.cells[cell]);
+        let first = environments.first().copied();
+        let one = |(index, environment): (usize, &'c str)| {
+            let arm = spec.arms.get(index).and_then(|arm| arm.members.first()).map(|member| &member.arm);
             let of = arm.map_or(1, |arm| arm.parts.max(1));
             let of = if environment == NATIVE { 1 } else { of };
-            Wanted { environment, block, of, ranks: arm.map_or(1, |arm| arm.ranks) }
+            let second = index > 0 && first == Some(environment);
+            Wanted { environment, second, block, of, ranks: arm.map_or(1, |arm| arm.ranks) }
         };
-        self.plan.environments_of(self.plan.cells[cell]).into_iter().enumerate().map(one).collect()
+        environments.into_iter().enumerate().map(one).collect()
     }
 
     /// Whether a trial counts, and what is kept of it; `None` when the user interrupted it.

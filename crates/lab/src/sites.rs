@@ -33,6 +33,8 @@ fn fresh(plan: &Plan, environment: &str) -> Fresh {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'e> {
     pub environment: &'e str,
+    /// Whether it is the second of two sites of one environment that take turns.
+    pub second: bool,
     pub block: u64,
     pub of: usize,
     pub ranks: usize,
@@ -46,10 +48,10 @@ struct Kept<'i> {
     agents: Vec<AgentLink<'i>>,
 }
 
-/// The agents that are kept, by environment.
+/// The agents that are kept, by environment, and whether they are the second there.
 #[derive(Default)]
 pub(crate) struct Sites<'i> {
-    kept: BTreeMap<String, Kept<'i>>,
+    kept: BTreeMap<(String, bool), Kept<'i>>,
 }
 
 impl<'i> Sites<'i> {
@@ -62,7 +64,7 @@ impl<'i> Sites<'i> {
         interrupt: &'i AtomicBool,
     ) -> Result<Vec<AgentLink<'i>>, LinkError> {
         // Those that served another block, or are of another shape, are gone before the next are started.
-        if let Some(kept) = self.kept.remove(wanted.environment) {
+        if let Some(kept) = self.kept.remove(&(wanted.environment.to_owned(), wanted.second)) {
             let in_time = kept.block == wanted.block || fresh(plan, wanted.environment) == Fresh::Run;
             if in_time && (kept.agents.len(), kept.ranks) == (wanted.of, wanted.ranks) {
                 return Ok(kept.agents);
@@ -75,7 +77,7 @@ impl<'i> Sites<'i> {
     pub(crate) fn keep(&mut self, plan: &Plan, wanted: Wanted<'_>, agents: Vec<AgentLink<'i>>) {
         if fresh(plan, wanted.environment) != Fresh::Trial {
             let kept = Kept { block: wanted.block, ranks: wanted.ranks, agents };
-            self.kept.insert(wanted.environment.to_owned(), kept);
+            self.kept.insert((wanted.environment.to_owned(), wanted.second), kept);
         }
     }
 }

@@ -142,6 +142,10 @@ pub struct Plan {
     /// something. Plans of earlier versions have not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub quads_by_variance: bool,
+    /// Pairs of one environment whose arms run at a site each: an A/A of a place that shares no process with others, as its ratios are measured. Plans of earlier
+    /// versions have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub apart: Vec<usize>,
     /// What the command line added.
     pub mode: Mode,
     /// Each time that the run was given more (`resume --budget`, `--precision`) by somebody who may have seen a result: how many interim analyses there
@@ -172,11 +176,14 @@ impl Plan {
         self.workloads.iter().find(|of| of.kind == kind).map_or(&self.metric, |of| &of.metric)
     }
 
-    /// The environments in which the trials of `cell` run: one where its arms share it, else that of each arm, denominator first.
+    /// The environments in which the trials of `cell` run: one where its arms share a site, else that of each arm, denominator first.
     #[must_use]
     pub fn environments_of(&self, cell: Cell) -> Vec<&str> {
         let mut all: Vec<&str> = self.arms_of(cell).into_iter().map(|arm| self.arms[arm].site()).collect();
-        all.dedup();
+        // An A/A of a place elsewhere has two sites of it.
+        if !matches!(cell, Cell::Pair(pair) if self.apart.contains(&pair)) {
+            all.dedup();
+        }
         all
     }
 
@@ -247,6 +254,7 @@ pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result
         return Err(Problems { file: file.to_owned(), list: resolver.problems });
     }
     let design = resolver.design();
+    let apart = resolver.apart(&arms, &pairs);
     let compares = pairs.iter().any(|pair| pair.asked);
     let quads_by_variance = compares && !mode.quick && design.quads > 0 && study.line("design.quads") == 0;
     let planned = |chosen: &Chosen| PlannedWorkload {
@@ -277,6 +285,7 @@ pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result
         absent: resolver.absent,
         design,
         quads_by_variance,
+        apart,
         mode,
         extensions: Vec::new(),
         cpus: limits.cpus.clone(),
@@ -751,7 +760,8 @@ impl Resolver<'_> {
                 let together = host(arm) == host(&arms[denominator]);
                 let below = &arms[denominator];
                 let here = arm.on_this_machine() && below.on_this_machine();
-                let interleaved = together && (here || self.alternate(arm, below));
+                let apart = arm.site() != below.site();
+                let interleaved = together && (here || apart && self.alternate(arm, below));
                 pairs.push(Pair { numerator, denominator, contrast, interleaved, asked: true });
             }
         }
@@ -768,10 +778,20 @@ impl Resolver<'_> {
         let together = bytes(above).saturating_add(bytes(below));
         descriptor.alternates
             && descriptor.kind == other.kind
-            && above.site() != below.site()
             && both.into_iter().all(alone)
             && !both.iter().any(|arm| arm.emulated)
             && together <= self.limits.memory_available.0
+    }
+
+    /// The pairs of one environment whose arms have a site each: of a place on this machine's processors that shares no process with others, as its ratios are measured.
+    /// Two jobs of a cluster may wait for each other's end.
+    fn apart(&self, arms: &[PlannedArm], pairs: &[Pair]) -> Vec<usize> {
+        let here = |arm: &PlannedArm| environments::can(arm.place()).on_these_processors();
+        let has_two = |pair: &Pair| {
+            let arm = &arms[pair.numerator];
+            pair.contrast == Contrast::SelfCheck && !arm.on_this_machine() && here(arm) && self.alternate(arm, arm)
+        };
+        (0..pairs.len()).filter(|&pair| has_two(&pairs[pair])).collect()
     }
 
     /// An arm that does not fit into memory next to the one that it takes turns with, and why, where the study varies the size.

@@ -456,6 +456,7 @@ pub fn plan(other: &str) -> Plan {
             seed: 7,
         },
         quads_by_variance: false,
+        apart: Vec::new(),
         mode: Mode::default(),
         extensions: Vec::new(),
         cpus: vec![0],

@@ -209,3 +209,35 @@ fn this_machine_is_observed_once() {
     assert_eq!(observed(["native", "container"]), (1, Vec::new()), "a played agent observes nothing in its trial");
     assert_eq!(observed(["container", "sandbox"]), (1, vec!["this machine".to_owned()]));
 }
+
+/// A container against itself, at two sites, which are kept for the whole run where the study wants that.
+#[test]
+fn a_place_against_itself_takes_turns_at_two_sites_of_it() {
+    use baremark_model::descriptor::Value;
+    use baremark_model::plan::{Contrast, Pair};
+    for (fresh, starts) in [("trial", 8), ("run", 2)] {
+        let (mut plan, had) = (of_trials(4), Had::default());
+        let pair = plan.pairs[0];
+        plan.pairs = vec![Pair { denominator: pair.numerator, contrast: Contrast::SelfCheck, ..pair }];
+        plan.apart = vec![0];
+        let settings = [("fresh".to_owned(), Value::Choice(fresh.to_owned()))];
+        plan.environments.insert("container".to_owned(), settings.into());
+        let started = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&started);
+        let container = noting(0.9, &had).starting(move |_, _| {
+            count.fetch_add(1, Ordering::SeqCst);
+            Ok(())
+        });
+        let mut memory = Memory::default();
+        conduct(&plan, vec![("container", container)], &mut memory, &NEVER).0.unwrap();
+        assert_eq!((memory.trials.len(), started.load(Ordering::SeqCst)), (4, starts), "{fresh}");
+        let mut had = had.lock().unwrap().clone().into_iter();
+        for trial in &memory.trials {
+            assert_eq!((&trial.status, trial.spec.arms.len()), (&TrialStatus::Ok, 2));
+            assert_eq!(had.by_ref().take(12).collect::<Vec<_>>(), expected(&trial.spec.schedule));
+            assert_eq!(trial.quads(0, 1, "gups"), [0.0; 3]);
+        }
+        let ratio = &document(&run(&plan, &memory), &[&WORKLOAD]).ratios[0];
+        assert!(ratio.ratio.is_some_and(|found| (found - 1.0).abs() < 1e-12) && ratio.blocks == 4, "{ratio:?}");
+    }
+}

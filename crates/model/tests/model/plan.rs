@@ -633,6 +633,28 @@ fn places_that_share_no_process_take_turns_at_two_sites() {
     assert_eq!(plan.environments["container"]["network"], Value::Choice("none".to_owned()), "defaults are filled in");
 }
 
+/// An A/A measures what the ratio does: two sites of a place that shares no process, one process where both arms share it.
+#[test]
+fn a_place_that_shares_no_process_is_compared_with_itself_at_two_sites() {
+    let text =
+        study("environment = [\"native\", \"container\", \"ssh\"]", TO_NATIVE) + "[environments.ssh]\nhost = \"h\"\n";
+    let mode = Mode { self_check: true, ..Mode::default() };
+    let sites = |text: &str, limits: &Limits| -> Vec<Vec<String>> {
+        let plan = outcome(text, limits, mode).expect("a plan");
+        let of = |&cell: &Cell| plan.environments_of(cell).into_iter().map(str::to_owned).collect();
+        plan.cells.iter().map(of).collect()
+    };
+    assert_eq!(
+        sites(&text, &machine()),
+        [vec!["native"], vec!["container", "container"], vec!["ssh"]],
+        "two jobs of another machine may wait for each other"
+    );
+    let narrow = Limits { memory_available: Bytes(2 << 30), ..machine() };
+    assert_eq!(sites(&text, &narrow)[1].len(), 2, "a table of 1 GiB each fits");
+    let usual = planned(&text);
+    assert!(usual.apart.is_empty() && usual.cells.len() == 2, "{:?}", usual.apart);
+}
+
 /// What stays with whole trials: what does not fit into memory twice, ensembles, emulated places, and work that runs on between its phases.
 #[test]
 fn arms_that_cannot_alternate_between_two_sites_have_trials_of_their_own() {

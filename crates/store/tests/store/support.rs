@@ -64,6 +64,7 @@ pub fn plan() -> Plan {
             seed: u64::MAX,
         },
         quads_by_variance: false,
+        apart: Vec::new(),
         mode: Mode::default(),
         extensions: Vec::new(),
         cpus: vec![0, 1],

@@ -57,6 +57,7 @@ pub(super) fn of(imported: &Imported) -> Plan {
         absent: Vec::new(),
         design: design(imported),
         quads_by_variance: false,
+        apart: Vec::new(),
         mode: Mode::default(),
         extensions: Vec::new(),
         cpus: Vec::new(),
