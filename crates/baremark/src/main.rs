@@ -250,6 +250,9 @@ enum Command {
         /// Write a summary in Markdown to FILE
         #[arg(long, value_name = "FILE")]
         summary: Option<PathBuf>,
+        /// Confirm an alarm: run the study of the checked runs again, three times, before a loss is reported with exit 4
+        #[arg(long)]
+        confirm: bool,
         /// Runs to check, named as in `compare` [default: all runs of that study since the baseline]
         run: Option<String>,
         #[command(flatten)]
@@ -575,8 +578,8 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Verify(arguments)) => verify::run(&context, &arguments),
         Some(Command::Site(arguments)) => site::run(context, &arguments),
         Some(Command::Compare { base, other, args }) => compare::run(&context, &base, &other, &args),
-        Some(Command::Check { against, margin, summary, run, args }) => {
-            check::run(&context, &against, run.as_deref(), margin, summary.as_deref(), &args)
+        Some(Command::Check { against, margin, summary, confirm, run, args }) => {
+            check::run(&context, &against, run.as_deref(), margin, (summary.as_deref(), confirm), &args)
         }
         Some(Command::VerifyHost(arguments)) => verify_host::run(&context, &arguments),
         Some(Command::VerifyScale { study: _, quick: _, run: Some(run) }) => verify_scale::again(&context, &run),

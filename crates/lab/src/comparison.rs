@@ -21,7 +21,7 @@ use baremark_model::imported::PLACE;
 use baremark_model::plan::{Contrast, Treatment};
 use baremark_model::units::Share;
 use baremark_stats::estimate::mean;
-use baremark_stats::gate::Evidence;
+use baremark_stats::gate::{ALPHA, Evidence};
 use baremark_stats::interim::rate;
 use baremark_stats::location::{SMALLEST, centre};
 use baremark_stats::multiplicity::{Claim, judge_study};
@@ -88,6 +88,8 @@ pub struct Request {
     pub declared: Vec<String>,
     /// The loss that a gate must not miss; without it no gate is requested.
     pub margin: Option<Share>,
+    /// The error rate of the gate; 5 % without it.
+    pub level: Option<f64>,
 }
 
 /// Compares `other` with `base`.
@@ -116,7 +118,9 @@ pub fn compare(base: &Chosen, other: &Chosen, request: &Request) -> Result<Compa
     };
     let confidence = judged.iter().map(|row| row.confidence).fold(1.0 - RATE, f64::max);
     let mut judged = judged;
-    let gate = request.margin.map(|margin| gated(&mut judged, margin, delta, seconds_of_a_unit(other, method)));
+    let level = request.level.unwrap_or(ALPHA);
+    let gate =
+        request.margin.map(|margin| gated(&mut judged, (margin, level), delta, seconds_of_a_unit(other, method)));
     let found = facts::between(&base.documents, &other.documents);
     let (declared, confounded) =
         found.differing.into_iter().partition(|difference| request.declared.contains(&difference.fact));
@@ -391,10 +395,10 @@ struct JudgedRow {
 }
 
 /// The gate of rows, which then have the limits of its one-sided tests and its answers in words: no other test's words next to them.
-fn gated(judged: &mut [JudgedRow], margin: Share, delta: Share, seconds: Option<f64>) -> Gate {
+fn gated(judged: &mut [JudgedRow], (margin, level): (Share, f64), delta: Share, seconds: Option<f64>) -> Gate {
     let evidence: Vec<Option<Evidence>> = judged.iter().map(|row| row.evidence).collect();
     let units: Vec<usize> = judged.iter().map(|row| row.row.base_units.min(row.row.other_units)).collect();
-    let gates::Gated { gate, limits } = gates::gate(&evidence, &units, margin, seconds);
+    let gates::Gated { gate, limits } = gates::gate(&evidence, &units, (margin, level), seconds);
     for ((judged, answer), limits) in judged.iter_mut().zip(&gate.rows).zip(limits) {
         let (Some((least, most)), row) = (limits, &mut judged.row) else { continue };
         let better = in_statistics(row.better);

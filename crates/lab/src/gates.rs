@@ -5,12 +5,18 @@
 
 use crate::analysis::{Run, in_statistics};
 use crate::tally;
-use baremark_model::comparison::{Answer, Gate, GateRow};
+use baremark_model::comparison::{Answer, Comparison, Gate, GateRow};
 use baremark_model::descriptor::Better;
+use baremark_model::plan::Treatment;
 use baremark_model::units::Share;
 use baremark_stats::gate::{self, Evidence};
 use baremark_stats::interim::rate;
 use baremark_stats::{Estimate, precision};
+
+pub use baremark_stats::gate::{CONFIRMED, CONFIRMED_BASE};
+
+/// Runs that confirm an alarm: as many as a comparison of runs needs of a side.
+pub const CONFIRMING: usize = baremark_stats::runs::FEWEST;
 
 /// More blocks than these are not named: nobody waits for them.
 const MOST: u32 = 10_000;
@@ -39,9 +45,14 @@ pub(crate) fn words(row: &GateRow, (least, most): (f64, f64), better: Better) ->
 }
 
 /// Answers a gate over rows whose evidence comes from so many `units` (runs a side, or blocks), of which one lasts
-/// `seconds`.
-pub(crate) fn gate(evidence: &[Option<Evidence>], units: &[usize], margin: Share, seconds: Option<f64>) -> Gated {
-    let found = gate::gate(evidence, margin.0);
+/// `seconds`, at an error rate.
+pub(crate) fn gate(
+    evidence: &[Option<Evidence>],
+    units: &[usize],
+    (margin, level): (Share, f64),
+    seconds: Option<f64>,
+) -> Gated {
+    let found = gate::gate_at(evidence, margin.0, level);
     let row = |(row, &units): (&gate::Row, &usize)| {
         let needed = row.needed.filter(|_| row.answer == gate::Answer::Undecided);
         let more = needed.map(|needed| f64::from(needed) - f64::from(u32::try_from(units).unwrap_or(u32::MAX)));
@@ -74,7 +85,7 @@ pub fn of_run(run: &Run, better: Better, margin: Share) -> Gate {
     let spent: u64 = run.trials.iter().map(|trial| trial.elapsed_ns).sum();
     #[expect(clippy::cast_precision_loss, reason = "seconds of a run")]
     let seconds = spent as f64 / 1e9 / tally::blocks_of(&run.plan, &run.trials).max(1) as f64;
-    let mut found = gate(&evidence, &units, margin, Some(seconds)).gate;
+    let mut found = gate(&evidence, &units, (margin, gate::ALPHA), Some(seconds)).gate;
     for (row, logs) in found.rows.iter_mut().zip(&logs).filter(|(row, _)| row.answer == Answer::Loss) {
         let Some(interval) = Estimate::of(logs).map(|estimate| estimate.interval(1.0 - rate)) else { continue };
         let (least, most) = match better {
@@ -100,6 +111,26 @@ pub fn of_run(run: &Run, better: Better, margin: Share) -> Gate {
         () => Answer::Passed,
     };
     found
+}
+
+/// The answer to an alarm after a second measurement: a loss where the first, the second alone, and both `together` at [`CONFIRMED`] show one of the same quantity; passed where the
+/// second alone passes. A loss of another quantity alone is no confirmation.
+#[must_use]
+pub fn confirmed(first: &Comparison, again: &Comparison, together: &Comparison) -> Answer {
+    let others = [losses(first), losses(together)];
+    let all = losses(again).iter().any(|of| others.iter().all(|losses| losses.contains(of)));
+    match again.gate.as_ref().map(|gate| gate.answer) {
+        Some(Answer::Loss) if all => Answer::Loss,
+        Some(Answer::Passed) => Answer::Passed,
+        _ => Answer::Undecided,
+    }
+}
+
+/// The quantities of which a gate shows a loss.
+fn losses(comparison: &Comparison) -> Vec<(&str, &Treatment, Option<&Treatment>)> {
+    let answers = comparison.gate.iter().flat_map(|gate| &gate.rows).map(|row| row.answer);
+    let shown = comparison.rows.iter().zip(answers).filter(|(_, answer)| *answer == Answer::Loss);
+    shown.map(|(row, _)| (row.metric.as_str(), &row.treatment, row.relative_to.as_ref())).collect()
 }
 
 fn answer(of: gate::Answer) -> Answer {

@@ -1,11 +1,17 @@
 //! `baremark check`: has it become slower than a baseline? For scripts, which read the exit code.
 
 use crate::commands::compare::{self, CompareArgs};
-use crate::context::Context;
+use crate::commands::run;
+use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
+use crate::source::Source;
+use crate::watch::say;
 use crate::{record, sides};
+use baremark_lab::analysis;
 use baremark_lab::comparison::Chosen;
-use baremark_model::comparison::Answer;
+use baremark_lab::gates::{CONFIRMED, CONFIRMED_BASE, CONFIRMING, confirmed};
+use baremark_model::codes::Origin;
+use baremark_model::comparison::{Answer, Comparison, Method};
 use baremark_model::plan::Treatment;
 use baremark_model::units::Share;
 use baremark_report::comparison as report;
@@ -16,7 +22,8 @@ use std::path::Path;
 pub const EXAMPLES: &str = "\
 Examples:
   baremark check --against 7f3a,91c0,aa01
-  baremark check --against old new --margin '3 %' --summary summary.md";
+  baremark check --against old new --margin '3 %' --summary summary.md
+  baremark check --against 7f3a,91c0,aa01 --confirm";
 
 /// The newest runs among which those to be checked are looked for.
 const NEWEST: usize = 50;
@@ -27,7 +34,7 @@ pub fn run(
     against: &str,
     named: Option<&str>,
     margin: Share,
-    summary: Option<&Path>,
+    (summary, confirm): (Option<&Path>, bool),
     args: &CompareArgs,
 ) -> Result<(String, Exit), Refusal> {
     let baseline = sides::find(context, against)?;
@@ -35,18 +42,94 @@ pub fn run(
         Some(named) => sides::find(context, named)?,
         None => since(context, &baseline)?,
     };
-    let comparison = compare::of(&baseline, &checked, args, Some(margin))?;
-    let mut text = compare::show(context, &comparison, &compare::names([&baseline, &checked]))?;
-    let Some(gate) = &comparison.gate else { return Ok((text, Exit::Undecided)) };
+    let first = compare::of(&baseline, &checked, args, (Some(margin), None))?;
+    let answer = first.gate.as_ref().map(|gate| gate.answer);
+    if !confirm || answer != Some(Answer::Loss) {
+        let text = shown(context, &first, [&baseline, &checked], summary)?;
+        return Ok((text, answer.map_or(Exit::Undecided, exit_of)));
+    }
+    if first.method == Method::Paired {
+        let what = "--confirm: these are levels of one run; run its study again, and check the levels of the new run";
+        return Err(Refusal::bad_input(what));
+    }
+    let alarm = if context.json { String::new() } else { shown(context, &first, [&baseline, &checked], None)? };
+    let again = again(context, &checked)?;
+    let mut second = compare::of(&baseline, &again, args, (Some(margin), None))?;
+    let mut all = checked.clone();
+    all.documents.extend(again.documents.iter().cloned());
+    let together = compare::of(&newest(&baseline, CONFIRMED_BASE), &all, args, (Some(margin), Some(CONFIRMED)))?;
+    let answer = confirmed(&first, &second, &together);
+    second.gate.iter_mut().for_each(|gate| gate.answer = answer);
+    let text = shown(context, &second, [&baseline, &again], summary)?;
+    let said = match (context.json, answer) {
+        (true, _) => "",
+        (false, Answer::Loss) => "\nFurther runs confirm the loss.\n",
+        (false, Answer::Passed) => "\nFurther runs do not confirm the loss: the alarm was false.\n",
+        (false, Answer::Undecided) => {
+            "\nFurther runs neither confirm the loss nor exclude one of the margin; a baseline of six runs or more makes both surer.\n"
+        }
+    };
+    Ok((format!("{alarm}{text}{said}"), exit_of(answer)))
+}
+
+/// A comparison with its gate, as text or JSON; the summary is written where one is wanted.
+fn shown(
+    context: &Context,
+    comparison: &Comparison,
+    sides: [&Chosen; 2],
+    summary: Option<&Path>,
+) -> Result<String, Refusal> {
+    let mut text = compare::show(context, comparison, &compare::names(sides))?;
+    let Some(gate) = &comparison.gate else { return Ok(text) };
     if let Some(path) = summary {
-        let markdown = report::gate_markdown(&comparison, gate);
+        let markdown = report::gate_markdown(comparison, gate);
         std::fs::write(path, markdown)
             .map_err(|why| Refusal::failure(format!("writing {}: {why}; name another file", path.display())))?;
     }
     if !context.json {
-        text.push_str(&report::gate(&comparison, gate, &crate::watch::style()));
+        text.push_str(&report::gate(comparison, gate, &crate::watch::style()));
     }
-    Ok((text, exit_of(gate.answer)))
+    Ok(text)
+}
+
+/// The same side with so many of its runs, the newest.
+fn newest(side: &Chosen, most: usize) -> Chosen {
+    let mut newest = side.clone();
+    newest.documents.sort_by(|one, two| two.run.started.cmp(&one.run.started));
+    newest.documents.truncate(most);
+    newest
+}
+
+/// The study of the checked runs, run again: as often as runs are needed to be compared.
+fn again(context: &Context, checked: &Chosen) -> Result<Chosen, Refusal> {
+    let runs = checked.documents.iter().map(|document| &document.run);
+    let latest = runs.max_by(|one, two| one.started.cmp(&two.started));
+    let Some(latest) = latest else { return Err(Refusal::bad_input("--confirm: no run is checked")) };
+    let refuse = |why: &str| Refusal::bad_input(format!("--confirm: run {} {why}", latest.id));
+    let store = record::open_existing(context)?;
+    let known = store.runs().map_err(Refusal::failure)?.into_iter().find(|run| run.id.as_str() == latest.id);
+    let known = known.ok_or_else(|| refuse("is not in the store; check runs that were measured here"))?;
+    if matches!(Origin::of(&known.study_file), Origin::Load | Origin::Import(_)) {
+        return Err(refuse("was not measured by a study; measure again, and check the new runs"));
+    }
+    let stored = store.load_intact(&known.id).map_err(Refusal::failure)?;
+    if baremark_sys::machine::this().fingerprint() != stored.machine.fingerprint() {
+        return Err(refuse("was measured on another machine; check it there"));
+    }
+    drop(store);
+    let source = Source::new(stored.study_file.clone(), stored.study_text.clone().into_bytes());
+    say(format_args!("a loss is shown; its study is run {CONFIRMING} times to confirm it"));
+    let mut documents = Vec::new();
+    for _ in 0..CONFIRMING {
+        let (measured, ended) = run::once(context, &source, stored.plan.mode)?;
+        if ended != Exit::Success {
+            let message =
+                format!("--confirm: run {} was not finished; the loss is neither confirmed nor excluded", measured.id);
+            return Err(Refusal { exit: ended, message });
+        }
+        documents.push(analysis::document(&measured, &descriptors_of(&measured)?));
+    }
+    Ok(Chosen { documents, levels: checked.levels.clone() })
 }
 
 /// The exit code of a gate's answer.

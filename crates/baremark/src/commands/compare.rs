@@ -36,13 +36,18 @@ pub fn share(text: &str) -> Result<Share, String> {
 /// The comparison of `other` with `base` as text or JSON.
 pub fn run(context: &Context, base: &str, other: &str, args: &CompareArgs) -> Result<(String, Exit), Refusal> {
     let (base, other) = (sides::find(context, base)?, sides::find(context, other)?);
-    let comparison = of(&base, &other, args, None)?;
+    let comparison = of(&base, &other, args, (None, None))?;
     Ok((show(context, &comparison, &names([&base, &other]))?, Exit::Success))
 }
 
-/// Compares two sides; `margin` is the loss that a gate must not miss.
-pub fn of(base: &Chosen, other: &Chosen, args: &CompareArgs, margin: Option<Share>) -> Result<Comparison, Refusal> {
-    let request = Request { delta: args.delta, declared: args.factor.clone(), margin };
+/// Compares two sides; `margin` is the loss that a gate must not miss, `level` its error rate where that is not the usual one.
+pub fn of(
+    base: &Chosen,
+    other: &Chosen,
+    args: &CompareArgs,
+    (margin, level): (Option<Share>, Option<f64>),
+) -> Result<Comparison, Refusal> {
+    let request = Request { delta: args.delta, declared: args.factor.clone(), margin, level };
     comparison::compare(base, other, &request).map_err(Refusal::bad_input)
 }
 

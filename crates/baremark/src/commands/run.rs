@@ -23,6 +23,12 @@ use std::path::PathBuf;
 
 /// Runs a study from its beginning.
 pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Exit), Refusal> {
+    let (run, ended) = once(context, source, mode)?;
+    Ok((show(context, &run, false)?, answered(ended, &run)))
+}
+
+/// Runs a study and shows nothing of it but its progress.
+pub fn once(context: &Context, source: &Source, mode: Mode) -> Result<(Run, Exit), Refusal> {
     let plan = planning::of(source, mode, &context.interrupt)?;
     disks(context, &plan)?;
     host_changes(context, &plan)?;
@@ -30,8 +36,7 @@ pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Ex
     let turn = record::turn(context, &store)?;
     let record = Record::create(&store, source, &plan)?;
     drop(turn);
-    let (run, ended) = measure(context, record)?;
-    Ok((show(context, &run, false)?, answered(ended, &run)))
+    measure(context, record)
 }
 
 /// Measures what a run still lacks. Its agents get the labels of its blinded arms, if it has any.

@@ -63,3 +63,37 @@ fn what_the_jobs_run_gives_the_exit_codes_of_the_table() {
         assert!(page("ci.md").contains(code), "{code}");
     }
 }
+
+/// A program that prints a figure has become slower, or did so for a while: its study is run again before the check fails.
+#[test]
+fn an_alarm_is_confirmed_by_runs_of_the_same_study() {
+    let bench = Bench::new();
+    let figure = |rate: u32| bench.write("figure", format!("rate {rate}\n"));
+    let measured = || -> String {
+        let rate = ["--by", "rate:higher", "-m", "rate=rate ([0-9]+)", "--budget", "24h"];
+        let programs = ["-n", "one=cat figure", "-n", "two=echo rate 7"];
+        let document = bench.json(&[&["--json", "ab"][..], &rate[..], &programs[..]].concat());
+        document["run"]["id"].as_str().unwrap().to_owned()
+    };
+    let three = || [(); 3].map(|()| measured()).join(",");
+    figure(100);
+    let base = three();
+    figure(90);
+    let slower = three();
+    let runs = || text(&bench.run(&["history", "--json"]).stdout).matches("\"id\"").count();
+    let check = |more: &[&str]| {
+        let ran = bench.run(&[&["check", "--against", &base, &slower][..], more].concat());
+        let said = text(&ran.stdout) + &text(&ran.stderr);
+        (ran.status.code(), said.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    let before = runs();
+    assert_eq!((check(&[]).0, runs()), (Some(4), before), "without --confirm nothing is run");
+    let (code, said) = check(&["--confirm"]);
+    assert!(code == Some(4) && said.contains("Further runs confirm the loss."), "{code:?} {said}");
+    assert_eq!(runs(), before + 3);
+    figure(100);
+    let (code, said) = check(&["--confirm"]);
+    assert!(code == Some(0) && said.contains("Further runs do not confirm the loss"), "{code:?} {said}");
+    let quiet = bench.run(&["check", "--against", &base, &base, "--confirm"]);
+    assert_eq!(quiet.status.code(), Some(2), "a side against itself: {}", text(&quiet.stderr));
+}

@@ -1,4 +1,5 @@
 use super::*;
+use crate::gates::confirmed;
 use baremark_model::comparison::{Answer, Gate, ObservedComparison};
 use baremark_model::document::{
     EstimateRow, FORMAT as RESULT, RatioRow, RunHead, Size, TrialArm, TrialRow, UsedEnvironment,
@@ -10,6 +11,7 @@ use baremark_model::seam::Sample;
 use baremark_model::study::Design;
 use baremark_model::units::Nanos;
 use baremark_stats::Rng;
+use baremark_stats::gate::CONFIRMED;
 
 fn treatment(place: &str) -> Treatment {
     Treatment::from([("environment".to_owned(), place.to_owned())])
@@ -393,6 +395,36 @@ fn a_gate_passes_only_where_a_loss_of_the_margin_would_have_been_found() {
     assert!(needed > 10 && close, "20 trials of a nanosecond each: {row:?}");
     let few = gated(&base, &runs("b", 0.5, 0.9, &[0.0]), 0.05);
     assert!(few.answer == Answer::Undecided && few.rows.iter().all(|row| row.power.is_none()), "{few:#?}");
+}
+
+#[test]
+fn an_alarm_is_confirmed_by_the_same_loss_alone() {
+    let base = runs("a", 1.0, 0.9, &[0.002, -0.001, 0.000]);
+    let gated = |other: &Chosen, level: Option<f64>| {
+        let request = Request { margin: Some(Share(0.05)), level, ..Request::default() };
+        compare(&base, other, &request).expect("comparable")
+    };
+    let wander = [0.001, -0.002, 0.001];
+    // An alarm, the further runs, and all of them together.
+    let measured = |[first, again]: [(f64, f64); 2]| {
+        let sides = [("b", first), ("c", again)].map(|(name, (level, ratio))| runs(name, level, ratio, &wander));
+        let both =
+            Chosen { documents: sides.iter().flat_map(|side| side.documents.clone()).collect(), ..Chosen::default() };
+        [gated(&sides[0], None), gated(&sides[1], None), gated(&both, Some(CONFIRMED))]
+    };
+    let answer = |[first, again, together]: &[Comparison; 3]| confirmed(first, again, together);
+    assert_eq!(answer(&measured([(0.9, 0.9); 2])), Answer::Loss);
+    assert_eq!(answer(&measured([(0.9, 0.9), (1.0, 0.9)])), Answer::Passed);
+    // Only what the microVM keeps is less now: native, of which the alarm was, is as quick as before.
+    let [alarm, other, together] = measured([(0.9, 0.9), (1.0, 0.8)]);
+    let native = Comparison { rows: alarm.rows[..1].to_vec(), ..alarm };
+    assert_eq!(other.gate.as_ref().map(|gate| gate.answer), Some(Answer::Loss));
+    assert_eq!(confirmed(&native, &other, &together), Answer::Undecided, "{other:#?}");
+    // Shown twice at 5 %, which is not enough: both have the same baseline.
+    let slight = measured([(0.994, 0.9); 2]);
+    let answers = [0, 1, 2].map(|of: usize| slight[of].gate.as_ref().expect("a gate").answer);
+    assert!(answers[..2] == [Answer::Loss; 2] && answers[2] != Answer::Loss, "{answers:?}");
+    assert_eq!(answer(&slight), Answer::Undecided);
 }
 
 #[test]
