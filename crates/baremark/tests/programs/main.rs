@@ -23,6 +23,7 @@ mod audit;
 mod bundles;
 mod causes;
 mod ci;
+mod efficiency;
 mod failover;
 mod predict;
 mod soak_ab;
