@@ -135,7 +135,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,
-    alternates: false,
+    alternates: |_| false,
     quick: &[("duration", "1 s"), ("image", "8 MiB")],
     check: command::fits_timeout,
 };

@@ -120,7 +120,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
         help: HELP,
     }),
     short_phases: false,
-    alternates: false,
+    alternates: |_| false,
     quick: &[("duration", "4 s"), ("warm_up", "6 s"), ("most", "4")],
     check: |_| Ok(()),
 };

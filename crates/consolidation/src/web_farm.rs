@@ -198,7 +198,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,
-    alternates: false,
+    alternates: |_| false,
     quick: &[("window", "700 ms"), ("settle", "300 ms"), ("visits", "6"), ("search_time", "15 s")],
     check: |arm| Settings::of(arm).map(drop),
 };

@@ -127,7 +127,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,
-    alternates: false,
+    alternates: |_| false,
     quick: &[("duration", "1 s"), ("warm_up", "300 ms")],
     check: |arm| Settings::of(arm).map(drop),
 };

@@ -115,7 +115,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,
-    alternates: false,
+    alternates: |_| false,
     quick: &[
         ("duration", "300 ms"),
         ("warm_up", "50 ms"),

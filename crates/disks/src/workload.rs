@@ -6,7 +6,7 @@
 use crate::engine::{self, Engine, EngineError, Outcome, Plan, Second};
 use crate::pace::Load;
 use crate::settings::{DEVICE, JOB, JOB_TEXT, PARAMETERS, Settings};
-use crate::target::{Place, Target};
+use crate::target::{Cache, Place, Target};
 use crate::verify::{Fault, Ledger};
 use crate::writable::Consent;
 use baremark_load::latency::Summary;
@@ -119,7 +119,10 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,
-    alternates: false,
+    alternates: |arm| {
+        let own = |of: Settings| matches!(of.place, Place::Folder(_)) && of.cache == Cache::Direct;
+        Settings::of(arm).is_ok_and(own)
+    },
     quick: &[("duration", "300 ms"), ("warm_up", "50 ms"), ("size", "64 MiB")],
     check,
 };
@@ -481,6 +484,16 @@ mod tests {
             }
         }
         Writer { arm, environment: environment.to_owned(), is_here: environment == "native" }
+    }
+
+    /// A file of the run's own without the page cache: nothing is written between phases, and by nobody else.
+    #[test]
+    fn arms_take_turns_where_each_has_a_file_of_its_own_past_the_page_cache() {
+        let alternates = |typed: &[(&str, &str)]| (DESCRIPTOR.alternates)(&writer("container", typed).arm);
+        assert!(alternates(&[]) && alternates(&[("path", "/srv"), ("verify", "true")]));
+        for target in [("cache", "buffered"), ("file", "/srv/data"), ("device", "/dev/sdb")] {
+            assert!(!alternates(&[target]), "{target:?}");
+        }
     }
 
     /// One read in the last 70 us was a second of 14,286 IOPS.

@@ -29,7 +29,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,
-    alternates: false,
+    alternates: |_| false,
     quick: &[],
     check: |_| Ok(()),
 };

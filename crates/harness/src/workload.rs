@@ -160,7 +160,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     footprint: None,
     executors: &[ExecutorKind::Direct],
     short_phases: false,
-    alternates: false,
+    alternates: |_| false,
     section: Some(OwnSection { name: SECTION, has: has_key, check: check_section, check_arm, needs, help: HELP }),
     quick: &[("duration", "3 s"), ("warm_up", "2 s"), ("size", "quick")],
     check: command::fits_timeout,

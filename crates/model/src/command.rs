@@ -880,7 +880,7 @@ pub static BARE: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct, ExecutorKind::Microvm],
     section: None,
     short_phases: false,
-    alternates: true,
+    alternates: |_| true,
     quick: &[],
     check,
 };

@@ -248,9 +248,9 @@ pub struct Descriptor {
     pub section: Option<OwnSection>,
     /// Whether the work can be cut into phases of a few milliseconds: loops that an executor enters, not whole programs.
     pub short_phases: bool,
-    /// Whether nothing of it runs between two of its phases: no server, no load. Arms at sites that share no process can then take
-    /// turns phase by phase.
-    pub alternates: bool,
+    /// Whether nothing of an arm runs between two of its phases (no server, no load, nothing that the kernel still has to write), and nothing that it writes is another's.
+    /// Arms at sites that share no process can then take turns phase by phase.
+    pub alternates: fn(&ResolvedArm) -> bool,
     /// Parameters that `--quick` sets smaller, as typed: key and value.
     pub quick: &'static [(&'static str, &'static str)],
     /// Refuses a combination of parameters and ranks that each alone would pass.

@@ -776,7 +776,7 @@ impl Resolver<'_> {
         let alone = |arm: &PlannedArm| arm.arm.parts == 1 && arm.arm.executor != ExecutorKind::Null;
         let bytes = |arm: &PlannedArm| descriptor.footprint.and_then(|of| (of.bytes)(&arm.arm)).unwrap_or(0);
         let together = bytes(above).saturating_add(bytes(below));
-        descriptor.alternates
+        both.iter().all(|arm| (descriptor.alternates)(&arm.arm))
             && descriptor.kind == other.kind
             && both.into_iter().all(alone)
             && !both.iter().any(|arm| arm.emulated)

@@ -127,7 +127,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,
-    alternates: false,
+    alternates: |_| false,
     quick: &[("most", "4")],
     check: |_| Ok(()),
 };

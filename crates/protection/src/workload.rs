@@ -102,7 +102,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,
-    alternates: false,
+    alternates: |_| false,
     quick: &[("work", "2")],
     check: |arm| Load::of(arm).and_then(|_| Settings::of(arm)).map(drop),
 };

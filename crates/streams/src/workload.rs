@@ -140,7 +140,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,
-    alternates: false,
+    alternates: |_| true,
     quick: &[],
     check: |arm| Settings::of(arm).map(drop),
 };
@@ -378,5 +378,12 @@ mod tests {
         let rate = samples.iter().find(|sample| sample.metric == "transactions_per_s").map(|sample| sample.value);
         assert_eq!(rate, Some(100.0));
         assert_eq!(points(&outcome)[0].end_ns, 4_000_000_000);
+    }
+
+    /// Sockets and threads are those of a phase; a path of links has nothing to do between two of them.
+    #[test]
+    fn arms_at_two_sites_take_turns() {
+        let arm = ResolvedArm::native(2, baremark_model::arm::PageSize::Small);
+        assert!((descriptor().alternates)(&arm));
     }
 }

@@ -38,7 +38,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: EVERYWHERE,
     section: None,
     short_phases: true,
-    alternates: true,
+    alternates: |_| true,
     quick: &[("n", "1000")],
     check: |arm| whole(arm, &N).and_then(|_| chosen_isa(arm)).map(drop).map_err(misfit),
 };

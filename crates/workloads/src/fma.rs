@@ -30,7 +30,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: EVERYWHERE,
     section: None,
     short_phases: true,
-    alternates: true,
+    alternates: |_| true,
     quick: &[],
     check: |arm| chosen_isa(arm).map(drop).map_err(misfit),
 };

@@ -77,7 +77,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: true,
-    alternates: true,
+    alternates: |_| true,
     quick: &[],
     check: |arm| rank_bytes(arm).map(drop).map_err(misfit),
 };

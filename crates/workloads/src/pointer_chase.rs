@@ -39,7 +39,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: EVERYWHERE,
     section: None,
     short_phases: true,
-    alternates: true,
+    alternates: |_| true,
     quick: &[("working_set", "64 MiB")],
     check: |arm| rank_bytes(arm).map(drop).map_err(misfit),
 };

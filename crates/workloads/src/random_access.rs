@@ -57,7 +57,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: EVERYWHERE,
     section: None,
     short_phases: true,
-    alternates: true,
+    alternates: |_| true,
     quick: &[("table", "64 MiB")],
     check: |arm| rank_bytes(arm).map(drop).map_err(misfit),
 };

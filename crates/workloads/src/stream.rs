@@ -131,7 +131,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: EVERYWHERE,
     section: None,
     short_phases: true,
-    alternates: true,
+    alternates: |_| true,
     quick: &[],
     check: |arm| array_bytes(arm).and_then(|_| plan(arm)).map(drop).map_err(misfit),
 };

@@ -153,7 +153,7 @@ const fn descriptor(
         executors: &[ExecutorKind::Direct],
         section: None,
         short_phases: true,
-        alternates: true,
+        alternates: |_| true,
         quick: &[],
         check: |arm| match arm.parameters.get("processes") {
             Some(_) => processes(arm, &PARKED).map(drop).map_err(misfit),

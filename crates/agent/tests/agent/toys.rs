@@ -34,7 +34,7 @@ const fn descriptor(kind: &'static str, executors: &'static [ExecutorKind]) -> D
         executors,
         section: None,
         short_phases: true,
-        alternates: true,
+        alternates: |_| true,
         quick: &[],
         check: |_| Ok(()),
     }

@@ -128,7 +128,7 @@ static JOB: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: true,
-    alternates: true,
+    alternates: |_| true,
     quick: &[],
     check: |_| Ok(()),
 };

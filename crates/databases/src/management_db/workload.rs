@@ -116,7 +116,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,
-    alternates: false,
+    alternates: |_| false,
     quick: &[("duration", "1 s"), ("warm_up", "100 ms"), ("inventory", "10 x 100"), ("feed_interval", "1 s")],
     check: |arm| Settings::of(arm).map(drop),
 };

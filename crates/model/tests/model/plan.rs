@@ -669,7 +669,7 @@ fn arms_that_cannot_alternate_between_two_sites_have_trials_of_their_own() {
     assert_eq!(cells(&guests, &machine()), alone, "two guests each");
     let emulated = Limits { emulated: BTreeSet::from(["container".to_owned()]), ..machine() };
     assert_eq!(cells(&text, &emulated), alone);
-    let served: &Descriptor = Box::leak(Box::new(Descriptor { alternates: false, ..*WORKLOADS[0] }));
+    let served: &Descriptor = Box::leak(Box::new(Descriptor { alternates: |_| false, ..*WORKLOADS[0] }));
     let served = parse("a.toml", text.as_bytes(), &[served]).expect("the study is sound");
     let plan = resolve("a.toml", &served, &machine(), Mode::default()).expect("a plan");
     assert_eq!(plan.cells, alone);

@@ -78,7 +78,7 @@ pub static RANDOM_ACCESS: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct, ExecutorKind::Microvm, ExecutorKind::Null],
     section: None,
     short_phases: true,
-    alternates: true,
+    alternates: |_| true,
     quick: &[("table", "64 MiB")],
     check: power_of_two,
 };
@@ -100,7 +100,7 @@ pub static COMMAND: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: true,
-    alternates: true,
+    alternates: |_| true,
     quick: &[],
     check: |_| Ok(()),
 };
