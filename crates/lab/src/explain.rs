@@ -1,12 +1,13 @@
 //! Why a virtual machine's numbers are what they are, as far as it was counted or measured in the same blocks.
 //!
 //! Each row is one quantity with its interval: counts over the timed phases of the trials that count, a contrast of
-//! treatments block by block, or what observers saw that differs between them (`around`). Nothing is inferred: a sentence that no interval backs is not written, and what follows from
+//! treatments block by block, the part of a difference that the run's own metrics show (`own_time`), or what observers saw that differs between them (`around`). Nothing is inferred: a sentence that no interval backs is not written, and what follows from
 //! a row (its advice) is only said where the interval leaves no room for the opposite.
 //!
 //! Costs are told as the extra time that the same work takes: for a rate of which `r` is kept, `1/r - 1`.
 
 use crate::around::{self, row};
+use crate::own_time;
 use crate::run::{better, places, workload_of};
 use crate::tally::{self, Finished};
 use crate::values::{self, RATE};
@@ -58,7 +59,9 @@ pub fn explain(
     let study = Study { plan, trials, workloads, ratios };
     let mut rows = Vec::new();
     let mut seen = around::explain(plan, trials);
+    let mut own = own_time::explain(plan, trials, workloads);
     for arm in 0..plan.arms.len() {
+        rows.extend(own.extract_if(.., |(of, _)| *of == arm).map(|(_, row)| row));
         rows.extend(compared(&study, arm));
         rows.extend(larger_pages(&study, arm));
         rows.extend(own_settings(&study, arm));

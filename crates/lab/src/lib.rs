@@ -25,6 +25,7 @@ pub mod link;
 mod members;
 mod observed;
 pub mod overhead;
+mod own_time;
 mod parallel_start;
 pub mod price;
 mod provisioning;

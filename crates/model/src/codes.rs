@@ -31,6 +31,8 @@ pub enum Cause {
     ProgramInMicrovm,
     /// The run time of a program that exits from the microVM explain.
     ExitsOfProgram,
+    /// The part of the extra time that one of the run's own metrics shows.
+    OwnTime,
     /// How long ranks waited for CPUs that others had.
     Queued,
     /// The CPU time of other programs.

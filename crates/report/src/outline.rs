@@ -380,7 +380,7 @@ fn quantity(document: &Document, rows: &[&ExplanationRow]) -> String {
 }
 
 /// The same with a capital at its beginning.
-fn sentence_case(text: &str) -> String {
+pub(crate) fn sentence_case(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

@@ -14,7 +14,7 @@ use crate::latency;
 use crate::next_step::next_step;
 use crate::number::{self, Digits, count, duration, fixed, ratio_decimals};
 use crate::observed_at::is_a_vm;
-use crate::outline::{cautions, confidence_of, extended, interval_head, nothing, reliability};
+use crate::outline::{cautions, confidence_of, extended, interval_head, nothing, reliability, sentence_case};
 use crate::part::{Part, parts};
 use crate::provenance::blocks;
 use crate::terminal::{INDENT, Page};
@@ -495,6 +495,7 @@ fn cause(parts: &[Part<'_>]) -> Option<String> {
             lost.iter()
                 .find_map(|(part, row)| Some(commands::cause(&part.document, row)?.trim_end_matches('.').to_owned()))
         })
+        .or_else(|| lost.iter().find_map(|(part, row)| own_time(part, row)))
         .or_else(|| lost.iter().find_map(|(part, row)| disturbed(part, row)))
         .or_else(|| lost.iter().find_map(|(part, row)| differing(part, row)))
         .or_else(|| (!lost.is_empty()).then(|| "No cause found in the measured quantities".to_owned()));
@@ -527,6 +528,17 @@ fn page_walks(part: &Part<'_>, row: &RatioRow) -> Option<String> {
 fn explained<'p>(part: &'p Part<'_>, row: &'p RatioRow, cause: Cause) -> impl Iterator<Item = &'p ExplanationRow> {
     let all = part.document.explanations.iter();
     all.filter(move |found| found.treatment == row.treatment && found.cause == Some(cause))
+}
+
+/// The part of a loss that the run's own metrics show: the largest, where it is certainly more than half of it.
+fn own_time(part: &Part<'_>, row: &RatioRow) -> Option<String> {
+    let extra = |ratio: f64| 100.0 * (ratio - 1.0).abs();
+    let (lo, hi) = limits_of(row)?;
+    let most = explained(part, row, Cause::OwnTime).find(|found| found.lo > 0.0)?;
+    let value = number::estimate(most.value, Some(most.lo), Some(most.hi));
+    let what = sentence_case(&clean(&most.what));
+    let loss = extra(row.ratio?);
+    (2.0 * most.lo >= extra(lo).max(extra(hi))).then(|| format!("{what}: {value} % of {} %", fixed(loss, 0)))
 }
 
 /// Other programs that took the CPUs of the slower arm's ranks, or more of all CPUs while its phases ran.

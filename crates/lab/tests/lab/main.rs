@@ -13,6 +13,7 @@ mod conduct;
 mod generators;
 mod members;
 mod observed;
+mod own_time;
 mod percentiles;
 mod played;
 mod price;

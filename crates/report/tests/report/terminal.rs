@@ -331,6 +331,13 @@ fn the_cause_is_what_was_injected() {
         cause([HALF; 2], Some(neighbour)),
         "Other programs: CPU use by other programs in timed phases beyond native 48.0 ± 2.0 %."
     );
+    let communication = |percent: f64| (Cause::OwnTime, "extra communication, of native's step_us", percent, "");
+    assert_eq!(
+        cause([HALF; 2], [communication(40.0), neighbour]),
+        "Extra communication, of native's step_us: 40.0 ± 2.0 % of 50 %.",
+        "the run's own time comes first"
+    );
+    assert!(cause([HALF; 2], [communication(20.0), neighbour]).starts_with("Other programs"), "less than half");
     assert!(cause([HALF; 2], Some(hog)).starts_with("Other programs: ready to run while others had the CPU"));
     let by_memory = "Other programs, by memory or caches: CPU use by other programs";
     let [rest, control] = [
