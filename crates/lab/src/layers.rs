@@ -20,6 +20,9 @@ const USED: f64 = 90.0;
 /// A device below this utilization, in percent, is not what its tasks wait for.
 const IDLE_DEVICE: f64 = 50.0;
 
+/// What is read at the ends of a trial and for points alone: of arms that take turns in one trial it is not known apart.
+const AT_THE_ENDS: &str = "sockets.";
+
 /// What a quantity is called in a sentence.
 type Probe = (&'static str, &'static str);
 
@@ -141,14 +144,23 @@ const RULES: &[Rule] = &[
 const STOLEN: &str = "of the time stolen: the hypervisor ran others on these CPUs (steal)";
 
 /// What was observed at one place.
-struct Rows<'r>(Vec<&'r ObservedRow>);
+#[derive(Default)]
+struct Rows<'r> {
+    /// Of what is judged.
+    own: Vec<&'r ObservedRow>,
+    /// Of all arms of its trials together: what is read at the ends of a trial alone.
+    together: Vec<&'r ObservedRow>,
+}
 
-impl Rows<'_> {
+impl<'r> Rows<'r> {
     /// The machine's row of a quantity; where only instances have it, the largest.
-    fn find(&self, quantity: &str) -> Option<&ObservedRow> {
-        let of = || self.0.iter().filter(|row| row.quantity == quantity);
-        let largest = || of().max_by(|one, other| one.value.total_cmp(&other.value));
-        of().find(|row| row.instance.is_empty()).or_else(largest).copied()
+    fn find(&self, quantity: &str) -> Option<&'r ObservedRow> {
+        let found = |rows: &[&'r ObservedRow]| {
+            let of = || rows.iter().filter(|row| row.quantity == quantity);
+            let largest = || of().max_by(|one, other| one.value.total_cmp(&other.value));
+            of().find(|row| row.instance.is_empty()).or_else(largest).copied()
+        };
+        found(&self.own).or_else(|| found(&self.together))
     }
 
     fn lowest(&self, quantity: &str) -> Option<f64> {
@@ -161,7 +173,11 @@ impl Rows<'_> {
 
     fn measure(&self, probes: &[Probe]) -> Option<Measure> {
         let (row, words) = probes.iter().find_map(|(quantity, words)| Some((self.find(quantity)?, words)))?;
-        let what = if row.instance.is_empty() { (*words).to_owned() } else { format!("{words} ({})", row.instance) };
+        let mut what =
+            if row.instance.is_empty() { (*words).to_owned() } else { format!("{words} ({})", row.instance) };
+        if !self.own.iter().any(|own| own.quantity == row.quantity) {
+            what.push_str(" (over all arms of its trials)");
+        }
         Some(Measure { what, unit: row.unit.clone(), value: row.value, lo: row.lo, hi: row.hi, n: row.n })
     }
 }
@@ -175,8 +191,13 @@ pub fn of_run(document: &Document) -> Option<Explanation> {
     let of_arms: Vec<(&Treatment, &str)> = seats(observed).filter(|(treatment, _)| !treatment.is_empty()).collect();
     let seats = if of_arms.is_empty() { seats(observed).collect() } else { of_arms };
     let places = distinct(seats).into_iter().map(|(treatment, place)| {
-        let of_place = observed.rows.iter().filter(|row| row.treatment == *treatment && row.place == place);
-        let mut found = diagnosis(treatment, place, &Rows(of_place.collect()));
+        let of = |wanted: &Treatment| {
+            observed.rows.iter().filter(|row| row.treatment == *wanted && row.place == place).collect::<Vec<_>>()
+        };
+        let own = of(treatment);
+        let mut together = of(&Treatment::new());
+        together.retain(|row| row.quantity.starts_with(AT_THE_ENDS));
+        let mut found = diagnosis(treatment, place, &Rows { own, together });
         application(document, &mut found);
         found
     });
@@ -221,7 +242,7 @@ fn application(document: &Document, found: &mut Diagnosis) {
 #[must_use]
 pub fn of_windows(windows: &[(Values, f64)], absent: &[Absence]) -> Explanation {
     let rows = rows_of(windows);
-    let place = diagnosis(&Treatment::new(), THIS_MACHINE, &Rows(rows.iter().collect()));
+    let place = diagnosis(&Treatment::new(), THIS_MACHINE, &Rows { own: rows.iter().collect(), ..Rows::default() });
     Explanation { format: FORMAT.to_owned(), run: None, places: vec![place], absent: absent.to_vec() }
 }
 
@@ -452,6 +473,19 @@ mod tests {
         assert_eq!((state("network"), state("disk")), (Some(false), None));
         assert!(found.sentence.starts_with("No layer is saturated among those observed"), "{}", found.sentence);
         assert!(of_windows(&windows[..3], &[]).places[0].sentence.starts_with("No layer was observed for long enough"));
+    }
+
+    /// Arms that take turns in one trial have no readings of their own of what is read at its ends.
+    #[test]
+    fn what_is_read_at_the_ends_of_trials_is_judged_of_all_their_arms() {
+        let windows: Vec<(Values, f64)> = (0..10).map(|_| second(0.2, &[("sockets.unsent", 80.0)])).collect();
+        let rows = rows_of(&windows);
+        let (together, own) = rows.iter().partition(|row| row.quantity.starts_with(AT_THE_ENDS));
+        let found = diagnosis(&Treatment::new(), THIS_MACHINE, &Rows { own, together });
+        assert_eq!(found.named.as_deref(), Some("network"), "{found:#?}");
+        assert!(found.sentence.contains("to be sent or confirmed (over all arms of its trials)"), "{}", found.sentence);
+        let disk = found.layers.iter().find(|row| row.layer == "disk").and_then(|row| row.saturation.as_ref());
+        assert!(disk.is_some_and(|disk| !disk.what.contains("all arms")), "{disk:?}");
     }
 
     #[test]

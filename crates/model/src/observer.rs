@@ -126,7 +126,7 @@ pub const OBSERVERS: &[&str] = &[
 
 /// What is observed where the study does not say it: what costs little and disturbs nothing.
 pub const USUAL: &[&str] =
-    &["cpu", "kernel", "interrupts", "disk", "network", "memory", "paging", "numa", "pressure", "kvm"];
+    &["cpu", "kernel", "interrupts", "disk", "network", "sockets", "memory", "paging", "numa", "pressure", "kvm"];
 
 const MILLISECOND: u64 = 1_000_000;
 
@@ -141,7 +141,7 @@ pub const OBSERVE: &[Knob] = &[
     Knob {
         key: "which",
         kind: Kind::Choice(OBSERVERS),
-        default: Default::Derived("all but sockets, counters, io-histograms, net-stats, lost and null"),
+        default: Default::Derived("all but counters, io-histograms, net-stats, lost and null"),
         help: "one observer or a list of them; null reads nothing and shows the cost of observing",
     },
     Knob {

@@ -2,7 +2,8 @@
 //!
 //! Data that waits to be sent is the network's or the peer's; data that waits to be read, or a connection that waits to be accepted, is
 //! the application's. A socket whose queue never changed since observing began is not counted: whatever holds it is not at work.
-//! The kernel walks its whole table of connections for one reading (milliseconds on a large machine), so that it is not among the usual observers.
+//! The kernel walks its whole table of connections for one reading (milliseconds on a large machine), so that it is read at the ends of a trial and for points, and rests after a reading
+//! that took long (`tracks`).
 
 use crate::source::{Root, Source, row};
 use baremark_model::observer::{Absence, Observer, Price, Readings};

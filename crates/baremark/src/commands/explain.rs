@@ -74,7 +74,7 @@ fn now(context: &Context, time: Nanos) -> Result<Option<Explanation>, Refusal> {
     }
     let readings = u32::try_from(time.0.div_ceil(u64::from(WINDOWS) * FARTHEST_NS)).unwrap_or(READINGS).max(READINGS);
     let interval = Duration::from_nanos(time.0) / (WINDOWS * readings);
-    let which = USUAL.iter().chain(["sockets"].iter()).map(|&name| name.to_owned()).collect();
+    let which = USUAL.iter().map(|&name| name.to_owned()).collect();
     let spec = ObserveSpec { interval: Nanos(time.0 / u64::from(WINDOWS * readings)), which, per_cpu: false };
     let mut recorder = Recorder::start(&spec, &Root::default());
     let mut laps: Vec<(Values, f64)> = Vec::new();
