@@ -86,7 +86,7 @@ lint:
 # What takes too long for every change: ten million fuzz cases of each kind, a thousand kills, a hundred failovers, machines under signals, images
 # of every tier, a database in an emulated guest, control groups of version 2, device-mapper, NBD and netem in such guests, a hundred A/A runs, of
 # which ten may say that something differs, `ab` of real programs with themselves and with injected losses, forecasts of `plan --pilot` against real runs,
-# injected causes that must be named, predictions of protection against what is measured, and standard runs whose answers must be narrow and
+# the simulations of intervals, gates and their confirmation, injected causes that must be named, predictions of protection against what is measured, and standard runs whose answers must be narrow and
 # agree (all of these want a quiet machine).
 soak: stream-source build
 	./scripts/soak-aa $(BAREMARK) $(TARGET_DIR)/soak-aa

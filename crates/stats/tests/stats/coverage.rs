@@ -100,3 +100,14 @@ fn soak() {
         }
     }
 }
+
+#[test]
+#[ignore = "10,000 studies of each number of extensions"]
+fn extensions_soak() {
+    for most in [0, 1, 2, 3, 5] {
+        let covered = coverage_extended(Noise::Normal, 10, most, rate, 10 * STUDIES);
+        println!("{most} extensions at most: covered {covered:.4}");
+        let error = (0.93 * 0.07 / (10 * STUDIES) as f64).sqrt();
+        assert!(covered >= 0.93 - 3.0 * error, "{most} extensions: {covered}");
+    }
+}
