@@ -55,7 +55,7 @@ pub struct SearchArgs {
     /// Final step size, as a share of the load level
     #[arg(long, value_name = "SHARE", default_value = "2.5 %", requires = "find_max")]
     step: Share,
-    /// Of a search for a rate: count windows that exceed a limit while other programs use the CPUs, else measured again
+    /// Count windows that exceed a limit while other programs use the CPUs, else measured again
     #[arg(long, requires = "find_max")]
     count_disturbed: bool,
 }
@@ -93,7 +93,7 @@ pub(super) struct Request {
     /// The digest of what is in the scenario's file.
     #[serde(default)]
     scenario: Option<String>,
-    /// Operations per second of the first load, about which the search begins.
+    /// The level about which the search begins, by the first load.
     #[serde(default)]
     around: Option<f64>,
     /// Whether windows count in which other programs used the CPUs.
@@ -171,11 +171,14 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
     let load = order.load().map_err(Refusal::bad_input)?;
     let qos = qos(&load, &args.limit)?;
     let probed = probe(&load, (factor, &plan), &context.interrupt);
-    let window_s = window.unwrap_or_else(|| window_s(&qos, probed.per_s, plan.finest));
-    let settle_s = settle.unwrap_or(window_s / SETTLE);
-    let request = Request::of(&args, (Plan { window_s, settle_s, ..plan }, probed.per_s), factor, scenario);
+    let cycle_s = load.scenario.cycle().map(|cycle| cycle.mean.seconds());
+    let around = expected(factor, probed.per_s, cycle_s);
+    let usual = usual_s(factor, window_s(&qos, probed.per_s.filter(|_| around.is_some()), plan.finest), cycle_s);
+    let window_s = window.unwrap_or(usual.0);
+    let settle_s = settle.unwrap_or(if window.is_some() { window_s / SETTLE } else { usual.1 });
+    let request = Request::of(&args, (Plan { window_s, settle_s, ..plan }, around), factor, scenario);
     if let Some(per_s) = probed.per_s.filter(|_| !context.json) {
-        let left = takes_s(&request.plan, Some(per_s));
+        let left = takes_s(&request.plan, request.around);
         watch::say(format_args!(
             "a first load has {per_s:.0} operations/s; windows of {window_s:.1} s, about {left:.0} s in all"
         ));
@@ -184,13 +187,32 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
     find(context, load, &request, (Vec::new(), probed.others), recorder)
 }
 
-/// What a first load shows, before a search for a rate. Users have no closed loop without pauses.
+/// What a first load shows, before a search.
 fn probe(load: &Load, (factor, plan): (Factor, &Plan), interrupt: &Arc<AtomicBool>) -> Probed {
+    let most = match factor {
+        Factor::Rate => RATES.1,
+        Factor::Users => USERS.1,
+    };
+    others::probe(load, plan.highest < most, interrupt)
+}
+
+/// About which level the answer is, by the operations per second of the first load: each user makes one a cycle. `None` where users have no cycle but times to think.
+fn expected(factor: Factor, per_s: Option<f64>, cycle_s: Option<f64>) -> Option<f64> {
     match factor {
-        Factor::Rate => others::probe(load, plan.highest < RATES.1, interrupt),
-        Factor::Users => Probed { per_s: None, others: None },
+        Factor::Rate => per_s,
+        Factor::Users => Some(per_s? * cycle_s?),
     }
 }
+
+/// How long a window and settling take where nobody says. Users are at a new level when each has begun a cycle of it, and what they do is seen over two.
+fn usual_s(factor: Factor, window_s: f64, cycle_s: Option<f64>) -> (f64, f64) {
+    let cycle_s = cycle_s.filter(|_| factor == Factor::Users).unwrap_or(0.0);
+    let window_s = window_s.max((2.0 * cycle_s).min(LONGEST_S));
+    (window_s, (window_s / SETTLE).max(cycle_s.min(LONGEST_S)))
+}
+
+/// The longest that a cycle makes a window or settling last.
+const LONGEST_S: f64 = 10.0;
 
 /// Visits somewhat below the maximum of a trial.
 const CONFIRMING: usize = 1;
@@ -442,6 +464,17 @@ mod tests {
         };
         assert!(!exceeds(&qos, &reading(10, 0.8)));
         assert!(exceeds(&qos, &reading(11, 0.1)) && exceeds(&qos, &reading(0, 0.81)));
+    }
+
+    /// 2000 operations/s of users who make one in five seconds are 10,000 users.
+    #[test]
+    fn users_are_expected_by_the_throughput_of_a_closed_loop_and_have_windows_of_two_cycles() {
+        let of = |factor, cycle_s| expected(factor, Some(2000.0), cycle_s);
+        assert_eq!([of(Factor::Rate, Some(5.0)), of(Factor::Users, Some(5.0))], [Some(2000.0), Some(10_000.0)]);
+        assert_eq!([of(Factor::Users, None), expected(Factor::Users, None, Some(5.0))], [None; 2]);
+        assert_eq!(usual_s(Factor::Users, 2.0, Some(3.0)), (6.0, 3.0));
+        assert_eq!(usual_s(Factor::Users, 2.0, Some(60.0)), (10.0, 10.0));
+        assert_eq!(usual_s(Factor::Rate, 6.0, Some(5.0)), (6.0, 1.0));
     }
 
     #[test]
