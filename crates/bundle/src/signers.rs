@@ -355,7 +355,7 @@ mod tests {
             Signers::read("maria namespaces=\"x\",valid-before=\"20261301\" k"),
             Err(SignersError {
                 line: 1,
-                what: "valid-before is '20261301', not YYYYMMDD, YYYYMMDDHHMM or YYYYMMDDHHMMSS".to_owned(),
+                what: SignerError::Time { option: "valid-before".to_owned(), text: "20261301".to_owned() },
             })
         );
     }

@@ -5,7 +5,7 @@
 //! the time that passes only where no more than one CPU is used at once, and is not told of programs that use more. Parts are judged together, and one whose interval holds 0 or that is below
 //! delta is not told. The largest comes first.
 
-use crate::explain::row;
+use crate::around::row;
 use crate::tally::{self, Finished, Side};
 use baremark_model::codes::Cause;
 use baremark_model::command;

@@ -195,7 +195,7 @@ pub(crate) fn is_as_requested(settings: &Settings, info: &Value, pid: u32) -> Re
         let found = cpus_of(pid, &format!("vcpu{vcpu}"));
         if found.as_deref() != Some(&cpu.to_string()) {
             let found = found.unwrap_or_else(|| "none: it has no such thread".to_owned());
-            return Err(Difference::Pinned { vcpu, cpu, found });
+            return Err(Difference::Pinned { vcpu, cpu: *cpu, found });
         }
     }
     guest_memory::backing_is(settings.backing, settings.memory_bytes, pid)

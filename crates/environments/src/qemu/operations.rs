@@ -338,7 +338,8 @@ impl GuestOperations {
         let mut running = Running { guest, qmp, beats, disk, _to_port: to_port };
         let ready = running.qmp.wait_until_ready();
         ready.map_err(|why| running.ended(not_ready(format!("QEMU's machine protocol: {why}"))))?;
-        qemu.settle(self.emulated, &mut running.qmp, running.guest.pid()).map_err(|what| running.failed(what))?;
+        qemu.settle(self.emulated, &mut running.qmp, running.guest.pid())
+            .map_err(|what| running.failed(what.to_string()))?;
         Ok(running)
     }
 

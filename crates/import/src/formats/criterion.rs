@@ -106,7 +106,7 @@ fn read(text: &mut Text<'_>, _: &[Column]) -> Result<Results, Damage> {
     let mut results = Results::of("criterion");
     if text.contains("\"iters\"") || text.contains("\"sampling_mode\"") {
         let Sample { iters, times } = json::read(&text)?;
-        results.add("", &time(), each(&iters, &times).map_err(|what| Damage::at(Place::Whole, what))?)?;
+        results.add("", &time(), each(&iters, &times).map_err(|what| Damage::at(Place::Whole, what.to_string()))?)?;
     } else {
         let Estimates { mean, slope } = json::read(&text)?;
         results.add("", &time(), [slope.unwrap_or(mean).point_estimate])?;
