@@ -87,7 +87,7 @@ pub(crate) fn run(
         let site = format!("{place}, {} of {of}", index + 1);
         observations.extend(result.result.observations.drain(..).map(|seen| placed(seen, &site)));
     }
-    let joined = join(spec, &results, &gate.clocks, precision).map_err(LinkError::OutOfTurn)?;
+    let joined = join(spec, &results, &gate.clocks, precision)?;
     Ok(TrialResult { observations, ..joined })
 }
 
@@ -205,8 +205,9 @@ fn join(
     results: &[MemberResult],
     clocks: &[Vec<Clock>],
     precision: f64,
-) -> Result<TrialResult, String> {
-    let first = results.first().ok_or_else(|| "no site ran".to_owned())?;
+) -> Result<TrialResult, LinkError> {
+    let unfit = |what: &str| LinkError::OutOfTurn(what.to_owned());
+    let first = results.first().ok_or_else(|| unfit("no site ran"))?;
     let mut simultaneity = Simultaneity { together: 1.0, uncertain: 0.0, uncertain_ns: 0 };
     let mut phases = Vec::with_capacity(spec.schedule.len());
     let mut passages = clocks.iter().skip(1);
@@ -215,14 +216,14 @@ fn join(
             .iter()
             .map(|result| Member::at(result, position))
             .collect::<Option<_>>()
-            .ok_or("phases are missing")?;
+            .ok_or_else(|| unfit("phases are missing"))?;
         let stretches = own[0].stretches.len();
         let clocks: Vec<&Vec<Clock>> = passages.by_ref().take(stretches).collect();
         let fits = |member: &Member<'_>| {
             member.stretches.len() == stretches && [0, stretches].contains(&member.phase.runs.len())
         };
         if clocks.len() != stretches || !own.iter().all(fits) {
-            return Err("the sites did not pass the gate equally often".to_owned());
+            return Err(unfit("the sites did not pass the gate equally often"));
         }
         phases.push(phase(&own, &clocks, &mut simultaneity));
     }
@@ -246,7 +247,7 @@ fn join(
         all.max_by(|one, other| one.share.total_cmp(&other.share)).unwrap_or_default()
     };
     Ok(TrialResult {
-        arms: arms.ok_or("arms are missing")?,
+        arms: arms.ok_or_else(|| unfit("arms are missing"))?,
         series: phases,
         void,
         flags,

@@ -114,7 +114,6 @@ pub(crate) fn run(
     };
     let elapsed_ns = Nanos::from(begun.elapsed()).0;
     join(both, &times, (phases_ns, elapsed_ns), &Prepared { round_trips_ns, has_repetitions })
-        .map_err(LinkError::OutOfTurn)
 }
 
 /// What waiting for a side needs.
@@ -173,7 +172,7 @@ fn join(
     times: &[(usize, u64, u64)],
     (phases_ns, elapsed_ns): (u64, u64),
     prepared: &Prepared,
-) -> Result<TrialResult, String> {
+) -> Result<TrialResult, LinkError> {
     let mut void = Vec::new();
     let mut flagged: Vec<String> = Vec::new();
     for (own, (place, side)) in sides.iter().enumerate() {
@@ -188,11 +187,12 @@ fn join(
     let rates = [0, 1].map(|side: usize| sides[side].1.result.tick_rate_per_s);
     let mut series = Vec::with_capacity(times.len());
     for (phase, &(arm, begin_ns, end_ns)) in times.iter().enumerate() {
-        let found = own[arm].next().ok_or_else(|| format!("phases of {} are missing", sides[arm].0))?;
+        let missing = || LinkError::OutOfTurn(format!("phases of {} are missing", sides[arm].0));
+        let found = own[arm].next().ok_or_else(missing)?;
         series.push(on_labs_clock(Series { phase, arm, begin_ns, end_ns, ..found.clone() }, rates[arm]));
     }
     if let Some(arm) = (0..2).find(|&arm| own[arm].next().is_some()) {
-        return Err(format!("{} has more phases than it had turns", sides[arm].0));
+        return Err(LinkError::OutOfTurn(format!("{} has more phases than it had turns", sides[arm].0)));
     }
     let rate = TickRate(1e9);
     let disturbance = disturbance(&sides, times);
@@ -228,7 +228,8 @@ fn join(
     let observations = observations(&sides, times);
     let partners = [sides[1].0.to_owned(), sides[0].0.to_owned()];
     let arms = sides.into_iter().zip(partners).map(|((place, side), partner)| record(place, side, &partner));
-    let arms = arms.collect::<Option<Vec<ArmRecord>>>().ok_or("a side has no arm")?;
+    let arms = arms.collect::<Option<Vec<ArmRecord>>>();
+    let arms = arms.ok_or_else(|| LinkError::OutOfTurn("a side has no arm".to_owned()))?;
     Ok(TrialResult { arms, observations, ..result })
 }
 
