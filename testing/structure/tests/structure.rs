@@ -6,6 +6,8 @@
 mod arrows;
 #[path = "structure/cycles.rs"]
 mod cycles;
+#[path = "structure/errors.rs"]
+mod errors;
 #[path = "structure/features.rs"]
 mod features;
 #[path = "structure/folders.rs"]
