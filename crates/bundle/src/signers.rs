@@ -87,7 +87,7 @@ pub enum SignerError {
         /// What is given.
         text: String,
     },
-    /// A word is no option that is known.
+    /// A word is not an option that is known.
     #[error("'{0}' is neither an option nor the type of the key that follows")]
     Option(String),
 }

@@ -59,9 +59,10 @@ pub(crate) fn loaded<'c>(
     // Sites have limits of their own, and refuse what is beyond them.
     let most = if demand.on.is_empty() { users::most_with_connections(highest) } else { highest };
     if most < highest {
-        return Err(RunError::Load(SubjectError::of(format_args!(
+        let what = format!(
             "{highest} users need more open files than are allowed, which is enough for {most}; raise the limit (ulimit -n)"
-        ))));
+        );
+        return Err(RunError::Load(what.into()));
     }
     if highest > cluster.plan().max_users {
         let loaded = cluster.plan().max_users;

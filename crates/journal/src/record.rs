@@ -17,13 +17,13 @@ pub(crate) const LONGEST: u64 = 16 << 20;
 /// What is wrong with a line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RecordError {
-    /// It is no text.
+    /// It is not text.
     #[error("not UTF-8: {0}")]
     NotUtf8(#[from] Utf8Error),
     /// Nothing stands before its JSON value.
     #[error("no checksum")]
     NoChecksum,
-    /// Its checksum is no number.
+    /// Its checksum is not a number.
     #[error("checksum: {0}")]
     Checksum(#[from] ParseIntError),
     /// Its checksum is that of another text.

@@ -1,7 +1,7 @@
 //! How many quads each cell's trials have from the second block on: by what the first has shown of noise and costs.
 //!
 //! The first block has the design's. What its quads vary by, and what a trial takes besides them, decide the rest ([`baremark_stats::spend`]), before the second block
-//! and for good: a run that is resumed or extended goes on with the quads that its trials have. One block cannot show how much trials vary beyond their quads; that
+//! and for good: a run that is resumed or extended continues with the quads that its trials have. One block cannot show how much trials vary beyond their quads; that
 //! is a prior here ([`BETWEEN_TRIALS`]), and not measured.
 
 use crate::schedule;

@@ -27,7 +27,7 @@ pub enum OrderError {
     /// A file that is named cannot be read.
     #[error("{0}{cause}", cause = cause(.0))]
     File(#[from] FileError),
-    /// A file that is named is no text.
+    /// A file that is named is not text.
     #[error("{path} is not UTF-8 text ({source}); save it as UTF-8")]
     NotText {
         /// Which.

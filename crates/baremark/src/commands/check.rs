@@ -72,7 +72,7 @@ pub fn run(
     Ok((format!("{alarm}{text}{said}"), exit_of(answer)))
 }
 
-/// A comparison with its gate, as text or JSON; the summary is written where one is wanted.
+/// A comparison with its gate, as text or JSON; the summary is written where one is requested.
 fn shown(
     context: &Context,
     comparison: &Comparison,

@@ -23,6 +23,9 @@ fn gives_text(words: &[String]) -> bool {
     if word(at) == "<" {
         at = end_of_generics(words, at) + 1;
     }
+    if word(at) != "(" {
+        return false;
+    }
     at = close(words, at) + 1;
     if [word(at), word(at + 1)] != ["-", ">"] {
         return false;
@@ -76,7 +79,8 @@ fn an_error_is_a_type_and_not_a_text() {
 fn a_text_is_found_where_it_is_the_error_of_what_is_returned() {
     let source = "fn a() -> Result<(), String> {} trait T { fn b<T: Fn() -> u8>(&self) -> Result<Vec<(u8, u8)>, String> where T: X; }
                   fn c(f: impl Fn() -> Result<(), String>) -> Result<String, E> {} fn d() -> BTreeMap<u8, String> {}
-                  fn e() -> Result<Vec<String>, E> { let f: Result<u8, String> = g(); } fn h() { }
+                  fn e() -> Result<Vec<String>, E> { let f: Result<u8, String> = g(); } fn h(k: fn(u8) -> Result<u8, String>) {}
+                  fn l() -> Result<[u8; 2], String> {}
                   #[cfg(test)] mod tests { fn i() -> Result<(), String> {} }";
-    assert_eq!(texts(&of_text(source).unwrap()), ["a", "b"]);
+    assert_eq!(texts(&of_text(source).unwrap()), ["a", "b", "l"]);
 }
