@@ -11,7 +11,7 @@ use baremark_sys::sandbox::Layer;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -104,6 +104,27 @@ fn a_program_in_a_sandbox_has_no_rights_and_writes_to_its_own_folders_alone() {
     assert_eq!(lines[8..], ["read-only", "written", "temporary", "3", "kept"], "{said}");
     assert_eq!(fs::read_to_string(bench.path("own")).unwrap(), "x\n");
     assert!(!Path::new("/tmp/own").exists() && !Path::new("/etc/changed").exists());
+}
+
+/// It had an empty one, and so had commands that were compared in a folder that is /tmp itself.
+#[test]
+fn a_sandbox_that_may_write_tmp_has_this_machines() {
+    let (program, bench) = (Program::new(), Bench::new());
+    let Some(has) = layers(&program) else { return };
+    if skipped(&has, &[Layer::Mount]) || !bench.folder.path().starts_with("/tmp") {
+        return;
+    }
+    let names: Vec<&str> = has.iter().map(|layer| layer.name()).collect();
+    let mut command = Command::new(program.path());
+    command
+        .arg("sandbox")
+        .arg(format!("--layers={}", names.join(",")))
+        .args(["--write", "/tmp", "--", "/bin/sh", "-c"]);
+    let script = "echo x > own && stat -c %d /tmp; touch /var/changed 2>/dev/null || echo read-only";
+    let ran = command.arg(script).current_dir(bench.folder.path()).output().unwrap();
+    let device = fs::metadata("/tmp").unwrap().dev();
+    assert_eq!(text(&ran.stdout), format!("{device}\nread-only\n"), "{}", text(&ran.stderr));
+    assert_eq!(fs::read_to_string(bench.path("own")).unwrap(), "x\n");
 }
 
 #[test]

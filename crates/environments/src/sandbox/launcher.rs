@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The variable that names the folder of temporary files, which is the sandbox's own.
+/// The variable that names the folder of temporary files, which is the sandbox's own where it has files of its own.
 const TEMPORARY: &str = "TMPDIR";
 
 /// What is to be launched.
@@ -49,7 +49,7 @@ pub fn launch(orders: &Orders) -> Result<i32, Refused> {
         cpus: &orders.cpus,
         program: text(program).map_err(failed)?,
         arguments: orders.command.iter().map(|word| text(word)).collect::<io::Result<_>>().map_err(failed)?,
-        environment: environment(own_files).map_err(failed)?,
+        environment: environment(own_files, &orders.write).map_err(failed)?,
     };
     launch.run()
 }
@@ -68,12 +68,17 @@ fn text(word: &OsStr) -> io::Result<CString> {
 }
 
 /// This process's variables; the folder of temporary files is the sandbox's where it has files of its own.
-fn environment(own_files: bool) -> io::Result<Vec<CString>> {
+fn environment(own_files: bool, write: &[PathBuf]) -> io::Result<Vec<CString>> {
     let variable = |(name, value): (OsString, OsString)| {
         CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).map_err(io::Error::from)
     };
-    let kept = std::env::vars_os().filter(|(name, _)| !(own_files && name == TEMPORARY));
+    let kept = std::env::vars_os().filter(|(name, value)| !own_files || is_kept(name, value, write));
     kept.map(variable).collect()
+}
+
+/// Whether a variable is as outside where a sandbox has files of its own: a folder of temporary files that nobody may write is none.
+fn is_kept(name: &OsStr, value: &OsStr, write: &[PathBuf]) -> bool {
+    name != TEMPORARY || write.iter().any(|folder| Path::new(value).starts_with(folder))
 }
 
 /// Groups of its own, below every hierarchy that has memory or CPU time and offers them to groups already: a sandbox changes nothing for
@@ -118,6 +123,14 @@ fn group(parent: &Parent, memory_bytes: Option<u64>) -> io::Result<Own> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn temporary_files_are_the_sandboxs_unless_their_folder_may_be_written() {
+        let write = [PathBuf::from("/scratch")];
+        let kept = |name: &str, value: &str| is_kept(OsStr::new(name), OsStr::new(value), &write);
+        assert!(kept("TMPDIR", "/scratch/tmp") && kept("HOME", "/tmp"));
+        assert!(!kept("TMPDIR", "/tmp") && !kept("TMPDIR", "/scratches"));
+    }
 
     #[test]
     fn what_would_be_hidden_is_shown_and_what_is_seen_anyway_is_not() {

@@ -18,7 +18,7 @@ pub struct Shown {
     pub writable: bool,
 }
 
-/// Folders that a sandbox has of its own.
+/// Folders that a sandbox has of its own; the first one unless it is shown itself.
 pub(super) const HIDDEN: [&str; 2] = ["/tmp", "/dev"];
 /// The devices that it has.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -67,10 +67,12 @@ impl<'t> Tree<'t> {
         Ok(Tree { devices, shown: sorted.into_iter().map(open).collect::<Result<_, Failed>>()? })
     }
 
-    /// Makes everything read-only and puts folders of its own in the place of [`HIDDEN`].
+    /// Makes everything read-only and puts folders of its own in the place of [`HIDDEN`]. A /tmp that is shown stays: one that hid it would be
+    /// mounted in what is shown as well.
     pub(super) fn hide(&self) -> Result<(), Failed> {
         all_read_only().map_err(|why| ("making files read-only".to_owned(), why))?;
-        if Path::new("/tmp").is_dir() {
+        let is_shown = self.shown.iter().any(|(of, _)| of.path == Path::new("/tmp"));
+        if Path::new("/tmp").is_dir() && !is_shown {
             temporary("/tmp", "mode=1777")?;
         }
         if !Path::new("/dev").is_dir() {
