@@ -419,13 +419,25 @@ mod tests {
             let pairs = plan.pairs.iter().filter(|pair| pair.asked);
             pairs.map(|pair| plan.arms[pair.numerator].environment.clone()).collect::<BTreeSet<String>>()
         };
-        for name in ["mitigations", "wakeup", "mmu-guests", "consolidation-guests"] {
+        let databases = ["order-entry", "dvd-store", "oltp-hammer", "management-db"];
+        let programs = [
+            "mitigations",
+            "wakeup",
+            "mmu-guests",
+            "consolidation-guests",
+            "jvm-warehouse",
+            "sessions",
+            "compile-apache",
+        ];
+        for name in databases.into_iter().chain(programs) {
             assert!(ratios(name, &["container", "qemu"]).contains("sandbox"), "{name}");
             assert!(!ratios(name, &[]).contains("sandbox"), "{name}");
         }
         let of = |names: [&str; 2]| BTreeSet::from(names.map(str::to_owned));
         assert_eq!(ratios("seccomp", &["container", "unfiltered"]), of(["sandbox", "open"]));
         assert_eq!(ratios("seccomp", &[]), of(["container", "unfiltered"]));
+        assert_eq!(ratios("block", &["container", "volume"]), BTreeSet::from(["sandbox".to_owned()]));
+        assert_eq!(ratios("block", &[]), of(["container", "volume"]));
     }
 
     #[test]

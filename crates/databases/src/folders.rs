@@ -8,9 +8,6 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Where databases run that have no folder of their own in a study: on a disk, and every server's user gets there.
-const RUNNING: &str = "/var/tmp";
-
 /// Where loaded data is kept, and where databases run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Folders {
@@ -31,9 +28,7 @@ impl Folders {
     /// Those of this user.
     pub(crate) fn usual() -> Folders {
         let kept = user_folder::databases();
-        // Small systems have no such folder.
-        let running = Some(PathBuf::from(RUNNING)).filter(|folder| folder.is_dir());
-        let running = running.or_else(|| kept.clone()).unwrap_or_else(std::env::temp_dir);
+        let running = user_folder::running().or_else(|| kept.clone()).unwrap_or_else(std::env::temp_dir);
         Folders { kept, running, is_named: false }
     }
 

@@ -11,6 +11,7 @@ pub(crate) mod study;
 use crate::child::{self, Piped};
 use baremark_model::environments::{LACKING, LACKS, LAYERS};
 use baremark_model::site::{Environment, Link, Missing, Portion, Site, SiteError, loopback};
+use baremark_sys::private_folder::directory::Directory;
 use baremark_sys::sandbox::{Layer, refusal};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -28,8 +29,10 @@ const LIMIT: Duration = Duration::from_secs(20);
 pub struct Settings {
     /// The layers, all of which it must have; those that this machine permits when `None`.
     pub layers: Option<Vec<Layer>>,
-    /// Folders that may be written.
+    /// Folders that may be written, all of which must be there.
     pub write: Vec<PathBuf>,
+    /// Folders of this program that may be written as well: each start makes what is missing, where it can.
+    pub own: Vec<PathBuf>,
     /// Files and folders that are seen although they lie in a folder that the sandbox has of its own.
     pub read: Vec<PathBuf>,
     /// The most memory that it may use, in bytes; no limit when `None`.
@@ -152,7 +155,7 @@ impl Sandbox {
         let mut command = Command::new(&self.program);
         let names: Vec<&str> = layers.iter().map(|layer| layer.name()).collect();
         command.arg("sandbox").arg(format!("--layers={}", names.join(",")));
-        for folder in &self.settings.write {
+        for folder in self.settings.write.iter().chain(self.settings.own.iter().filter(|folder| folder.is_dir())) {
             command.arg("--write").arg(folder);
         }
         for path in &self.settings.read {
@@ -204,6 +207,8 @@ impl Environment for Sandbox {
 
     fn start(&self, _interrupt: &AtomicBool) -> Result<Box<dyn Site>, SiteError> {
         let layers = self.layers()?;
+        // Work that needs one that cannot be made says so itself.
+        self.settings.own.iter().filter(|folder| !folder.exists()).for_each(|folder| drop(Directory::own(folder)));
         let launcher = Piped::launch(self.command(&layers.has).arg("agent"))?;
         Ok(Box::new(SandboxSite { launcher, has_network: layers.has.contains(&Layer::Network) }))
     }
@@ -265,6 +270,7 @@ impl Drop for SandboxSite {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::folder::Folder;
 
     /// What a machine refuses, in any order in which it may be tried.
     fn found(refused: &[(Layer, &str)]) -> Result<Layers, String> {
@@ -293,6 +299,24 @@ mod tests {
         refused.push((Layer::Seccomp, "not built in"));
         let why = found(&refused).expect_err("nothing isolates");
         assert!(why.contains("mount (not permitted)") && why.contains("seccomp (not built in)"), "{why}");
+    }
+
+    /// A launcher refuses a folder that is not there.
+    #[test]
+    fn own_folders_may_be_written_once_they_are_there() {
+        let folder = Folder::create("own-folders").expect("a folder");
+        let [there, missing] = ["there", "missing"].map(|name| folder.path().join(name));
+        std::fs::create_dir(&there).expect("made");
+        let own = vec![there.clone(), missing.clone()];
+        let sandbox = Sandbox::new("/bin/true".into(), Settings { own, ..Settings::default() });
+        let written = || {
+            let command = sandbox.command(&Layer::ALL);
+            let words: Vec<PathBuf> = command.get_args().map(PathBuf::from).collect();
+            words.windows(2).filter(|pair| pair[0].as_os_str() == "--write").map(|pair| pair[1].clone()).collect()
+        };
+        let before: Vec<PathBuf> = written();
+        std::fs::create_dir(&missing).expect("made");
+        assert_eq!((before, written()), (vec![there.clone()], vec![there, missing]));
     }
 
     #[test]

@@ -262,7 +262,7 @@ fn absolute(named: Option<PathBuf>) -> Result<Option<PathBuf>, Misfit> {
     }
 }
 
-/// Folders in which a server may run that a study gives none. A sandbox and small systems let nobody write to the first.
+/// Folders in which a server may run that a study gives none. Containers and small systems may have no first one that can be written.
 pub(crate) fn folders() -> [PathBuf; 2] {
     [PathBuf::from(RUNNING), std::env::temp_dir()]
 }

@@ -17,6 +17,13 @@ pub fn databases() -> Option<PathBuf> {
     Some(data()?.join("databases"))
 }
 
+/// Where files lie that may be large and do not outlive a run: on a disk, and every user gets there; `None` on small systems, which have no such
+/// folder.
+#[must_use]
+pub fn running() -> Option<PathBuf> {
+    Some(PathBuf::from("/var/tmp")).filter(|folder| folder.is_dir())
+}
+
 /// Where the guests' kernel is fetched to, and taken from where a study names none; `None` where there is no home.
 #[must_use]
 pub fn guest_kernel() -> Option<PathBuf> {

@@ -1,14 +1,15 @@
 //! The sandbox: what a program finds in it, that it conforms, and that nothing of it outlives whoever wanted it.
 
 use crate::bench::{Bench, signal, text};
-use crate::outcome::{counts, rows};
+use crate::outcome::{counted, counts, rows};
 use crate::run_in::fold_in;
+use crate::shrunk::shrunk;
 use crate::sites::{NEVER, Program, as_lab, cpu, lab, temporary, usable, wait_for};
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::sandbox::{Sandbox, Settings};
 use baremark_model::site::Environment;
 use baremark_sys::sandbox::Layer;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -16,6 +17,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// Control groups that sandboxes make, on this machine.
 fn groups() -> BTreeSet<PathBuf> {
@@ -256,6 +258,34 @@ fn a_static_and_a_dynamic_program_print_the_same_in_a_sandbox() {
     for out in fold_in(&Bench::new(), "native,sandbox") {
         assert!(out.contains("sandbox / native = 1.00 "), "{out}");
     }
+}
+
+/// Loaded data is kept between runs and places: whoever comes first loads it, natively or in the sandbox, and the other finds it.
+#[test]
+fn a_database_is_loaded_once_for_native_and_a_sandbox() {
+    let program = Program::new();
+    if layers(&program).is_none_or(|has| skipped(&has, &[Layer::Mount])) {
+        return;
+    }
+    // Not below the working folder, which may be written anyway.
+    let (bench, home) = (Bench::new(), TempDir::new().unwrap());
+    let few =
+        [("duration", "\"300 ms\""), ("warm_up", "\"50 ms\""), ("quads", "0"), ("least_blocks", "4\nmost_blocks = 4")];
+    let text_of = shrunk("order-entry", &[&few[..], &[("environment", "[\"native\", \"sandbox\"]")]].concat());
+    let lines = text_of.lines().filter(|line| !line.starts_with("instead_of"));
+    let lines = lines.map(|line| if line.starts_with("budget") { "budget = \"10 min\"" } else { line });
+    bench.write("study.toml", lines.collect::<Vec<_>>().join("\n"));
+    let mut command = bench.command(&["--json", "run", "study.toml"]);
+    let ran = command.env("XDG_DATA_HOME", home.path()).output().unwrap();
+    let said = text(&ran.stderr);
+    assert!(ran.status.success(), "{said}");
+    let document: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    let found = ["native", "sandbox"].map(|place| counted(&document, &json!({ "environment": place })));
+    assert!(found.iter().all(|trials| *trials > 0), "{said}\n{document:#}");
+    assert_eq!(said.lines().filter(|line| line.starts_with("loaded ")).count(), 1, "{said}");
+    let kept = fs::read_dir(home.path().join("baremark/databases")).unwrap().flatten();
+    let kept: Vec<PathBuf> = kept.map(|entry| entry.path()).collect();
+    assert!(matches!(&kept[..], [only] if only.join("data/database").is_file()), "{kept:?}");
 }
 
 /// Native and a sandbox in one trial: both agents stay, their phases alternate, and whichever waits does nothing.

@@ -5,6 +5,7 @@ use crate::adapter::{Adapter, Files, MakeArguments};
 use crate::values::{bytes, numbers, words};
 use baremark_model::knob::Misfit;
 use baremark_sys::sandbox::Layer;
+use baremark_sys::user_folder;
 use std::path::PathBuf;
 
 /// Its line in the list of adapters.
@@ -22,14 +23,21 @@ fn made(request: MakeArguments<'_>) -> Result<Sandbox, Misfit> {
     };
     let layers = words(settings, "layers").iter().map(layer).collect::<Result<Vec<_>, _>>()?;
     let paths = |key| words(settings, key).into_iter().map(PathBuf::from).collect::<Vec<_>>();
-    let own = || std::env::current_dir().ok().filter(|folder| folder.parent().is_some());
+    let working = || std::env::current_dir().ok().filter(|folder| folder.parent().is_some());
+    let named = settings.contains_key("write");
     let cpus = numbers(settings, name, "cpus")?;
     let made = Settings {
         layers: settings.contains_key("layers").then_some(layers),
-        write: if settings.contains_key("write") { paths("write") } else { own().into_iter().collect() },
+        write: if named { paths("write") } else { working().into_iter().collect() },
+        own: if named { Vec::new() } else { usual().collect() },
         read: paths("read"),
         memory_bytes: bytes(settings, "memory"),
         cpus: (!cpus.is_empty()).then_some(cpus),
     };
     Ok(Sandbox::new(program, made))
+}
+
+/// Where work has files of its own on this machine: what it loads once and keeps, and what it runs on, are then on the disk that they are on natively.
+fn usual() -> impl Iterator<Item = PathBuf> {
+    [user_folder::databases(), user_folder::running()].into_iter().flatten()
 }

@@ -40,8 +40,9 @@ const SETTINGS: &[Setting] = &[
     identifying(
         "write",
         Kind::Words,
-        Default::Derived("the working folder"),
-        "folders of this machine that programs in the sandbox may write to; all others are read-only, /tmp and /dev/shm are its own",
+        Default::Derived("the working folder, where loaded data of databases is kept, and /var/tmp"),
+        "folders of this machine that programs in the sandbox may write to; all others are read-only, /dev/shm is its own, and so is /tmp unless \
+               it is among them",
     ),
     identifying(
         "read",
