@@ -5,6 +5,8 @@ use crate::context::descriptors;
 use crate::exit::Refusal;
 use crate::source::{Changed, Source};
 use baremark_model::descriptor::Knob;
+use baremark_model::environments;
+use baremark_model::instead;
 use baremark_model::literal::{self, quoted};
 use baremark_model::problem::{near, nearest};
 use baremark_model::study::{self, Study};
@@ -231,7 +233,15 @@ fn varied(text: String, study: &Study, key: &str, values: &str) -> Result<String
     let levels = levels(values).map_err(|why| Refusal::bad_input(format!("--vary {key}={values}: {why}")))?;
     // One of several workloads may hold a factor at a level of its own.
     let fixed = |place: &&Vec<String>| study.workloads.len() == 1 && place[0] == "workload";
-    let text = places.iter().filter(fixed).fold(text, |text, place| without(&text, place));
+    let mut text = places.iter().filter(fixed).fold(text, |text, place| without(&text, place));
+    if own == environments::FACTOR {
+        // Whoever names the environments has them all: none stands for one that is not among them.
+        let alone = study.environments.keys().filter(|name| {
+            instead::replaces(study, name).is_some_and(|first| !levels.join(", ").contains(&quoted(&first)))
+        });
+        let place = |name: &String| ["environments", name, environments::INSTEAD_OF.key].map(str::to_owned);
+        text = alone.fold(text, |text, name| without(&text, &place(name)));
+    }
     Ok(put(&text, &["factors".to_owned(), own], &format!("[{}]", levels.join(", "))))
 }
 
@@ -353,6 +363,32 @@ environment = [\"native\", \"microvm\"]
         assert!(text.contains("kernel = [\"copy\", \"triad\"]\n") && text.contains("ranks = [1, 3]\n"), "{text}");
         let text = changed(&[], &["environment=native,sandbox"], &Spending::default()).unwrap_or_default();
         assert!(text.contains("[factors]\nenvironment = [\"native\", \"sandbox\"]\n"), "{text}");
+    }
+
+    /// It was refused, for its sandbox stood for a container that was not there any more.
+    #[test]
+    fn environments_that_are_named_are_all_used() {
+        let text = "\
+[study]
+title = \"a\"
+[workload]
+kind = \"fma\"
+[factors]
+environment = [\"native\", \"container\", \"sandbox\"]
+[environments.sandbox]
+instead_of = \"container\"   # where no engine is installed
+fresh = \"run\"
+";
+        let varied = |environments: &str| {
+            let source = Source::new("file".to_owned(), text.as_bytes().to_vec());
+            let changes = Changes { set: Vec::new(), vary: vec![format!("environment={environments}")] };
+            let changed = applied(source, &changes, &Spending::default()).map_err(|refusal| refusal.message);
+            String::from_utf8_lossy(&changed.expect("it is a study").bytes).into_owned()
+        };
+        let alone = varied("native,sandbox");
+        assert!(alone.contains("[environments.sandbox]\nfresh = \"run\"\n"), "{alone}");
+        let both = varied("[\"container\", \"sandbox\"]");
+        assert!(both.contains("instead_of = \"container\""), "{both}");
     }
 
     #[test]
