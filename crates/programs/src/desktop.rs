@@ -4,12 +4,16 @@
 //! a desktop that falls behind is slow, not idle. Opening starts a process that reads what was saved and must find it as
 //! it was. One process drives them and counts; it is a program of its own, so that an agent's memory is not theirs.
 
+mod knee;
+
 use crate::counts::counts;
 use baremark_model::hdr;
+use baremark_model::maximum;
 use baremark_model::units::Nanos;
 use baremark_stats::Rng;
 use baremark_stats::search::{Approach, Count, End, Next, Response, Staircase, Visit, Window, capacity};
 use hdrhistogram::Histogram;
+use knee::{CONFIDENCE, Level, Search};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::hash::{DefaultHasher, Hasher};
@@ -22,6 +26,8 @@ use std::time::{Duration, Instant};
 
 /// The share of actions that may be slower than the limit.
 pub const ALLOWED: f64 = 0.05;
+/// Windows of a search at its finest step.
+const FINE_WINDOWS: usize = 8;
 /// How long a user may take to have its memory.
 const START_LIMIT: Duration = Duration::from_secs(60);
 const DOCUMENT: usize = 256 << 10;
@@ -65,6 +71,8 @@ pub struct Told {
     pub most_users: Option<f64>,
     /// Why the search has no answer, or one at its end, in words.
     pub search: Option<String>,
+    /// Level by level what a search has measured; `None` where none was made.
+    pub knee: Option<maximum::Document>,
     /// What went wrong.
     pub wrong: Option<String>,
 }
@@ -76,6 +84,8 @@ struct Action {
     due: Instant,
     response: Duration,
     opened: bool,
+    /// It came within the window and its grace.
+    came: bool,
 }
 
 /// Drives users as the script says, and gives what they did. `program` is this one, `folder` where they save.
@@ -104,7 +114,8 @@ struct Watched {
 
 fn search(script: &Script, crowd: &mut Crowd<'_>) -> io::Result<Told> {
     #[expect(clippy::cast_precision_loss, reason = "a number of users")]
-    let stairs = Staircase { lowest: 1.0, start: 1.0, highest: script.users as f64, finest: 1.0, windows: 8 };
+    let stairs =
+        Staircase { lowest: 1.0, start: 1.0, highest: script.users as f64, finest: 1.0, windows: FINE_WINDOWS };
     let time = Duration::from_nanos(script.time_ns);
     let (mut visits, mut all) = (Vec::new(), Vec::new());
     let end = loop {
@@ -147,9 +158,9 @@ fn within((slow, all): (u64, u64)) -> bool {
 /// from `fine` on. What bounds the search alone is no answer.
 fn found(script: &Script, end: End, all: &[Watched], fine: usize) -> Told {
     let fitted: Vec<Window> = all.iter().skip(fine).map(|one| one.window).collect();
-    let place =
-        capacity(&fitted, ALLOWED, 0.95).map(|place| place.interval.map_or(place.level, |interval| interval.hi));
-    let ceiling = place.filter(|_| end == End::Turned).unwrap_or(f64::INFINITY).max(1.0);
+    let place = capacity(&fitted, ALLOWED, CONFIDENCE);
+    let reached = place.map(|place| place.interval.map_or(place.level, |interval| interval.hi));
+    let ceiling = reached.filter(|_| end == End::Turned).unwrap_or(f64::INFINITY).max(1.0);
     let windows = |level: f64| all.iter().map(|one| one.window).filter(move |one| one.level.total_cmp(&level).is_eq());
     // All windows of a level are judged together.
     let keeps = |level: f64| {
@@ -172,7 +183,33 @@ fn found(script: &Script, end: End, all: &[Watched], fine: usize) -> Told {
         End::Turned if kept.is_none() => (Some(0.0), Some("one user exceeds the limit in most windows".to_owned())),
         End::Turned => (kept, None),
     };
-    Told { most_users, search, ..told }
+    #[expect(clippy::cast_precision_loss, reason = "a number of users")]
+    let of = Search {
+        highest: script.users as f64,
+        limit: Nanos(script.limit_ns),
+        allowed: ALLOWED,
+        window_s: Duration::from_nanos(script.time_ns).as_secs_f64(),
+        fine_windows: FINE_WINDOWS,
+    };
+    Told { most_users, search, knee: Some(knee::document(&of, end, &levels_of(script, all), place)), ..told }
+}
+
+/// The windows of a search by their number of users, ascending.
+fn levels_of(script: &Script, all: &[Watched]) -> Vec<Level> {
+    let mut levels: Vec<f64> = all.iter().map(|one| one.window.level).collect();
+    levels.sort_by(f64::total_cmp);
+    levels.dedup();
+    let of = |users: f64| {
+        let windows = || all.iter().filter(move |one| one.window.level.total_cmp(&users).is_eq());
+        let actions: Vec<Action> = windows().flat_map(|one| one.actions.iter().copied()).collect();
+        Level {
+            users,
+            counts: windows().map(|one| one.window.count).collect(),
+            came: actions.iter().filter(|action| action.came).count() as u64,
+            percentiles_ns: summary(script, &actions, 0.0).percentiles_ns,
+        }
+    };
+    levels.into_iter().map(of).collect()
 }
 
 fn summary(script: &Script, actions: &[Action], seconds: f64) -> Told {
@@ -275,7 +312,7 @@ impl<'s> Crowd<'s> {
         let due = usize::try_from(self.script.time_ns / self.script.pace_ns.max(1)).unwrap_or(usize::MAX);
         for user in 0..self.users.len() {
             let came = actions.iter().filter(|action| action.user == user).count();
-            let missing = Action { user, due: from, response: window + grace, opened: false };
+            let missing = Action { user, due: from, response: window + grace, opened: false, came: false };
             actions.extend(std::iter::repeat_n(missing, due.saturating_sub(came)));
         }
         actions
@@ -304,7 +341,7 @@ fn listen(user: usize, stdout: impl io::Read, told: &Mutex<Heard>) {
                 let (Some(response), Some(opened)) = (number(), number()) else { continue };
                 let response = Duration::from_nanos(response);
                 let due = now.checked_sub(response).unwrap_or(now);
-                heard.actions.push(Action { user, due, response, opened: opened > 0 });
+                heard.actions.push(Action { user, due, response, opened: opened > 0, came: true });
             }
             _ => heard.wrong = Some(line.clone()),
         }
@@ -494,11 +531,39 @@ mod tests {
             due: Instant::now(),
             response: Duration::from_millis(if at < slow { 500 } else { ms }),
             opened: false,
+            came: true,
         };
         Watched {
             window: Window { level: users, count: Count { bad: slow, all }, approach: Approach::Below },
             actions: (0..all).map(action).collect(),
         }
+    }
+
+    /// What a search of eight windows at its finest step shows: where the limit is, between levels that keep it and that exceed it.
+    #[test]
+    fn the_knee_of_a_search_has_its_answer_between_the_levels() {
+        let ten = || watched(10.0, 70, 4, 200);
+        let eleven = || watched(11.0, 70, 30, 220);
+        let all = [ten(), eleven(), ten(), eleven(), ten(), eleven(), ten(), eleven()];
+        let told = found(&script(64), End::Turned, &all, 0);
+        let knee = told.knee.expect("a search");
+        let rows: Vec<(f64, usize, &str)> =
+            knee.knee.iter().map(|row| (row.level, row.windows, row.verdict.as_str())).collect();
+        assert_eq!(rows, [(10.0, 4, "pass"), (11.0, 4, "fail")]);
+        let maximum = knee.maximum.expect("the limit was passed");
+        assert!(maximum.level > 10.0 && maximum.level < 11.0 && knee.ended == maximum::Ended::Found, "{maximum:?}");
+        assert_eq!(told.most_users, Some(10.0));
+    }
+
+    /// What never came is no action that was done.
+    #[test]
+    fn actions_that_did_not_come_are_failed_in_the_knee() {
+        let mut one = watched(2.0, 10, 0, 100);
+        one.actions.iter_mut().take(25).for_each(|action| action.came = false);
+        let told = found(&script(2), End::PassesAll, &[one], 0);
+        let knee = told.knee.expect("a search");
+        assert_eq!((knee.knee[0].failed_share, knee.knee[0].achieved_per_s), (0.25, 15.0), "75 in 5 s");
+        assert_eq!((knee.maximum, knee.ended), (None, maximum::Ended::PassesAll));
     }
 
     fn p50_ms(told: &Told) -> u64 {
@@ -532,6 +597,14 @@ mod tests {
         assert!((told.seconds - 10.0).abs() < 1e-9, "two windows of 5 s");
         let responses = hdr::decoded(&told.responses.expect("actions")).expect("as written");
         assert_eq!((responses.count(), responses.value_at(0.5).map(|ns| ns / 1_000_000)), (400, Some(71)));
+        let knee = told.knee.expect("a search");
+        let rows: Vec<(f64, usize, &str)> =
+            knee.knee.iter().map(|row| (row.level, row.windows, row.verdict.as_str())).collect();
+        let few = "insufficient";
+        assert_eq!(rows, [(4.0, 1, few), (10.0, 2, few), (12.0, 2, few), (16.0, 1, few)], "3 windows judge a level");
+        let of_ten = &knee.knee[1];
+        assert_eq!((of_ten.p50_ns.map(|ns| ns / 1_000_000), of_ten.achieved_per_s), (Some(71), 40.0), "400 in 10 s");
+        assert_eq!((of_ten.failed_share, knee.qos.limits[0].to_string()), (0.0, "p95<200 ms".to_owned()));
         let none = found(&script(64), End::FailsAll, &[watched(1.0, 300, 50, 50)], 0);
         assert_eq!((none.most_users, none.slow), (Some(0.0), 50));
     }

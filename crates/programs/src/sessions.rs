@@ -11,12 +11,17 @@ use baremark_model::command::TIMEOUT;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
+use baremark_model::maximum::{self, KneeRow};
 use baremark_model::seam::Sample;
+use baremark_model::shown::{Shown, ShownCell, ShownRow};
 use baremark_model::units::{Bytes, Nanos};
-use baremark_model::wire::Point;
+use baremark_model::wire::{Detail, Point};
+use serde_json::json;
 use std::time::Duration;
 
 const SECOND: u64 = 1_000_000_000;
+/// The name and version of what it reports alongside its metrics.
+const FORMAT: &str = "baremark-sessions/1";
 
 const USERS: Knob = Knob {
     key: "users",
@@ -165,8 +170,28 @@ impl ReadyJob for Ready<'_> {
         let checked = format!("{} actions; {} documents opened as they were saved", told.actions, told.opened);
         let flags = told.search.iter().cloned().collect();
         let points = vec![responses(&told)];
-        Ok(JobRun { samples: samples(&told), checked, flags, points, ..JobRun::default() })
+        let detail = told.knee.as_ref().map(|knee| detail(knee, told.most_users));
+        Ok(JobRun { samples: samples(&told), checked, flags, points, detail, ..JobRun::default() })
     }
+}
+
+/// The search, level by level, of which reports draw the knee.
+fn detail(search: &maximum::Document, most_users: Option<f64>) -> Detail {
+    let row = |row: &KneeRow| {
+        let times = [row.p50_ns, row.p95_ns, row.p99_ns].map(ShownCell::from);
+        let cells = [ShownCell::Count(row.windows as u64)].into_iter().chain(times);
+        ShownRow { what: format!("{:.0} users", row.level), cells: cells.collect() }
+    };
+    let limits: Vec<String> = search.qos.limits.iter().map(ToString::to_string).collect();
+    let found = most_users.map_or("no number of users is the answer".to_owned(), |users| format!("{users:.0} users"));
+    let shown = Shown {
+        head: "Desktop users".to_owned(),
+        facts: vec![format!("the most users within {}: {found}", limits.join(", "))],
+        caption: "Responses from when actions were due, by number of users".to_owned(),
+        columns: ["windows", "p50", "p95", "p99"].map(str::to_owned).to_vec(),
+        rows: search.knee.iter().map(row).collect(),
+    };
+    Detail { format: FORMAT.to_owned(), document: json!({ "search": search, "shown": shown }) }
 }
 
 /// The responses over the measured time.
