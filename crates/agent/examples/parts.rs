@@ -70,6 +70,7 @@ fn spec(workload: &str, page: PageSize, parameters: &[(&str, Value)], reps: Opti
         watchdog_ns: 10_000_000_000,
         cpus: Vec::new(),
         seed,
+        verify: Default::default(),
         observe: None,
         overwritable: Vec::new(),
     }

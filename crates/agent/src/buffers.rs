@@ -116,6 +116,7 @@ mod tests {
             overwritable: Vec::new(),
             cpus: Vec::new(),
             seed: 7,
+            verify: Default::default(),
         };
         let site = placing::site(&spec).expect("a site");
         let arms: Vec<(&ResolvedArm, usize)> = arms.iter().map(|arm| (arm, 1)).collect();

@@ -227,6 +227,7 @@ fn record(arm: &ResolvedArm, cpus: &[usize], detail: String) -> ArmRecord {
         counters: BTreeMap::new(),
         grown: BTreeMap::new(),
         verification: Verification::Passed { detail },
+        verified: None,
         empty_run_ns: 0.0,
     }
 }

@@ -23,6 +23,7 @@ use baremark_model::seam::{
 };
 use baremark_model::team::Team;
 use baremark_model::units::{Nanos, Share};
+use baremark_model::verify::{Ranges, Verify};
 use baremark_model::wire::{ArmRecord, BodyRun, LostTime, MemberRecord, PagesSeen, Series, TrialResult, TrialSpec};
 use baremark_sys::affinity::Seat;
 use baremark_sys::{clock, gaps};
@@ -198,7 +199,14 @@ struct Found {
     counters: Vec<BTreeMap<String, u64>>,
     grown: Vec<BTreeMap<String, u64>>,
     empty: Vec<f64>,
-    verifications: Vec<Verification>,
+    verifications: Vec<Verified>,
+}
+
+/// Whether a memory's result is right, and the share of it that was checked where that was not the whole.
+#[derive(Clone)]
+struct Verified {
+    verification: Verification,
+    share: Option<Share>,
 }
 
 /// The arms' records, what of them makes the trial void, and what a reader should know of them.
@@ -216,6 +224,7 @@ fn records(
         void.extend(placing::misplaced(arm, site, &placed).map(|why| format!("arm {index}: {why}")));
         flags.extend(placing::remote_share(arm, &placed));
         judge_pages(index, arm, before, after, &mut void);
+        let Verified { verification, share } = verified(&found.verifications, &memory.of_arm[index]);
         records.push(ArmRecord {
             executor: ensembles.of(index).facts().clone(),
             pages_before: all_pages(before),
@@ -223,7 +232,8 @@ fn records(
             counters: found.counters[index].clone(),
             grown: found.grown[index].clone(),
             placed,
-            verification: verified(&found.verifications, &memory.of_arm[index]),
+            verification,
+            verified: share,
             empty_run_ns: found.empty[index],
         });
     }
@@ -330,8 +340,8 @@ fn judge_pages(index: usize, arm: &ResolvedArm, before: &[Inspection], after: &[
 }
 
 /// The verification of an arm: the first member's that failed, else the first's.
-fn verified(verifications: &[Verification], maps: &[usize]) -> Verification {
-    let failed = maps.iter().find(|&&map| matches!(verifications[map], Verification::Failed { .. }));
+fn verified(verifications: &[Verified], maps: &[usize]) -> Verified {
+    let failed = maps.iter().find(|&&map| matches!(verifications[map].verification, Verification::Failed { .. }));
     verifications[*failed.unwrap_or(&maps[0])].clone()
 }
 
@@ -485,9 +495,19 @@ impl Stage<'_> {
         Left { ensembles: self.ensembles, void: self.void, grown: self.grown, waited: self.waited }
     }
 
-    fn verify(&mut self) -> Vec<Verification> {
-        let verifications: Vec<Verification> = self.preparations.iter_mut().map(|prepared| prepared.verify()).collect();
-        self.void.extend(verifications.iter().filter_map(audit::of_result));
+    fn verify(&mut self) -> Vec<Verified> {
+        let mut verifications = Vec::with_capacity(self.preparations.len());
+        for (map, prepared) in self.preparations.iter_mut().enumerate() {
+            // Each memory has ranges of its own.
+            let in_ranges = match self.spec.verify {
+                Verify::Whole => None,
+                Verify::Ranges(seed) => prepared.verify_ranges(seed.wrapping_add((map as u64) << 32)),
+            };
+            let share = in_ranges.is_some().then_some(Ranges::SHARE);
+            let verification = in_ranges.unwrap_or_else(|| prepared.verify());
+            self.void.extend(audit::of_result(&verification));
+            verifications.push(Verified { verification, share });
+        }
         verifications
     }
 

@@ -173,6 +173,7 @@ fn spec(place: &Place<'_>, executor: ExecutorKind, phases: usize) -> TrialSpec {
         watchdog_ns: 60_000_000_000,
         cpus: vec![place.cpu],
         seed: 1,
+        verify: Default::default(),
         observe: None,
         overwritable: Vec::new(),
     }

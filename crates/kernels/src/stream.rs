@@ -14,6 +14,7 @@ use crate::share::share;
 use baremark_model::machine::Isa;
 use baremark_model::seam::{Body, Work};
 use baremark_model::team::Team;
+use baremark_model::verify::{RANGES, Ranges};
 use std::arch::x86_64::{_mm_add_pd, _mm_load_pd, _mm_mul_pd, _mm_set1_pd, _mm_sfence, _mm_store_pd, _mm_stream_pd};
 use std::arch::x86_64::{_mm256_add_pd, _mm256_load_pd, _mm256_mul_pd, _mm256_set1_pd};
 use std::arch::x86_64::{_mm256_store_pd, _mm256_stream_pd};
@@ -191,11 +192,24 @@ impl<'m> Stream<'m> {
             check
         });
         self.keeper.get_mut().passes = 0;
-        checks.into_iter().fold(Check { passes, ..Check::default() }, |sum, check| Check {
-            passes,
-            errors: sum.errors + check.errors,
-            worst: if check.worst > sum.worst || check.worst.is_nan() { check.worst } else { sum.worst },
-        })
+        together(passes, checks)
+    }
+
+    /// Holds the elements of each array's [`Ranges`] by `seed` against what they must be, and changes nothing; `None` of arrays that have fewer
+    /// cache lines than there are ranges.
+    pub fn check_ranges(&mut self, seed: u64) -> Option<Check> {
+        let lines = self.elements / LINE;
+        if lines < RANGES {
+            return None;
+        }
+        let passes = self.keeper.get_mut().passes;
+        let expected = self.expected(passes);
+        let mut checks = Vec::new();
+        for (index, (array, expected)) in self.arrays().into_iter().zip(expected).enumerate() {
+            let spans = Ranges::drawn(seed, index).spans(lines);
+            checks.extend(spans.map(|span| check(&array[span.start * LINE..span.end * LINE], expected)));
+        }
+        Some(together(passes, checks))
     }
 
     /// Calls `act` for each array, its value of `values` and its value at the start, on a thread of its own.
@@ -273,6 +287,15 @@ fn check(array: &[f64], expected: f64) -> Check {
         check.worst = if error > check.worst || error.is_nan() { error } else { check.worst };
     }
     check
+}
+
+/// What was found after so many passes in all parts.
+fn together(passes: u64, parts: Vec<Check>) -> Check {
+    parts.into_iter().fold(Check { passes, ..Check::default() }, |sum, part| Check {
+        passes,
+        errors: sum.errors + part.errors,
+        worst: if part.worst > sum.worst || part.worst.is_nan() { part.worst } else { sum.worst },
+    })
 }
 
 /// Elements that are compared at once.
@@ -452,6 +475,33 @@ mod tests {
                 Kernel::Triad => 0,
             }][295] += 1e-9;
             assert_eq!(body.check_and_reset().errors, 1, "{kernels:?}");
+        }
+    }
+
+    /// Arrays of two cache lines for each range.
+    #[repr(align(64))]
+    struct Long([u64; 3 * LONG]);
+    const LONG: usize = 2 * RANGES * LINE;
+
+    #[test]
+    fn a_wrong_element_is_found_in_the_drawn_ranges_and_elsewhere_by_the_whole_alone() {
+        let plan = plan(&Kernel::ALL, Stores::Regular, Isa::Baseline);
+        assert_eq!(body(&mut Lines([0; 3 * WORDS]), plan).check_ranges(1), None, "fewer lines than ranges");
+        let mut long = Long([0; 3 * LONG]);
+        let (a, rest) = long.0.split_at_mut(LONG);
+        let (b, c) = rest.split_at_mut(LONG);
+        let mut body = Stream::new([a, b, c], plan, clock).expect("whole lines");
+        for (seed, array) in (0..10).flat_map(|seed| [(seed, 0), (seed, 1), (seed, 2)]) {
+            let lines: Vec<usize> = Ranges::drawn(seed, array).spans(LONG / LINE).flatten().collect();
+            let outside = (0..LONG / LINE).find(|line| !lines.contains(line)).expect("15 of 16");
+            for (line, found) in [(lines[0], 1), (lines[lines.len() - 1], 1), (outside, 0)] {
+                run(&body, 1, 1);
+                assert_eq!(body.check_ranges(seed), Some(Check { passes: 2, errors: 0, worst: 0.0 }));
+                body.arrays()[array][line * LINE + 3] *= 1.0 + 1e-9;
+                let errors = body.check_ranges(seed).map(|check| check.errors);
+                assert_eq!(errors, Some(found), "line {line} of array {array}, seed {seed}");
+                assert_eq!(body.check_and_reset().errors, 1, "line {line} of array {array}, seed {seed}");
+            }
         }
     }
 

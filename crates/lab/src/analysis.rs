@@ -258,6 +258,7 @@ fn trial_row(plan: &Plan, trial: &Finished) -> TrialRow {
         arms: arms.iter().enumerate().map(arm_row).collect(),
         schedule: trial.spec.schedule.clone(),
         discarded: trial.result.iter().flat_map(|result| &result.discarded).map(|quad| quad.quad).collect(),
+        verified: records.iter().filter_map(|record| record.verified).min_by(|a, b| a.0.total_cmp(&b.0)),
         flags: trial.result.as_ref().map(|result| result.flags.clone()).unwrap_or_default(),
         elapsed_ns: trial.elapsed_ns,
     }

@@ -417,6 +417,8 @@ fn record(results: &[MemberResult], arm: usize, simultaneity: Simultaneity) -> O
         if matches!(other.verification, Verification::Failed { .. }) {
             joint.verification = other.verification.clone();
         }
+        // Of a share at one site and the whole at another, the share is what is known of all.
+        joint.verified = [joint.verified, other.verified].into_iter().flatten().min_by(|a, b| a.0.total_cmp(&b.0));
     }
     let notes = [
         ("sites", own.len().to_string()),

@@ -8,6 +8,7 @@ use baremark_model::command::{self, TIMEOUT};
 use baremark_model::descriptor::Value;
 use baremark_model::environments;
 use baremark_model::plan::{Cell, Plan};
+use baremark_model::verify::Verify;
 use baremark_model::wire::{ArmSpec, Member, TrialSpec};
 use baremark_stats::Rng;
 
@@ -54,6 +55,7 @@ pub fn trial_of(plan: &Plan, block: u64, cell: usize, count: Option<u64>) -> Tri
     };
     let mut allocation_order: Vec<usize> = (0..arms.len()).collect();
     rng.shuffle(&mut allocation_order);
+    let seed = rng.next_u64();
     TrialSpec {
         workload: plan.workload_of(arms[0]).to_owned(),
         arms: arms
@@ -75,9 +77,27 @@ pub fn trial_of(plan: &Plan, block: u64, cell: usize, count: Option<u64>) -> Tri
         } else {
             Vec::new()
         },
-        seed: rng.next_u64(),
+        seed,
+        verify: verify(plan, block, seed),
         observe: (!plan.observe.which.is_empty()).then(|| plan.observe.clone()),
         overwritable: Vec::new(),
+    }
+}
+
+/// Of as many blocks one checks results as a whole.
+const WHOLE_EVERY: u64 = 8;
+
+/// How much of their results the trials of `block` check: the whole in the first block, where a fault that every trial has is found, in every eighth and in the last that the
+/// study can have; in others ranges, since checking took an eighth of the standard study.
+fn verify(plan: &Plan, block: u64, seed: u64) -> Verify {
+    let design = &plan.design;
+    // Without a ratio to be reached a study ends with its smallest number of blocks.
+    let fixed = plan.mode.quick || !plan.pairs.iter().any(|pair| pair.asked);
+    let most = if fixed { design.least_blocks.min(design.most_blocks) } else { design.most_blocks };
+    if block.is_multiple_of(WHOLE_EVERY) || block.saturating_add(1) >= most {
+        Verify::Whole
+    } else {
+        Verify::Ranges(seed)
     }
 }
 

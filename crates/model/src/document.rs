@@ -12,6 +12,7 @@ use crate::placement::Placed;
 use crate::plan::{Absent, Contrast, Mode, PlannedWorkload, Treatment};
 use crate::seam::Sample;
 use crate::study::Design;
+use crate::units::Share;
 use crate::wire::ProgramShare;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -277,6 +278,9 @@ pub struct TrialRow {
     /// The quads, four phases each, that do not count, from 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub discarded: Vec<usize>,
+    /// The share of the result that was checked, in ranges that the trial's seed drew; absent where it was the whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<Share>,
     /// What a reader should know though the trial counts.
     pub flags: Vec<String>,
     /// How long it took, start of the agent included.

@@ -63,5 +63,6 @@ pub mod tables;
 pub mod team;
 pub mod unit;
 pub mod units;
+pub mod verify;
 pub mod view;
 pub mod wire;

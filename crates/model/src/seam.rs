@@ -364,6 +364,12 @@ pub trait Prepared {
     /// Checks the result of all runs so far (every repetition of every rank) and leaves the state as after preparation.
     fn verify(&mut self) -> Verification;
 
+    /// Checks what all runs so far must have left in a share of the result, the [`Ranges`](crate::verify::Ranges) of this seed, and leaves everything as it is where that is right;
+    /// `None` where the result can be checked as a whole only.
+    fn verify_ranges(&mut self, _seed: u64) -> Option<Verification> {
+        None
+    }
+
     /// The metrics of one run of `reps` repetitions.
     fn metrics(&self, reps: u64, times: &[RankTime], rate: TickRate) -> Vec<Sample>;
 }

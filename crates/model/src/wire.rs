@@ -12,13 +12,15 @@ use crate::observer::ObserveSpec;
 use crate::placement::Placed;
 use crate::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Verification};
 use crate::spawned::{PutFile, Spawn, Spawned};
+use crate::units::Share;
+use crate::verify::Verify;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
 /// The version of this protocol; both sides must agree.
-pub const PROTOCOL: u32 = 6;
+pub const PROTOCOL: u32 = 7;
 
 /// The longest frame that is accepted, in bytes: a torn or foreign stream must not make us allocate what it claims.
 pub const LONGEST_FRAME: u32 = 64 << 20;
@@ -270,6 +272,9 @@ pub struct TrialSpec {
     pub cpus: Vec<usize>,
     /// Seed of every random choice inside the trial.
     pub seed: u64,
+    /// How much of the result is checked.
+    #[serde(default, skip_serializing_if = "Verify::is_whole")]
+    pub verify: Verify,
     /// What is to be observed at the site meanwhile; `None` for nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observe: Option<ObserveSpec>,
@@ -465,6 +470,9 @@ pub struct ArmRecord {
     pub placed: Placed,
     /// Whether the result was right.
     pub verification: Verification,
+    /// The share of the result that was checked; `None` for the whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<Share>,
     /// How long one entry into the executor and back takes, with nothing to do inside.
     pub empty_run_ns: f64,
 }

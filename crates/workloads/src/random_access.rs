@@ -13,6 +13,7 @@ use baremark_model::seam::{
     Arena, Body, Owner, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError,
 };
 use baremark_model::units::Bytes;
+use baremark_model::verify::{ONE_OF, RANGES};
 
 /// The workload `random-access`.
 #[derive(Clone, Copy, Debug)]
@@ -133,6 +134,21 @@ impl Prepared for Ready<'_> {
         Verification::Passed { detail }
     }
 
+    fn verify_ranges(&mut self, seed: u64) -> Option<Verification> {
+        let kernel::Check { updates, errors, .. } = self.body.check_ranges(seed)?;
+        if errors > 0 {
+            let detail = format!(
+                "{errors} words differ from the result of {updates} updates, one of them at least in the ranges that were checked"
+            );
+            return Some(Verification::Failed { detail });
+        }
+        let detail = format!(
+            "those of {updates} updates that lie in one of {ONE_OF} of the tables' words, in ranges drawn of {RANGES} of each table, checked by a \
+             fingerprint, which misses a wrong word there with a probability of at most 2^-64"
+        );
+        Some(Verification::Passed { detail })
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
     fn metrics(&self, reps: u64, times: &[RankTime], rate: TickRate) -> Vec<Sample> {
         let updates = (reps * kernel::QUANTUM) as f64;
@@ -213,6 +229,13 @@ mod tests {
         let expected = [0.131_072 * 0.75, 1.5e6 / 131_072.0];
         for (sample, expected) in samples.iter().zip(expected) {
             assert!((sample.value / expected - 1.0).abs() < 1e-12, "{sample:?}, not {expected}");
+        }
+        if let Some(verification) = prepared.verify_ranges(3) {
+            let Verification::Passed { detail } = verification else { panic!("must pass") };
+            assert!(
+                detail.starts_with("those of 262144 updates that lie in one of 16 of the tables' words"),
+                "{detail}"
+            );
         }
         let Verification::Passed { detail } = prepared.verify() else { panic!("must pass") };
         assert!(detail.starts_with("all of 262144 updates "), "{detail}");

@@ -11,6 +11,7 @@ use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Default, Descriptor, Footprint, Kind, Knob, Metric, Together};
 use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
 use baremark_model::units::Bytes;
+use baremark_model::verify::{ONE_OF, RANGES};
 use baremark_sys::{clock, machine};
 use std::sync::OnceLock;
 
@@ -232,22 +233,13 @@ impl Prepared for Ready<'_> {
     }
 
     fn verify(&mut self) -> Verification {
-        let kernel::Check { passes, errors, worst } = self.body.check_and_reset();
-        let elements = self.body.elements();
-        if errors > 0 {
-            let detail = format!(
-                "{errors} of 3 x {elements} elements are off by more than {:e} after {passes} passes, the worst by {worst:e}",
-                kernel::EPSILON
-            );
-            return Verification::Failed { detail };
-        }
-        let caches = self.caches.map_or_else(|| "of unknown size".to_owned(), |caches| Bytes(caches).to_string());
-        Verification::Passed {
-            detail: format!(
-                "every one of 3 x {elements} elements within {:e} of its value after {passes} passes; last-level caches {caches}",
-                kernel::EPSILON
-            ),
-        }
+        let check = self.body.check_and_reset();
+        self.judged(check, "every one")
+    }
+
+    fn verify_ranges(&mut self, seed: u64) -> Option<Verification> {
+        let check = self.body.check_ranges(seed)?;
+        Some(self.judged(check, &format!("in ranges drawn of {RANGES} of each array, one of {ONE_OF}")))
     }
 
     fn metrics(&self, reps: u64, times: &[RankTime], rate: TickRate) -> Vec<Sample> {
@@ -258,6 +250,29 @@ impl Prepared for Ready<'_> {
         let mut all: Vec<Sample> = plan.kernels.iter().filter_map(of_kernel).flatten().collect();
         all.extend(simultaneous(&self.body, reps, times, rate).filter(|_| !laps.is_empty()));
         all
+    }
+}
+
+impl Ready<'_> {
+    /// What a check says that looked at `which` of the elements.
+    fn judged(&self, check: kernel::Check, which: &str) -> Verification {
+        let kernel::Check { passes, errors, worst } = check;
+        let elements = self.body.elements();
+        if errors > 0 {
+            let detail = format!(
+                "{errors} of 3 x {elements} elements are off by more than {:e} after {passes} passes, the worst by {worst:e}; \
+                 looked at was {which}",
+                kernel::EPSILON
+            );
+            return Verification::Failed { detail };
+        }
+        let caches = self.caches.map_or_else(|| "of unknown size".to_owned(), |caches| Bytes(caches).to_string());
+        Verification::Passed {
+            detail: format!(
+                "{which} of 3 x {elements} elements within {:e} of its value after {passes} passes; last-level caches {caches}",
+                kernel::EPSILON
+            ),
+        }
     }
 }
 
@@ -378,6 +393,11 @@ mod tests {
         // 24 bytes of 131,072 elements.
         assert!((of["triad_mb_per_s"] * of["triad_min_ns"] / (1e3 * 24.0 * 131_072.0) - 1.0).abs() < 1e-12);
         assert!((of["copy_moved_mb_per_s"] / of["copy_mb_per_s"] - 1.0).abs() < 1e-12, "nothing is read to be written");
+        let Some(Verification::Passed { detail }) = prepared.verify_ranges(3) else { panic!("must pass") };
+        assert!(
+            detail.starts_with("in ranges drawn of 64 of each array, one of 16 of 3 x 131072 elements within 1e-13"),
+            "{detail}"
+        );
         let Verification::Passed { detail } = prepared.verify() else { panic!("must pass") };
         assert!(
             detail.starts_with("every one of 3 x 131072 elements within 1e-13 of its value after 6 passes"),

@@ -43,6 +43,7 @@ pub fn spec(arms: &[(u32, ResolvedArm)]) -> TrialSpec {
         overwritable: Vec::new(),
         cpus: Vec::new(),
         seed: 7,
+        verify: Default::default(),
     }
 }
 

@@ -1,12 +1,14 @@
 //! New kinds of workloads: one file each (`toys`) and one line of a list, and the same runner, agent and lab do the rest.
 
-use crate::toys::{ToyJob, ToyKernel};
+use crate::toys::{ToyJob, ToyKernel, WRONG_RANGES};
 use baremark_agent::interrupt::Interrupt;
 use baremark_agent::runner::Runners;
 use baremark_agent::serve::{Means, serve};
 use baremark_model::arm::{PageSize, ResolvedArm};
 use baremark_model::descriptor::Descriptor;
 use baremark_model::seam::Verification;
+use baremark_model::units::Share;
+use baremark_model::verify::Verify;
 use baremark_model::wire::{
     ArmSpec, FromAgent, Member, PROTOCOL, Pass, ToAgent, TrialResult, TrialSpec, TurnsSpec, read_frame, write_frame,
 };
@@ -33,6 +35,7 @@ fn spec(kind: &str, phase: Duration) -> TrialSpec {
         overwritable: Vec::new(),
         cpus: Vec::new(),
         seed: 7,
+        verify: Default::default(),
     }
 }
 
@@ -98,6 +101,33 @@ fn a_kernel_and_a_job_of_one_file_and_one_line_run_like_all_others() {
             let is_a_job = descriptor.kind == "toy-job";
             assert!(result.series.iter().all(|series| series.runs.is_empty() == is_a_job), "{result:?}");
             assert!(result.series.iter().all(|series| series.detail.is_some() == is_a_job), "{result:?}");
+        }
+    });
+}
+
+#[test]
+fn a_trial_checks_the_share_of_its_result_that_was_asked_for_and_is_void_where_that_is_wrong() {
+    with_agent(|lab| {
+        for verify in [Verify::Whole, Verify::Ranges(5), Verify::Ranges(WRONG_RANGES)] {
+            let spec = TrialSpec { verify, ..spec("toy-kernel", Duration::from_millis(1)) };
+            write_frame(lab, &ToAgent::RunTrial(Box::new(spec))).unwrap();
+            let result = loop {
+                match read_frame(lab).unwrap() {
+                    FromAgent::TrialDone(result) => break result,
+                    FromAgent::Phase { .. } => {}
+                    other => panic!("{other:?}"),
+                }
+            };
+            let arm = &result.arms[0];
+            let passed = |detail: &str| Verification::Passed { detail: detail.to_owned() };
+            match verify {
+                Verify::Whole => {
+                    assert_eq!((&arm.verification, arm.verified), (&passed("whole repetitions were counted"), None));
+                }
+                Verify::Ranges(seed) => assert_eq!(arm.verified, Some(Share(0.0625)), "{seed}"),
+            }
+            let wrong = "the result is wrong: ranges of 13".to_owned();
+            assert_eq!(result.void.contains(&wrong), verify == Verify::Ranges(WRONG_RANGES), "{:?}", result.void);
         }
     });
 }

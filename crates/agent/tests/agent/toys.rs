@@ -48,6 +48,8 @@ fn turns(count: f64, seconds: f64) -> Vec<Sample> {
 pub struct ToyKernel;
 
 static KERNEL: Descriptor = descriptor("toy-kernel", &[ExecutorKind::Direct, ExecutorKind::Null]);
+/// The seed whose ranges have a wrong word.
+pub const WRONG_RANGES: u64 = 13;
 /// Turns of one repetition.
 const TURNS: u64 = 1000;
 
@@ -96,6 +98,12 @@ impl Prepared for Counter {
             }
             turns => Verification::Failed { detail: format!("{turns} turns were counted") },
         }
+    }
+
+    /// Right in all ranges but those of one seed.
+    fn verify_ranges(&mut self, seed: u64) -> Option<Verification> {
+        let detail = format!("ranges of {seed}");
+        Some(if seed == WRONG_RANGES { Verification::Failed { detail } } else { Verification::Passed { detail } })
     }
 
     fn metrics(&self, reps: u64, times: &[RankTime], rate: TickRate) -> Vec<Sample> {

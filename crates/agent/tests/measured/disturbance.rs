@@ -74,6 +74,7 @@ fn spec(kind: &str) -> TrialSpec {
         overwritable: Vec::new(),
         cpus: Vec::new(),
         seed: 7,
+        verify: Default::default(),
     }
 }
 

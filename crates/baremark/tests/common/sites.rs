@@ -133,6 +133,7 @@ pub fn trial_of(link: &mut Link, cpu: usize, table_bytes: u64) -> Result<FromAge
         watchdog_ns: 60_000_000_000,
         cpus: vec![cpu],
         seed: 1,
+        verify: Default::default(),
         observe: None,
         overwritable: Vec::new(),
     };

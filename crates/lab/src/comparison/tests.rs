@@ -89,6 +89,7 @@ fn run(id: &str, native: f64, ratio: f64, seed: u64) -> Document {
         arms: vec![arm("native", native), arm("microvm", native * ratio)],
         schedule: vec![0, 1, 1, 0],
         discarded: Vec::new(),
+        verified: None,
         flags: Vec::new(),
         elapsed_ns: 1,
     };

@@ -246,6 +246,7 @@ fn a_ratio_without_an_interval_says_which_run_lacks_what() {
         arms: vec![arm],
         schedule: Vec::new(),
         discarded: Vec::new(),
+        verified: None,
         flags: Vec::new(),
         elapsed_ns: 1,
     });

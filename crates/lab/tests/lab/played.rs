@@ -379,6 +379,7 @@ pub fn result(spec: &TrialSpec, values: &[f64]) -> TrialResult {
         grown: BTreeMap::new(),
         placed: Default::default(),
         verification: Verification::Passed { detail: String::new() },
+        verified: None,
         empty_run_ns: 1.0,
     };
     TrialResult {

@@ -6,6 +6,8 @@ use baremark_lab::analysis::document;
 use baremark_lab::schedule::{order, trial};
 use baremark_lab::tally::Finished;
 use baremark_model::event::TrialStatus;
+use baremark_model::plan::Plan;
+use baremark_model::verify::Verify;
 use std::sync::atomic::AtomicBool;
 
 static NEVER: AtomicBool = AtomicBool::new(false);
@@ -18,6 +20,24 @@ fn a_trial_is_the_same_whenever_it_is_asked_for() {
     let mut other = plan.clone();
     other.design.seed += 1;
     assert_ne!(trial(&plan, 3, 0).seed, trial(&other, 3, 0).seed);
+}
+
+/// Which blocks of a study check their results as a whole.
+fn whole(plan: &Plan, blocks: u64) -> Vec<u64> {
+    let wholly = |&block: &u64| (0..plan.cells.len()).all(|cell| trial(plan, block, cell).verify == Verify::Whole);
+    (0..blocks).filter(wholly).collect()
+}
+
+#[test]
+fn results_are_checked_as_a_whole_in_the_first_block_every_eighth_and_the_last() {
+    let mut study = plan("microvm");
+    (study.design.least_blocks, study.design.most_blocks) = (4, 21);
+    assert_eq!(whole(&study, 21), [0, 8, 16, 20]);
+    let Verify::Ranges(seed) = trial(&study, 3, 0).verify else { panic!("block 3 is checked in ranges") };
+    assert_eq!(seed, trial(&study, 3, 0).seed);
+    assert_ne!(trial(&study, 3, 0).verify, trial(&study, 4, 0).verify);
+    study.mode.quick = true;
+    assert_eq!(whole(&study, 4), [0, 3], "a quick study ends with its smallest number of blocks");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use baremark_model::loading::Loading;
 use baremark_model::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Verification};
 use baremark_model::spawned::{LONGEST_PIECE, PutFile};
 use baremark_model::units::{Bytes, Nanos, Share};
+use baremark_model::verify::Verify;
 use baremark_model::wire::{
     ArmRecord, ArmSpec, BodyRun, Detail, DiscardedQuad, Disturbance, FromAgent, LONGEST_FRAME, LostTime, Member,
     MemberResult, PROTOCOL, PagesSeen, Pass, PhaseDisturbance, Point, ProgramShare, Series, Stretch, ToAgent,
@@ -77,6 +78,7 @@ fn spec() -> TrialSpec {
         watchdog_ns: 10_000_000_000,
         cpus: vec![0, 2],
         seed: u64::MAX,
+        verify: Verify::Ranges(5),
         observe: None,
         overwritable: vec!["/dev/sdb".into()],
     }
@@ -121,6 +123,7 @@ fn result() -> TrialResult {
                 pages_local: 4096,
             },
             verification: Verification::Passed { detail: "0 errors".to_owned() },
+            verified: Some(Share(0.0625)),
             empty_run_ns: 1234.5,
         }],
         series: vec![Series {

@@ -134,6 +134,7 @@ pub fn trial(block: u64, cell: usize, arms: &[(&Treatment, f64)], status: TrialS
         arms,
         schedule: vec![0, 1, 1, 0],
         discarded: Vec::new(),
+        verified: None,
         flags: Vec::new(),
         elapsed_ns: 2_100_000_000,
     }

@@ -97,6 +97,7 @@ pub fn spec(seed: u64) -> TrialSpec {
         watchdog_ns: 10_000_000_000,
         cpus: vec![0, 1],
         seed,
+        verify: Default::default(),
         observe: None,
         overwritable: Vec::new(),
     }
@@ -142,6 +143,7 @@ pub fn result(seed: u64, phases: usize) -> TrialResult {
             grown: BTreeMap::new(),
             placed: Default::default(),
             verification: Verification::Passed { detail: "all words".to_owned() },
+            verified: None,
             empty_run_ns: 812.5,
         }],
         series: (0..phases).map(phase).collect(),

@@ -136,6 +136,7 @@ pub(super) fn trial(arm: &ResolvedArm, of: &Measured, value: f64, imported: &Imp
         grown: BTreeMap::new(),
         placed: Placed::default(),
         verification: Verification::Passed { detail: format!("reported by {}", imported.program) },
+        verified: None,
         empty_run_ns: 0.0,
     };
     let series = Series {

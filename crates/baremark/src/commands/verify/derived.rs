@@ -12,6 +12,7 @@ use baremark_model::command;
 use baremark_model::plan::{Limits, Mode, Plan, PlannedArm, resolve};
 use baremark_model::study;
 use baremark_model::units::Bytes;
+use baremark_model::verify::Verify;
 use baremark_model::wire::TrialSpec;
 use std::collections::BTreeSet;
 
@@ -47,7 +48,10 @@ pub(super) fn requests(head: &Head, trials: &[Trial]) -> Derived {
         let (reps, overwritable) = (trial.spec.reps, trial.spec.overwritable.clone());
         let with = |quads: Option<u64>| {
             let overwritable = overwritable.clone();
-            TrialSpec { reps, overwritable, ..schedule::trial_of(plan, trial.block, trial.cell, quads) }
+            let asked = schedule::trial_of(plan, trial.block, trial.cell, quads);
+            // More may have been checked than is asked now: the last block that a study could have, before it was extended, was checked as a whole.
+            let verify = if trial.spec.verify.is_whole() { Verify::Whole } else { asked.verify };
+            TrialSpec { reps, overwritable, verify, ..asked }
         };
         // So was how many quads a trial has, in the first block: all later ones have the same.
         let quads = schedule::quads_of(&trial.spec);
