@@ -66,6 +66,7 @@ fn spec(workload: &str, page: PageSize, parameters: &[(&str, Value)], reps: Opti
         allocation_order: vec![0, 1],
         phase_ns: PHASE_NS,
         reps,
+        reps_near: None,
         most_ns: Some(1_000_000_000),
         watchdog_ns: 10_000_000_000,
         cpus: Vec::new(),

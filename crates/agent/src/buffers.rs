@@ -110,6 +110,7 @@ mod tests {
             allocation_order: (0..arms.len()).rev().collect(),
             phase_ns: 1,
             reps: None,
+            reps_near: None,
             most_ns: None,
             watchdog_ns: 1,
             observe: None,

@@ -385,6 +385,7 @@ impl Stage<'_> {
     /// Repetitions of a phase, the same for every arm, so that all do the same work. Every arm has run by then.
     fn reps(&mut self) -> Result<u64, Fault> {
         let mut most = 1;
+        let mut from = self.spec.reps_near.map_or(pace::Begin::One, pace::Begin::Like);
         for arm in 0..self.spec.arms.len() {
             let ensemble = self.ensembles.of(arm);
             let bodies: Vec<&dyn Body> = self.of_arm[arm].iter().map(|&map| self.preparations[map].body()).collect();
@@ -395,9 +396,10 @@ impl Stage<'_> {
                     }
                     reps
                 }
-                None => pace::reps_for(ensemble, &bodies, self.spec.phase_ns, self.rate)?,
+                None => pace::reps_for(ensemble, &bodies, (self.spec.phase_ns, from), self.rate)?,
             };
             most = most.max(found);
+            from = pace::Begin::Least(most);
         }
         Ok(most)
     }

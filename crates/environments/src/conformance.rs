@@ -169,6 +169,7 @@ fn spec(place: &Place<'_>, executor: ExecutorKind, phases: usize) -> TrialSpec {
         allocation_order: vec![0],
         phase_ns: 20_000_000,
         reps: None,
+        reps_near: None,
         most_ns: None,
         watchdog_ns: 60_000_000_000,
         cpus: vec![place.cpu],

@@ -14,7 +14,9 @@ use crate::sites::{Sites, Wanted};
 use crate::spend;
 use crate::tally::{self, Finished, PATIENCE};
 use crate::turns::{self, Side};
+use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
 use baremark_model::codes::Decision;
+use baremark_model::descriptor::Value as ParameterValue;
 use baremark_model::document::LookRow;
 use baremark_model::environments::{self, NATIVE};
 use baremark_model::event::{Event, TrialStatus};
@@ -235,8 +237,10 @@ impl<'c> Conductor<'c> {
     fn trial(&mut self, block: u64, cell: usize, state: &mut State<'c>) -> Option<Finished> {
         let overwritable = self.overwritable.to_vec();
         let quads = state.quads(self.plan, block, cell);
-        let spec =
-            TrialSpec { reps: state.reps(cell), overwritable, ..schedule::trial_of(self.plan, block, cell, quads) };
+        let asked = schedule::trial_of(self.plan, block, cell, quads);
+        let reps = state.reps(cell);
+        let reps_near = if reps.is_none() { state.reps_like(&asked) } else { None };
+        let spec = TrialSpec { reps, reps_near, overwritable, ..asked };
         let arms = self.plan.arms_of(self.plan.cells[cell]);
         let treatments = arms.iter().map(|&arm| self.plan.arms[arm].treatment.clone()).collect();
         (self.watch)(&Event::TrialStarted { block, cell, treatments });
@@ -564,8 +568,15 @@ impl Ending {
 impl State<'_> {
     /// The repetitions that the first trial of `cell` that counts has found; all others of the cell have the same.
     fn reps(&self, cell: usize) -> Option<u64> {
-        let first = self.trials.iter().filter(|trial| trial.cell == cell).find_map(Finished::counted)?;
-        first.series.first().filter(|phase| !phase.runs.is_empty()).map(|phase| phase.reps)
+        self.trials.iter().filter(|trial| trial.cell == cell).find_map(repetitions)
+    }
+
+    /// The repetitions that the first trial of the same work in another cell has found. What they are here is measured: environments, executors and frames
+    /// may differ.
+    fn reps_like(&self, spec: &TrialSpec) -> Option<u64> {
+        let work = WorkOf::trial(spec)?;
+        let alike = |trial: &&Finished| WorkOf::trial(&trial.spec).is_some_and(|of| of == work);
+        self.trials.iter().filter(alike).find_map(repetitions)
     }
 
     /// The quads of a trial where they are not those of the design. They are decided when the first block is over, and stay.
@@ -600,6 +611,37 @@ impl State<'_> {
         let Ok(count) = u32::try_from(self.trials.len()) else { return true };
         let next = if count == 0 { Duration::ZERO } else { self.spent / count };
         self.spent + next > Duration::from_nanos(plan.design.budget.0)
+    }
+}
+
+/// The repetitions of a trial's phases, where it counts and has some.
+fn repetitions(trial: &Finished) -> Option<u64> {
+    trial.counted()?.series.first().filter(|phase| !phase.runs.is_empty()).map(|phase| phase.reps)
+}
+
+/// What a trial's first arm runs, by which its repetitions may be like those of another. All arms of a trial run as many.
+#[derive(PartialEq)]
+struct WorkOf<'s> {
+    workload: &'s str,
+    phase_ns: u64,
+    ranks: usize,
+    parts: usize,
+    page: PageSize,
+    parameters: &'s BTreeMap<String, ParameterValue>,
+}
+
+impl<'s> WorkOf<'s> {
+    /// `None` where nothing is run.
+    fn trial(spec: &'s TrialSpec) -> Option<WorkOf<'s>> {
+        let ResolvedArm { executor, ranks, page, parts, parameters, .. } = &spec.arms.first()?.members.first()?.arm;
+        (*executor != ExecutorKind::Null).then_some(WorkOf {
+            workload: &spec.workload,
+            phase_ns: spec.phase_ns,
+            ranks: *ranks,
+            parts: *parts,
+            page: *page,
+            parameters,
+        })
     }
 }
 

@@ -69,6 +69,7 @@ pub fn trial_of(plan: &Plan, block: u64, cell: usize, count: Option<u64>) -> Tri
         allocation_order,
         phase_ns: plan.design.phase.0,
         reps: None,
+        reps_near: None,
         most_ns: most_ns(plan, cell, count),
         watchdog_ns: arms.iter().map(|&arm| watchdog_ns(plan.design.phase.0, &plan.arms[arm].arm)).max().unwrap_or(0),
         // Elsewhere the agent takes the CPUs that it finds.

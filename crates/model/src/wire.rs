@@ -262,6 +262,9 @@ pub struct TrialSpec {
     /// all have the same, so that a comparison is of the same work throughout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reps: Option<u64>,
+    /// Where they are to be found: those of another comparison of the same work, with which finding begins. One run confirms them, or more find others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reps_near: Option<u64>,
     /// After so long no further quad of phases is begun, so that work which cannot be cut does not make a trial long; `None`
     /// to run the whole schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]

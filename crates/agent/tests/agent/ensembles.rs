@@ -37,6 +37,7 @@ pub fn spec(arms: &[(u32, ResolvedArm)]) -> TrialSpec {
         allocation_order: (0..arms.len()).collect(),
         phase_ns: 50_000_000,
         reps: None,
+        reps_near: None,
         most_ns: None,
         watchdog_ns: 60_000_000_000,
         observe: None,

@@ -29,6 +29,7 @@ fn spec(kind: &str, phase: Duration) -> TrialSpec {
         allocation_order: vec![0, 1],
         phase_ns: u64::try_from(phase.as_nanos()).unwrap(),
         reps: None,
+        reps_near: None,
         most_ns: None,
         watchdog_ns: 60_000_000_000,
         observe: None,

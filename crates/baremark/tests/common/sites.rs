@@ -129,6 +129,7 @@ pub fn trial_of(link: &mut Link, cpu: usize, table_bytes: u64) -> Result<FromAge
         allocation_order: vec![0],
         phase_ns: 20_000_000,
         reps: None,
+        reps_near: None,
         most_ns: None,
         watchdog_ns: 60_000_000_000,
         cpus: vec![cpu],

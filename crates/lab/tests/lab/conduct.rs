@@ -4,7 +4,7 @@ use crate::played::{Answer, Memory, OVERWRITABLE, Played, conduct, plan, run, wi
 use baremark_lab::analysis::document;
 use baremark_lab::conduct::Ending;
 use baremark_lab::gates;
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
 use baremark_model::comparison::Answer as GateAnswer;
 use baremark_model::descriptor::{Better, Descriptor, Metric, Together};
 use baremark_model::document::{Outcome, Size};
@@ -72,6 +72,34 @@ fn a_budget_for_one_block_is_said_after_it() {
     let Some(Event::Warning { text }) = events.get(ended + 1) else { panic!("{events:?}") };
     assert!(text.contains("1 of the 10 blocks that an interval needs fit the budget"), "{text}");
     assert_eq!(memory.trials.len(), 1);
+}
+
+#[test]
+fn a_cell_begins_with_the_repetitions_of_the_same_work_in_another_and_keeps_its_own() {
+    let (plan, mut memory) = (plan("container"), Memory::default());
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let tells = || {
+        let asked = Arc::clone(&asked);
+        Played::new(move |spec| {
+            asked.lock().unwrap().push((spec.reps, spec.reps_near));
+            Answer::Values(vec![1.0])
+        })
+    };
+    conduct(&plan, vec![("native", tells()), ("container", tells())], &mut memory, &NEVER).0.unwrap();
+    let asked = asked.lock().unwrap();
+    assert_eq!(asked[..4], [(None, None), (None, Some(1)), (Some(1), None), (Some(1), None)]);
+    assert!(asked[4..].iter().all(|asked| *asked == (Some(1), None)), "{asked:?}");
+}
+
+#[test]
+fn work_of_another_size_or_page_says_nothing_of_repetitions() {
+    let mut plan = plan("container");
+    plan.arms[1].arm.page = PageSize::Large;
+    plan.arms[0].arm.page = PageSize::Small;
+    let mut memory = Memory::default();
+    let played = || Played::new(|_| Answer::Values(vec![1.0]));
+    conduct(&plan, vec![("native", played()), ("container", played())], &mut memory, &NEVER).0.unwrap();
+    assert!(memory.trials.iter().all(|trial| trial.spec.reps_near.is_none()), "{:?}", memory.trials[1].spec);
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn the_first_block_decides_the_quads_of_all_others() {
     assert_eq!(quads(&memory), [&[20][..], &[5; 7][..]].concat());
     assert!(memory.trials.iter().all(|trial| trial.status == TrialStatus::Ok), "{:?}", memory.trials);
     for trial in &memory.trials[1..] {
-        let asked = TrialSpec { reps: None, overwritable: Vec::new(), ..trial.spec.clone() };
+        let asked = TrialSpec { reps: None, reps_near: None, overwritable: Vec::new(), ..trial.spec.clone() };
         assert_eq!(asked, trial_of(&plan, trial.block, 0, Some(5)));
     }
     let document = document(&run(&plan, &memory), &[&WORKLOAD]);

@@ -74,6 +74,7 @@ fn spec() -> TrialSpec {
         allocation_order: vec![1, 0],
         phase_ns: 100_000_000,
         reps: None,
+        reps_near: Some(96),
         most_ns: None,
         watchdog_ns: 10_000_000_000,
         cpus: vec![0, 2],

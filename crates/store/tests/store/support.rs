@@ -93,6 +93,7 @@ pub fn spec(seed: u64) -> TrialSpec {
         allocation_order: vec![0],
         phase_ns: 100_000_000,
         reps: None,
+        reps_near: None,
         most_ns: None,
         watchdog_ns: 10_000_000_000,
         cpus: vec![0, 1],

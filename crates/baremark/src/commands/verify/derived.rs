@@ -45,13 +45,13 @@ pub(super) fn requests(head: &Head, trials: &[Trial]) -> Derived {
     let plan = &head.plan;
     let follows = |trial: &Trial| {
         // How often a body runs in a phase was found by measuring; which devices may be overwritten was said on the command line.
-        let (reps, overwritable) = (trial.spec.reps, trial.spec.overwritable.clone());
+        let (reps, reps_near, overwritable) = (trial.spec.reps, trial.spec.reps_near, trial.spec.overwritable.clone());
         let with = |quads: Option<u64>| {
             let overwritable = overwritable.clone();
             let asked = schedule::trial_of(plan, trial.block, trial.cell, quads);
             // More may have been checked than is asked now: the last block that a study could have, before it was extended, was checked as a whole.
             let verify = if trial.spec.verify.is_whole() { Verify::Whole } else { asked.verify };
-            TrialSpec { reps, overwritable, verify, ..asked }
+            TrialSpec { reps, reps_near, overwritable, verify, ..asked }
         };
         // So was how many quads a trial has, in the first block: all later ones have the same.
         let quads = schedule::quads_of(&trial.spec);
