@@ -10,7 +10,7 @@ use baremark_model::environments;
 use baremark_model::imported::PLACE;
 use baremark_model::plan::Limits;
 use baremark_model::tables;
-use baremark_model::units::Bytes;
+use baremark_model::units::{Bytes, Nanos};
 use baremark_store::Store;
 use baremark_sys::{machine, user_folder};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +28,8 @@ pub struct Context {
     pub quiet: bool,
     /// Whether a run waits until no other of its store measures.
     pub wait: bool,
+    /// For how long at most a run waits until the CPUs of this machine are idle; `None` to begin at once.
+    pub wait_quiet: Option<Nanos>,
     /// Set by SIGINT, SIGTERM and SIGHUP.
     pub interrupt: Arc<AtomicBool>,
     /// Block devices that a run may overwrite.

@@ -116,7 +116,7 @@ fn overview() -> String {
 Options of every command:
   --store FILE     The store of all runs [default: ~/.local/share/baremark]
   --json           Print one JSON document instead of text
-  --quiet, --wait  Show no progress; wait for other runs on this machine
+  --quiet, --wait  Show no progress; wait for other runs; see also --wait-quiet
 
 `baremark help COMMAND` describes a command, `help all` every one; -V: version.
 ",

@@ -23,6 +23,7 @@ mod overrides;
 mod places;
 mod planning;
 mod predicted;
+mod quiet;
 mod record;
 mod sides;
 mod source;
@@ -75,6 +76,9 @@ struct Common {
     /// Wait until no other run of the store measures on this machine
     #[arg(long, global = true)]
     wait: bool,
+    /// Wait for idle CPUs, at most TIME [default: 10 min]
+    #[arg(long, global = true, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "10 min")]
+    wait_quiet: Option<Nanos>,
 }
 
 #[derive(Args, Clone, Copy)]
@@ -538,6 +542,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         json: cli.common.json,
         quiet: cli.common.quiet,
         wait: cli.common.wait,
+        wait_quiet: cli.common.wait_quiet,
         interrupt,
         allow_destructive: Vec::new(),
         allow_host_changes: false,

@@ -4,6 +4,7 @@
 //! The same for every kind of work. A grade says nothing of the size of intervals: they are as wide as the noise was, also on a quiet machine.
 
 use crate::tally::Finished;
+use baremark_model::codes::Hindrance;
 use baremark_model::document::{Grade, Reliability};
 use baremark_model::wire::{Disturbance, ProgramShare};
 use std::collections::BTreeMap;
@@ -34,30 +35,36 @@ pub(crate) fn of(trials: &[Finished]) -> Option<Reliability> {
     let known: Vec<&Disturbance> = counted.filter_map(|result| result.disturbance.as_ref()).collect();
     let own: Vec<&Disturbance> = known.iter().copied().filter(|found| !found.work_of_others).collect();
     let programs = programs(&known);
-    let mut reasons = Vec::new();
+    let (mut reasons, mut hindrances) = (Vec::new(), Vec::new());
     let mut grade = Grade::Good;
-    let mut judge = |share: Option<f64>, limits: &Limits, words: &dyn Fn(f64) -> String| {
+    let mut judge = |of: Hindrance, share: Option<f64>, limits: &Limits, words: &dyn Fn(f64) -> String| {
         let Some(share) = share.filter(|share| *share > limits.fair) else { return };
         grade = grade.max(if share > limits.poor { Grade::Poor } else { Grade::Fair });
         reasons.push(words(100.0 * share));
+        hindrances.push(of);
     };
-    judge(mean(own.iter().filter_map(|found| found.others)), &OTHERS, &|percent| {
+    judge(Hindrance::OtherPrograms, mean(own.iter().filter_map(|found| found.others)), &OTHERS, &|percent| {
         format!("other programs used {percent:.0} % of the CPUs{}", named(&programs, percent))
     });
-    judge(mean(known.iter().filter_map(|found| found.stolen)), &STOLEN, &|percent| {
+    judge(Hindrance::Stolen, mean(known.iter().filter_map(|found| found.stolen)), &STOLEN, &|percent| {
         format!("the hypervisor took {percent:.0} % of the CPUs (steal)")
     });
-    judge(mean(known.iter().filter_map(|found| found.throttled)), &THROTTLED, &|percent| {
+    judge(Hindrance::Throttled, mean(known.iter().filter_map(|found| found.throttled)), &THROTTLED, &|percent| {
         format!("a CPU quota withheld {percent:.0} % of the CPU time (throttling)")
     });
-    judge(mean(known.iter().flat_map(|found| found.queued.iter().flatten().copied())), &QUEUED, &|percent| {
-        format!("measured threads waited for a CPU for {percent:.0} % of their time")
-    });
+    judge(
+        Hindrance::Queued,
+        mean(known.iter().flat_map(|found| found.queued.iter().flatten().copied())),
+        &QUEUED,
+        &|percent| format!("measured threads waited for a CPU for {percent:.0} % of their time"),
+    );
     let invalid = trials.iter().filter(|trial| trial.result.is_some() && trial.counted().is_none()).count();
     #[expect(clippy::cast_precision_loss, reason = "numbers of trials")]
     let share = invalid as f64 / trials.len().max(1) as f64;
-    judge(Some(share), &INVALID, &|_| format!("{invalid} of {} trials are invalid", trials.len()));
-    (!known.is_empty()).then_some(Reliability { grade, reasons, programs })
+    judge(Hindrance::InvalidTrials, Some(share), &INVALID, &|_| {
+        format!("{invalid} of {} trials are invalid", trials.len())
+    });
+    (!known.is_empty()).then_some(Reliability { grade, reasons, hindrances, programs })
 }
 
 /// The mean share of each other program over the trials, of those that used most.

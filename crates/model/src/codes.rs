@@ -41,6 +41,23 @@ pub enum Cause {
     Observed,
 }
 
+/// What lowers the reliability of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Hindrance {
+    /// Other programs used the CPUs.
+    OtherPrograms,
+    /// The hypervisor took CPUs away.
+    Stolen,
+    /// A CPU quota withheld time.
+    Throttled,
+    /// Measured threads waited for a CPU.
+    Queued,
+    /// Trials did not count.
+    InvalidTrials,
+}
+
 /// What an interim analysis decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -3,7 +3,7 @@
 //! Keys are only ever added within a version. Its JSON Schema, docs/result.schema.json, is written from these types by a
 //! test, so that the two cannot part.
 
-use crate::codes::{Cause, Decision, Flag, Translation};
+use crate::codes::{Cause, Decision, Flag, Hindrance, Translation};
 use crate::descriptor::Better;
 use crate::environments::{self, Capabilities};
 use crate::machine::MachineFacts;
@@ -88,6 +88,9 @@ pub struct Reliability {
     pub grade: Grade,
     /// What lowers it, in words; none where it is good.
     pub reasons: Vec<String>,
+    /// The code of each reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hindrances: Vec<Hindrance>,
     /// The other programs that used most of the CPUs, with the mean of their shares over all trials.
     pub programs: Vec<ProgramShare>,
 }

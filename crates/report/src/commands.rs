@@ -2,7 +2,7 @@
 
 use crate::next_step::next_step;
 use crate::number::{self, Digits, count, duration, fixed, ratio_decimals};
-use crate::outline::{interval_head, reliability};
+use crate::outline::{conditions, interval_head};
 use crate::part::parts;
 use crate::text::{Style, beside, clean, cut, left, width};
 use baremark_model::command::{
@@ -10,7 +10,7 @@ use baremark_model::command::{
     GUEST_SIGNALS, GUEST_START, PEAK_MEMORY, POLLING_CPU, RUN_TIMES, SYSTEM, USER, VM_EXITS,
 };
 use baremark_model::descriptor::{Better, Metric};
-use baremark_model::document::{Document, EstimateRow, Grade, RatioRow};
+use baremark_model::document::{Document, EstimateRow, RatioRow};
 use baremark_model::event::TrialStatus;
 use baremark_model::plan::Treatment;
 use baremark_model::units::Bytes;
@@ -76,16 +76,6 @@ pub fn render(document: &Document, commands: &[(String, String)], style: &Style)
 fn paragraph(text: &mut String, label: &str, says: &str, style: &Style) {
     text.push('\n');
     text.push_str(&beside(label, says, style));
-}
-
-/// How good the conditions were where that is not good, and what to do: CPU time is what a program used, whoever else had the CPUs.
-fn conditions(document: &Document) -> Option<String> {
-    let found = document.reliability.as_ref().filter(|found| found.grade != Grade::Good)?;
-    let remedy = match document.run.metric.as_str() {
-        "wall_s" => " --by cpu_s compares CPU time, which others change less.",
-        _ => "",
-    };
-    Some(format!("{}{remedy}", reliability(found)))
 }
 
 /// The comparison as a table in Markdown.

@@ -9,6 +9,7 @@ use crate::published::{Beside, with_agreement};
 use crate::text::clean;
 use crate::treatment::{ENVIRONMENT, Factors};
 use crate::words::{Headline, Quantity, Tone, headline, limits_of};
+use baremark_model::codes::Hindrance;
 use baremark_model::document::{
     Document, ExplanationRow, Grade, METHOD, PredictionRow, RatioRow, Reliability, RunHead, UsedEnvironment,
 };
@@ -162,16 +163,40 @@ pub(crate) fn cautions(document: &Document) -> Vec<String> {
             "Self-check: every treatment against itself. Whatever differs here is noise or a fault of the method.",
         );
     }
-    let conditions = document.reliability.iter().filter(|found| found.grade != Grade::Good).map(reliability);
-    cautions.into_iter().map(str::to_owned).chain(conditions).collect()
+    cautions.into_iter().map(str::to_owned).chain(conditions(document)).collect()
 }
 
-/// "Reliability: poor: other programs used 79 % of the CPUs (cc1 61 %)."
+/// How good the conditions were where that is not good, and what to do: "Reliability: poor: other programs used 79 % of the CPUs (cc1 61 %). `--wait-quiet`
+/// begins when they are idle."
+pub(crate) fn conditions(document: &Document) -> Option<String> {
+    let found = document.reliability.as_ref().filter(|found| found.grade != Grade::Good)?;
+    let remedies = remedies(found, document.run.metric == WALL);
+    Some([reliability(found)].into_iter().chain(remedies.into_iter().map(str::to_owned)).collect::<Vec<_>>().join(" "))
+}
+
+/// "Reliability: good".
 pub(crate) fn reliability(found: &Reliability) -> String {
     match found.reasons.as_slice() {
         [] => format!("Reliability: {}", found.grade),
         reasons => format!("Reliability: {}: {}.", found.grade, clean(&reasons.join("; "))),
     }
+}
+
+/// The metric of a program that has its CPU time, too.
+const WALL: &str = "wall_s";
+
+/// What to do against what lowers it. CPU time is what a program used, whoever else had the CPUs.
+fn remedies(found: &Reliability, of_wall_time: bool) -> Vec<&'static str> {
+    let has = |hindrance| found.hindrances.contains(&hindrance);
+    let others = has(Hindrance::OtherPrograms);
+    let all = [
+        (of_wall_time, "--by cpu_s compares CPU time, which others change less."),
+        (others, "--wait-quiet begins when other programs are idle."),
+        (has(Hindrance::Throttled), "Raise the CPU quota (cpu.max of the control group)."),
+        // Where others have the CPUs, measured threads wait for these.
+        (has(Hindrance::Queued) && !others, "Fewer ranks than CPUs leave others a CPU."),
+    ];
+    all.into_iter().filter(|(applies, _)| *applies).map(|(_, remedy)| remedy).collect()
 }
 
 /// What can be said where no ratio was requested, or none could be had.

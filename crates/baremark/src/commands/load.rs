@@ -182,6 +182,7 @@ pub fn run(context: &Context, args: LoadArgs) -> Result<(String, Exit), Refusal>
     } else {
         None
     };
+    crate::quiet::wait(context)?;
     let recorder = Recorder::begin(context, &args)?;
     let mut view = View::new(context.json, recorder);
     let before = CpuTime::now();

@@ -49,6 +49,10 @@ pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit),
         planning::notices(&run.plan).iter().for_each(say);
     }
     let steps = Steps::of(&run.plan)?;
+    if let Err(interrupted) = crate::quiet::wait(context) {
+        record.close(&Ending::Interrupted)?;
+        return Err(interrupted);
+    }
     steps.set_up()?;
     let environments = places::of_plan(&run.plan, record.injected()?)?;
     let mut watch = Watch::new(&run.plan, context);

@@ -3,6 +3,7 @@
 use crate::conduct::WORKLOAD;
 use crate::played::{Answer, Memory, Played, conduct, plan, run};
 use baremark_lab::analysis::document;
+use baremark_model::codes::Hindrance;
 use baremark_model::document::{Grade, Reliability};
 use baremark_model::event::TrialStatus;
 use baremark_model::wire::{Disturbance, ProgramShare};
@@ -87,6 +88,12 @@ fn steal_throttling_waiting_and_invalid_trials_lower_the_grade() {
     let found = graded(&[others(0.0, &[])], 6).unwrap();
     assert_eq!(found.grade, Grade::Fair);
     assert!(found.reasons[0].starts_with("6 of ") && found.reasons[0].ends_with(" trials are invalid"), "{found:?}");
+    // Each reason has its code.
+    assert_eq!(found.hindrances, [Hindrance::InvalidTrials]);
+    let codes = |found: &Disturbance| graded(std::slice::from_ref(found), 0).unwrap().hindrances;
+    assert_eq!([codes(&stolen), codes(&queued)], [[Hindrance::Stolen], [Hindrance::Queued]]);
+    let both = Disturbance { stolen: Some(0.03), ..others(0.3, &[]) };
+    assert_eq!(codes(&both), [Hindrance::OtherPrograms, Hindrance::Stolen]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The report as a terminal and a pipe show it.
 
 use crate::documents;
-use baremark_model::codes::{Cause, Flag};
+use baremark_model::codes::{Cause, Flag, Hindrance};
 use baremark_model::document::{
     Document, EstimateRow, ExplanationRow, FlagRow, Grade, MemberEstimate, Reliability, UsedEnvironment,
 };
@@ -383,7 +383,7 @@ fn the_first_screen_says_how_good_the_conditions_were() {
     };
     let graded = |grade, reasons: &[&str]| {
         let reasons = reasons.iter().map(|reason| (*reason).to_owned()).collect();
-        Some(Reliability { grade, reasons, programs: Vec::new() })
+        Some(Reliability { grade, reasons, hindrances: Vec::new(), programs: Vec::new() })
     };
     assert_eq!(said(None), None, "of an import nothing is known");
     assert_eq!(said(graded(Grade::Good, &[])).as_deref(), Some("Reliability: good"));
@@ -394,6 +394,33 @@ fn the_first_screen_says_how_good_the_conditions_were() {
             "Reliability: poor: other programs used 81 % of the CPUs (cc1 61 %, make 9 %); 3 of 9 trials are invalid."
         )
     );
+}
+
+/// What helps was said of a program's wall time alone.
+#[test]
+fn whatever_lowers_the_reliability_is_told_with_what_helps() {
+    let said = |metric: &str, hindrances: &[Hindrance]| {
+        let (reasons, hindrances) = (vec!["this".to_owned()], hindrances.to_vec());
+        let found = Reliability { grade: Grade::Fair, reasons, hindrances, programs: Vec::new() };
+        let mut document = Document { reliability: Some(found), ..documents::typical() };
+        document.run.metric = metric.to_owned();
+        let text = summary::render(&document, &Style { width: 300, ..STYLE });
+        text.lines().find(|line| line.starts_with("Reliability")).map(str::to_owned).expect("a line")
+    };
+    let metric = documents::typical().run.metric;
+    let quiet = "Reliability: fair: this. --wait-quiet begins when other programs are idle.";
+    assert_eq!(said(&metric, &[Hindrance::OtherPrograms]), quiet);
+    assert_eq!(said(&metric, &[Hindrance::OtherPrograms, Hindrance::Queued]), quiet, "they wait for these programs");
+    assert_eq!(
+        said(&metric, &[Hindrance::Queued]),
+        "Reliability: fair: this. Fewer ranks than CPUs leave others a CPU."
+    );
+    let quota = "Reliability: fair: this. Raise the CPU quota (cpu.max of the control group).";
+    assert_eq!(said(&metric, &[Hindrance::Throttled]), quota);
+    assert_eq!(said(&metric, &[Hindrance::Stolen]), "Reliability: fair: this.", "nothing here helps against that");
+    let of_program = "Reliability: fair: this. --by cpu_s compares CPU time, which others change less. --wait-quiet begins when \
+                      other programs are idle.";
+    assert_eq!(said("wall_s", &[Hindrance::OtherPrograms]), of_program);
 }
 
 /// A study of page sizes alone: its ratios answer it, and the loss with small pages is that of page walks.

@@ -138,6 +138,7 @@ pub fn resume(context: &Context, store: Store, id: RunId) -> Result<(String, Exi
     let probes: Vec<Probe> =
         stored.progress.iter().filter_map(|row| serde_json::from_value(row.clone()).ok()).collect();
     watch::say(format_args!("{} windows of run {id} are stored", probes.len()));
+    crate::quiet::wait(context)?;
     let recorder = Recorder::take_up(store, id, stored.started, stored.plan)?;
     let others = probe(&load, (request.factor, &request.plan), &context.interrupt).others;
     find(context, load, &request, (probes, others), recorder)
@@ -170,6 +171,7 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
     let scenario = of_scenario(&order);
     let load = order.load().map_err(Refusal::bad_input)?;
     let qos = qos(&load, &args.limit)?;
+    crate::quiet::wait(context)?;
     let probed = probe(&load, (factor, &plan), &context.interrupt);
     let cycle_s = load.scenario.cycle().map(|cycle| cycle.mean.seconds());
     let around = expected(factor, probed.per_s, cycle_s);
