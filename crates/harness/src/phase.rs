@@ -329,6 +329,7 @@ mod tests {
             ended: Ended::Found,
             maximum: Some(maximum),
             shown_level: None,
+            at_answer: None,
             limited_by: Vec::new(),
             generator_was_the_limit: false,
             hysteresis: None,

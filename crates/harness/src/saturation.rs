@@ -157,6 +157,7 @@ mod tests {
             ended: Ended::Found,
             maximum: None,
             shown_level: None,
+            at_answer: None,
             limited_by: Vec::new(),
             generator_was_the_limit: false,
             hysteresis: None,

@@ -157,6 +157,9 @@ impl Search<'_> {
                 break;
             }
         }
+        if broken.is_none() {
+            broken = self.at_answer(subject, &mut trials);
+        }
         // What a search leaves behind is a system at rest; one that is broken cannot be asked.
         if broken.is_none() {
             broken = subject.drain().err().map(|why| why.to_string());
@@ -242,6 +245,22 @@ impl Search<'_> {
             self.visit(subject, trial, (CONFIRMED_AT * level).max(self.plan.lowest), self.full(), windows)?;
         }
         Ok(())
+    }
+
+    /// Measures at the answer of all trials, under the last start, so that what is told of it was measured there: staircases visit levels about it. These windows
+    /// are fitted to no curve. Nothing of the answer depends on them, so that a search whose time is over has it without them. Why the system broke, if it did.
+    fn at_answer(&mut self, subject: &mut Resumed<'_>, trials: &mut [Walked]) -> Option<String> {
+        if self.plan.confirming == 0 {
+            return None;
+        }
+        let level = outcome::answer(trials, self.qos, &self.plan)?.level.clamp(self.plan.lowest, self.plan.highest);
+        let trial = trials.len().checked_sub(1)?;
+        let last = trials.last_mut().filter(|last| last.ended == Ended::Found)?;
+        let measured = subject.drain().map_err(Cut::from);
+        match measured.and_then(|()| self.visit(subject, trial, level, self.full(), &mut last.windows)) {
+            Err(Cut::Broken(why)) => Some(why),
+            Ok(_) | Err(Cut::Interrupted | Cut::TimeOver | Cut::Uncounted) => None,
+        }
     }
 
     /// One staircase in a range; marks the windows to which a curve is fitted.

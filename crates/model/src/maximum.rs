@@ -36,6 +36,9 @@ pub struct Document {
     pub hysteresis: Option<f64>,
     /// One row for each level that was measured, ascending.
     pub knee: Vec<KneeRow>,
+    /// What was measured at [`Document::maximum`] itself, after all trials; absent where nothing was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_answer: Option<KneeRow>,
     /// The searches from a fresh start.
     pub trials: Vec<Trial>,
 }
@@ -67,7 +70,7 @@ pub struct Plan {
     /// What must have enough samples before a visit passes.
     #[serde(default)]
     pub samples: Samples,
-    /// Visits somewhat below the maximum of a trial, which show that the limits are kept there.
+    /// Visits somewhat below the maximum of a trial, which show that the limits are kept there. Where there are some, the answer of all trials has one, too.
     #[serde(default = "three")]
     pub confirming: usize,
 }

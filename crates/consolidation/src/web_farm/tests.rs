@@ -46,6 +46,7 @@ fn document(ended: Ended, level: Option<f64>, windows: &[(f64, bool, f64)]) -> D
             isotonic_level: None,
         }),
         shown_level: None,
+        at_answer: None,
         limited_by: Vec::new(),
         generator_was_the_limit: false,
         hysteresis: None,

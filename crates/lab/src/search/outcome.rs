@@ -24,23 +24,19 @@ pub(super) fn levels(trials: &[Walked], qos: &Qos, plan: &Plan) -> Vec<f64> {
 }
 
 pub(super) fn document(title: &str, factor: &str, qos: &Qos, plan: Plan, trials: &[Walked]) -> Document {
-    let found = levels(trials, qos, &plan);
     let knee = knee(trials, qos, &plan);
     let limited_by = limited_by(trials, qos);
     let generator = |window: &Window| window.said == Said::Fail && window.reading.generator_limit.is_some();
-    let rows: Vec<Trial> = trials
-        .iter()
-        .map(|trial| {
-            let one = maximum(trial, qos, &plan);
-            Trial {
-                ended: trial.ended,
-                maximum: one.as_ref().map(|(maximum, _)| *maximum),
-                limiting: one.map(|(_, at)| qos.limits[at].to_string()),
-                hysteresis: remembered(trial, qos),
-                windows: trial.windows.iter().map(without_histogram).collect(),
-            }
-        })
-        .collect();
+    let maxima = maxima(trials, qos, &plan);
+    let row = |(trial, one): (&Walked, &Option<(Maximum, usize)>)| Trial {
+        ended: trial.ended,
+        maximum: one.map(|(maximum, _)| maximum),
+        limiting: one.map(|(_, at)| qos.limits[at].to_string()),
+        hysteresis: remembered(trial, qos),
+        windows: trial.windows.iter().map(without_histogram).collect(),
+    };
+    let rows: Vec<Trial> = trials.iter().zip(&maxima).map(row).collect();
+    let maximum = overall(&maxima, &plan);
     let remembered: Vec<f64> = rows.iter().filter_map(|trial| trial.hysteresis).collect();
     Document {
         format: FORMAT.to_owned(),
@@ -49,7 +45,8 @@ pub(super) fn document(title: &str, factor: &str, qos: &Qos, plan: Plan, trials:
         qos: qos.clone(),
         plan,
         ended: trials.last().map_or(Ended::Broken, |trial| trial.ended),
-        maximum: overall(&found, &rows, &plan),
+        at_answer: maximum.and_then(|maximum| at(maximum.level, trials, qos, &plan)),
+        maximum,
         shown_level: shown(trials, qos, &plan),
         limited_by,
         generator_was_the_limit: trials.iter().flat_map(|trial| &trial.windows).any(generator),
@@ -59,6 +56,26 @@ pub(super) fn document(title: &str, factor: &str, qos: &Qos, plan: Plan, trials:
     }
 }
 
+/// The maximum of all trials, as far as they have come.
+pub(super) fn answer(trials: &[Walked], qos: &Qos, plan: &Plan) -> Option<Maximum> {
+    overall(&maxima(trials, qos, plan), plan)
+}
+
+/// Of each trial the maximum, and which limit gave it.
+fn maxima(trials: &[Walked], qos: &Qos, plan: &Plan) -> Vec<Option<(Maximum, usize)>> {
+    trials.iter().map(|trial| maximum(trial, qos, plan)).collect()
+}
+
+/// Levels within this share of the finest step are the same.
+const SAME: f64 = 0.1;
+
+/// What was measured at a level itself; `None` where nothing was.
+fn at(level: f64, trials: &[Walked], qos: &Qos, plan: &Plan) -> Option<KneeRow> {
+    let mut windows = ascending(trials);
+    windows.retain(|window| (window.level / level - 1.0).abs() <= SAME * plan.finest);
+    (!windows.is_empty()).then(|| row(&windows, qos, plan))
+}
+
 /// A window as it is written down.
 fn without_histogram(window: &Window) -> Window {
     let mut written = window.clone();
@@ -66,9 +83,11 @@ fn without_histogram(window: &Window) -> Window {
     written
 }
 
-fn overall(levels: &[f64], trials: &[Trial], plan: &Plan) -> Option<Maximum> {
-    let isotonic: Vec<f64> = trials.iter().filter_map(|trial| trial.maximum?.isotonic_level).collect();
-    if let Some(over) = over_trials(levels, plan.confidence) {
+fn overall(maxima: &[Option<(Maximum, usize)>], plan: &Plan) -> Option<Maximum> {
+    let found: Vec<Maximum> = maxima.iter().flatten().map(|(maximum, _)| *maximum).collect();
+    let levels: Vec<f64> = found.iter().map(|maximum| maximum.level).collect();
+    let isotonic: Vec<f64> = found.iter().filter_map(|maximum| maximum.isotonic_level).collect();
+    if let Some(over) = over_trials(&levels, plan.confidence) {
         return Some(Maximum {
             level: over.level,
             low: over.interval.map(|interval| interval.lo),
@@ -79,7 +98,7 @@ fn overall(levels: &[f64], trials: &[Trial], plan: &Plan) -> Option<Maximum> {
         });
     }
     // Too few trials to know how starts differ: the first that found one, labelled as what it is.
-    trials.iter().find_map(|trial| trial.maximum)
+    found.first().copied()
 }
 
 /// The smallest level at which a limit is reached, and which limit that is.

@@ -45,7 +45,9 @@ pub fn takes_s(plan: &Plan, around: Option<f64>) -> f64 {
         // The later trials go up from half of the first's answer.
         None => RAMP * (plan.highest / plan.lowest).log10() * short + (trials - 1.0) * COARSE * full,
     };
-    way + trials * (COARSE + fine) * full
+    // One visit at the answer.
+    let last = if plan.confirming > 0 { full } else { 0.0 };
+    way + trials * (COARSE + fine) * full + last
 }
 
 #[cfg(test)]

@@ -37,6 +37,7 @@ fn searched() -> Document {
             isotonic_level: None,
         }),
         shown_level: Some(34_000.0),
+        at_answer: None,
         limited_by: vec![Limiting { what: "p99<50 ms".to_owned(), share: 1.0 }],
         generator_was_the_limit: false,
         hysteresis: None,
@@ -62,6 +63,15 @@ fn a_maximum_fits_its_width() {
         assert!(heads >= 3 && table.iter().all(|line| cells(line) == heads), "{width}: {table:#?}");
     }
     insta::assert_snapshot!(maximum::render(&searched(), &Style { width: 80, ..Style::default() }));
+}
+
+#[test]
+fn what_was_measured_at_the_answer_is_next_to_it() {
+    let at_answer = row(35_584.0, "undecided", 35_580.0, 0.001, [Some(706_560), None, Some(48_100_000)]);
+    let document = Document { at_answer: Some(at_answer), ..searched() };
+    let text = maximum::render(&document, &Style { width: 200, ..Style::default() });
+    let said = text.lines().find(|line| line.trim_start().starts_with("Measured there: ")).expect("a line");
+    assert!(said.contains("/s done, 0.1 % failed, p50 707 us, p99 48.1 ms"), "{said}");
 }
 
 /// "No maximum was found yet." was all that was said of a search that was stopped.
