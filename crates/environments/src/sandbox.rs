@@ -9,6 +9,7 @@ pub mod launcher;
 pub(crate) mod study;
 
 use crate::child::{self, Piped};
+use crate::folder::Folder;
 use baremark_model::environments::{LACKING, LACKS, LAYERS};
 use baremark_model::site::{Environment, Link, Missing, Portion, Site, SiteError, loopback};
 use baremark_sys::private_folder::directory::Directory;
@@ -150,6 +151,11 @@ impl Sandbox {
         refused.map(Some).ok_or_else(|| ran.failure())
     }
 
+    /// Whether its temporary files lie where this machine's do, so that a kill would leave them: what is inside cannot record them.
+    fn has_files_of_this_machine(&self) -> bool {
+        self.settings.write.iter().any(|folder| std::env::temp_dir().starts_with(folder))
+    }
+
     /// The launcher up to the arguments of the program inside.
     fn command(&self, layers: &[Layer]) -> Command {
         let mut command = Command::new(&self.program);
@@ -209,8 +215,13 @@ impl Environment for Sandbox {
         let layers = self.layers()?;
         // Work that needs one that cannot be made says so itself.
         self.settings.own.iter().filter(|folder| !folder.exists()).for_each(|folder| drop(Directory::own(folder)));
-        let launcher = Piped::launch(self.command(&layers.has).arg("agent"))?;
-        Ok(Box::new(SandboxSite { launcher, has_network: layers.has.contains(&Layer::Network) }))
+        let mut command = self.command(&layers.has);
+        let files = self.has_files_of_this_machine().then(|| Folder::create("sandbox")).transpose()?;
+        if let Some(folder) = &files {
+            command.env("TMPDIR", folder.inner());
+        }
+        let launcher = Piped::launch(command.arg("agent"))?;
+        Ok(Box::new(SandboxSite { launcher, has_network: layers.has.contains(&Layer::Network), _files: files }))
     }
 }
 
@@ -218,6 +229,8 @@ struct SandboxSite {
     launcher: Piped,
     /// Whether it has a network of its own.
     has_network: bool,
+    /// Its temporary files where they lie on this machine, removed after it has ended.
+    _files: Option<Folder>,
 }
 
 impl Site for SandboxSite {
@@ -270,7 +283,6 @@ impl Drop for SandboxSite {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::Folder;
 
     /// What a machine refuses, in any order in which it may be tried.
     fn found(refused: &[(Layer, &str)]) -> Result<Layers, String> {
@@ -317,6 +329,16 @@ mod tests {
         let before: Vec<PathBuf> = written();
         std::fs::create_dir(&missing).expect("made");
         assert_eq!((before, written()), (vec![there.clone()], vec![there, missing]));
+    }
+
+    #[test]
+    fn temporary_files_that_are_this_machines_lie_in_a_folder_of_the_sandbox() {
+        let of = |write: Vec<PathBuf>| {
+            let settings = Settings { write, ..Settings::default() };
+            Sandbox::new("/bin/true".into(), settings).has_files_of_this_machine()
+        };
+        assert!(of(vec!["/nowhere".into(), std::env::temp_dir()]) && of(vec!["/".into()]));
+        assert!(!of(vec![std::env::temp_dir().join("below")]) && !of(Vec::new()));
     }
 
     #[test]

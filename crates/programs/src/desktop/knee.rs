@@ -69,6 +69,7 @@ pub(super) fn document(search: &Search, end: End, levels: &[Level], place: Optio
         generator_was_the_limit: false,
         hysteresis: None,
         knee,
+        at_answer: None,
         trials: Vec::new(),
     }
 }
