@@ -243,7 +243,7 @@ fn frequency(facts: &MachineFacts) -> Option<Finding> {
             subject,
             Grade::Concern,
             format!("governor {governor}: the frequency follows the load"),
-            Some("cpupower frequency-set -g performance"),
+            Some("`cpupower frequency-set -g performance`"),
         ),
     }
 }
@@ -254,7 +254,7 @@ fn smt(facts: &MachineFacts) -> Option<Finding> {
             "SMT",
             Grade::Note,
             "on: ranks on two threads of one core share it",
-            Some("echo off > /sys/devices/system/cpu/smt/control, or fewer ranks"),
+            Some("`echo off > /sys/devices/system/cpu/smt/control`, or fewer ranks"),
         ),
         Some(false) => finding("SMT", Grade::Good, "off, or one thread a core", None),
         None => None,
@@ -269,7 +269,7 @@ fn huge_pages(facts: &MachineFacts) -> Option<Finding> {
             subject,
             Grade::Missing,
             format!("transparent huge pages are '{word}': trials with 2m pages will be invalid"),
-            Some("echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"),
+            Some("`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled`"),
         ),
         None => finding(subject, Grade::Missing, "this kernel has no transparent huge pages", None),
     }
@@ -288,7 +288,7 @@ fn ksm(facts: &MachineFacts) -> Option<Finding> {
             "ksm",
             Grade::Concern,
             "merges equal pages: it scans memory, and writing to a merged page faults",
-            Some("echo 2 > /sys/kernel/mm/ksm/run"),
+            Some("`echo 2 > /sys/kernel/mm/ksm/run`"),
         ),
         false => finding("ksm", Grade::Good, "off", None),
     }
@@ -303,7 +303,7 @@ fn khugepaged(facts: &MachineFacts) -> Option<Finding> {
             "khugepaged",
             Grade::Concern,
             format!("{found} and may make pages of any process huge while they are measured"),
-            Some("echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"),
+            Some("`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled`"),
         ),
         Some("madvise") => finding("khugepaged", Grade::Note, found, None),
         _ => finding("khugepaged", Grade::Good, "has nothing to do", None),
@@ -319,7 +319,7 @@ fn damon(facts: &MachineFacts) -> Option<Finding> {
             format!(
                 "kdamond is active ({threads}): it clears accessed bits to sample memory use, and may reclaim memory"
             ),
-            Some("echo off > /sys/kernel/mm/damon/admin/kdamonds/0/state, or damon_*.enabled=N"),
+            Some("`echo off > /sys/kernel/mm/damon/admin/kdamonds/0/state`, or damon_*.enabled=N"),
         ),
     }
 }
@@ -347,7 +347,7 @@ fn numa_balancing(facts: &MachineFacts) -> Option<Finding> {
             "NUMA balancing",
             Grade::Concern,
             "moves pages between nodes, and takes them away for a moment to see who uses them",
-            Some("echo 0 > /proc/sys/kernel/numa_balancing"),
+            Some("`echo 0 > /proc/sys/kernel/numa_balancing`"),
         ),
         false => finding("NUMA balancing", Grade::Good, "off, or one node alone", None),
     }
@@ -360,7 +360,7 @@ fn watchdog(facts: &MachineFacts) -> Option<Finding> {
             "watchdog",
             Grade::Note,
             "the NMI watchdog holds a counter of every CPU and interrupts it every few seconds",
-            Some("echo 0 > /proc/sys/kernel/nmi_watchdog"),
+            Some("`echo 0 > /proc/sys/kernel/nmi_watchdog`"),
         ),
         (false, Some(true)) => {
             finding("watchdog", Grade::Good, "NMI watchdog off; the soft watchdog's timer runs every few seconds", None)

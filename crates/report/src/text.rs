@@ -170,36 +170,46 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// `says` alongside `head`, in lines that fit the style; those that follow begin where the first does.
+/// `says` alongside `head`, in lines that fit the style; those that follow begin where the first does, but for a command that fits only
+/// where it begins further left, below the head.
 #[must_use]
 pub fn beside(head: &str, says: &str, style: &Style) -> String {
     let (head, says) = (style.plain(head), style.plain(says));
-    let blank = " ".repeat(width(&head));
-    let lines = wrap(&says, style.width.saturating_sub(width(&head)).max(16));
-    let each = lines.iter().enumerate().map(|(at, line)| {
-        let before = if at == 0 { &head } else { &blank };
-        format!("{}\n", format!("{before}{line}").trim_end())
-    });
-    each.collect()
+    let column = width(&head);
+    let room = style.width.saturating_sub(column).max(16);
+    let mut text = String::new();
+    for (at, line) in wrap(&says, room).iter().enumerate() {
+        let fits = width(line) <= room;
+        let indent = if fits { column } else { column.min(style.width.saturating_sub(width(line))) };
+        let before = " ".repeat(indent);
+        let lines = match (at, fits) {
+            (0, true) => vec![format!("{head}{line}")],
+            (0, false) => vec![head.clone(), format!("{before}{line}")],
+            _ => vec![format!("{before}{line}")],
+        };
+        let shown = lines.iter().map(|line| line.trim_end()).filter(|line| fits || !line.is_empty());
+        shown.for_each(|line| text.extend([line, "\n"]));
+    }
+    text
 }
 
 /// `text` broken at spaces into lines of at most `columns`; a word that is longer is broken where it must be. A number
-/// stays with its `%` and its `±`.
+/// stays with its `%` and its `±`. A command is never broken, so that it can be copied: one that is longer has a line of its own, which is longer.
 pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(1);
     let mut lines = Vec::new();
     let mut line = String::new();
-    for word in words(text) {
-        if !line.is_empty() && width(&line) + 1 + width(&word) <= columns {
+    for Word { text, is_command } in words(text) {
+        if !line.is_empty() && width(&line) + 1 + width(&text) <= columns {
             line.push(' ');
-            line.push_str(&word);
+            line.push_str(&text);
             continue;
         }
         if !line.is_empty() {
             lines.push(std::mem::take(&mut line));
         }
-        let mut rest = word.as_str();
-        while width(rest) > columns && rest.chars().count() > 1 {
+        let mut rest = text.as_str();
+        while !is_command && width(rest) > columns && rest.chars().count() > 1 {
             let (head, tail) = rest.split_at(break_at(rest, columns));
             lines.push(head.trim_end().to_owned());
             rest = tail;
@@ -210,20 +220,50 @@ pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Words, where a unit or sign that must not begin a line clings to the word before it.
-fn words(text: &str) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        let clings = word.starts_with('%') || word == "±" || words.last().is_some_and(|last| last.ends_with('±'));
+/// What stands on one line.
+struct Word {
+    text: String,
+    is_command: bool,
+}
+
+/// Words, where a unit or sign that must not begin a line clings to the word before it, and those of a command to each other.
+fn words(text: &str) -> Vec<Word> {
+    let mut words: Vec<Word> = Vec::new();
+    let all: Vec<&str> = text.split_whitespace().collect();
+    let mut of_command = 0_usize;
+    for (at, word) in all.iter().enumerate() {
+        let unit = word.starts_with('%') || *word == "±" || words.last().is_some_and(|last| last.text.ends_with('±'));
         match words.last_mut() {
-            Some(last) if clings => {
-                last.push(' ');
-                last.push_str(word);
+            Some(last) if of_command > 0 || unit => {
+                last.text.push(' ');
+                last.text.push_str(word);
+                of_command = of_command.saturating_sub(1);
             }
-            _ => words.push(word.to_owned()),
+            _ => {
+                of_command = rest_of_command(&all, at);
+                words.push(Word { text: (*word).to_owned(), is_command: of_command > 0 });
+            }
         }
     }
     words
+}
+
+/// How many words after that at `at` belong to the command that begins with it: what stands between backticks, or what begins with this
+/// program's name, at the text's begin or after a colon, up to the end of the sentence.
+fn rest_of_command(words: &[&str], at: usize) -> usize {
+    let (word, rest) = (words[at], &words[at + 1..]);
+    let ticks = |word: &str| word.matches('`').count();
+    if word.starts_with(['`', '(']) && ticks(word) == 1 && word.trim_start_matches('(').starts_with('`') {
+        // Messages of other programs end with ' what begins with `: their next backtick begins a word.
+        let end = rest.iter().position(|word| ticks(word) > 0).filter(|end| !rest[*end].starts_with('`'));
+        return end.map_or(0, |end| end + 1);
+    }
+    let after = at.checked_sub(1).map(|before| words[before]);
+    if word == "baremark" && after.is_none_or(|before| before.ends_with(':')) {
+        let end = rest.iter().position(|word| word.ends_with(['.', ';', ',']));
+        return end.map_or(rest.len(), |end| end + 1);
+    }
+    0
 }
 
 /// Where to break a word that is too long: after the last separator that fits, else where the line ends.
@@ -257,6 +297,34 @@ mod tests {
         for columns in 1..20 {
             assert!(wrap("日本語 and abcdefghijkl ± 3 %", columns).iter().all(|line| width(line) <= columns.max(2)));
         }
+    }
+
+    #[test]
+    fn a_command_is_never_broken() {
+        let next = "about 6 more blocks would decide it: baremark resume 1-2 --budget +1min";
+        assert_eq!(
+            wrap(next, 40),
+            ["about 6 more blocks would decide it:", "baremark resume 1-2 --budget +1min"],
+            "whole where it fits on a line"
+        );
+        assert_eq!(wrap(next, 80), [next]);
+        let quoted = "see (`baremark list keys`), or `a b c` and `d`";
+        assert_eq!(wrap(quoted, 12), ["see", "(`baremark list keys`),", "or `a b c`", "and `d`"]);
+        assert_eq!(wrap("first: baremark a b. Then baremark c", 13), ["first:", "baremark a b.", "Then baremark", "c"]);
+        assert_eq!(wrap("baremark run x.toml --quick", 9), ["baremark run x.toml --quick"]);
+        // Signs of other programs are no pairs: they hold no text together.
+        assert_eq!(wrap("no file `a b' nor `c d'", 9), ["no file", "`a b' nor", "`c d'"]);
+        assert_eq!(wrap("one ` alone", 5), ["one `", "alone"]);
+    }
+
+    #[test]
+    fn a_command_begins_where_it_fits() {
+        let style = Style { width: 24, ..Style::default() };
+        assert_eq!(beside("granted by: ", "`mount -t x none`", &style), "granted by:\n       `mount -t x none`\n");
+        assert_eq!(beside("by: ", "`mount -t x none`", &style), "by: `mount -t x none`\n");
+        let long = "`mount -t debugfs debugfs x`";
+        assert_eq!(beside("by: ", &format!("root, {long}, or so"), &style), format!("by: root,\n{long},\n    or so\n"));
+        assert_eq!(beside("  ", long, &style), format!("{long}\n"));
     }
 
     #[test]
