@@ -144,6 +144,15 @@ fn columns(c: char) -> usize {
     }
 }
 
+/// Whether `text` takes more than `columns`, of which no more than that is looked at: others' titles are long.
+fn is_wider(text: &str, columns: usize) -> bool {
+    let mut taken = 0;
+    text.chars().any(|c| {
+        taken += self::columns(c);
+        taken > columns
+    })
+}
+
 /// `text` filled up to `columns` on the right.
 pub(crate) fn left(text: &str, columns: usize) -> String {
     format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
@@ -209,7 +218,7 @@ pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
             lines.push(std::mem::take(&mut line));
         }
         let mut rest = text.as_str();
-        while !is_command && width(rest) > columns && rest.chars().count() > 1 {
+        while !is_command && is_wider(rest, columns) && rest.chars().nth(1).is_some() {
             let (head, tail) = rest.split_at(break_at(rest, columns));
             lines.push(head.trim_end().to_owned());
             rest = tail;

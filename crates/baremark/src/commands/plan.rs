@@ -17,6 +17,7 @@ use baremark_model::environments;
 use baremark_model::plan::{Cell, Mode, Plan, PlannedArm, Treatment};
 use baremark_model::tables::WORKLOAD;
 use baremark_model::units::{Nanos, Share};
+use baremark_report::beside;
 use baremark_sys::machine;
 use std::fmt::Write;
 
@@ -54,7 +55,7 @@ pub fn run(context: &Context, source: &Source, mode: Mode, pilot: Option<Nanos>)
         text.push_str(&price.map_or_else(|| unpriced(source, &plan), |price| priced(&source.name, &price, &plan)));
     }
     for notice in planning::notices(&plan).into_iter().chain(planning::silent_servers(&plan)) {
-        text.push_str(&format!("\n{notice}\n"));
+        text.push_str(&paragraph(&notice));
     }
     Ok((style().plain(&text), Exit::Success))
 }
@@ -128,10 +129,10 @@ fn priced(study: &str, price: &Price, plan: &Plan) -> String {
         NoiseOf::OtherSelfCheck => "other treatments in the self-check",
         NoiseOf::OtherPairs => "other treatments in the run",
     };
-    let mut text = format!(
-        "\nTime to each precision on this machine (median, and range of 80 % of runs), by {from}\n{} with {} blocks:\n",
+    let mut text = paragraph(&format!(
+        "Time to each precision on this machine (median, and range of 80 % of runs), by {from} {} with {} blocks:",
         price.run, price.of_blocks
-    );
+    ));
     for level in &price.levels {
         let requested = if level.requested { "   requested" } else { "" };
         let _ = writeln!(text, "  ±{:<7} {}{requested}", Share(level.precision).to_string(), takes(level));
@@ -142,7 +143,7 @@ fn priced(study: &str, price: &Price, plan: &Plan) -> String {
         let _ = writeln!(text, "The budget of {budget} ends at about ±{:.1}.", Share(reached));
     }
     if price.source != NoiseOf::Pilot {
-        let _ = writeln!(text, "`baremark plan {study} --pilot` measures for 15 s and is more exact.");
+        text.push_str(&line("", &format!("`baremark plan {study} --pilot` measures for 15 s and is more exact.")));
     }
     text
 }
@@ -158,11 +159,21 @@ fn takes(level: &Level) -> String {
 }
 
 fn unpriced(source: &Source, plan: &Plan) -> String {
-    format!(
-        "\nTime to ±{}: unknown, because no run of this workload on this machine is stored.\n\
-         `baremark plan {} --pilot` measures for 15 s and prints it.\n",
+    paragraph(&format!(
+        "Time to ±{}: unknown, because no run of this workload on this machine is stored. \
+         `baremark plan {} --pilot` measures for 15 s and prints it.",
         plan.design.precision, source.name
-    )
+    ))
+}
+
+/// What is said after `head`, in lines that fit the terminal.
+fn line(head: &str, says: &str) -> String {
+    beside(head, says, &style())
+}
+
+/// A blank line, then what is said.
+fn paragraph(says: &str) -> String {
+    format!("\n{}", line("", says))
 }
 
 /// A time that is only about right.
@@ -184,34 +195,36 @@ pub fn label(treatment: &Treatment) -> String {
 }
 
 fn describe(plan: &Plan) -> String {
-    let mut text = format!("{}\n\nEach block runs, in random order:\n", plan.title);
+    let mut text = line("", &plan.title) + "\nEach block runs, in random order:\n";
     for &cell in &plan.cells {
         let phases = plan.phases_of(cell);
         let arms: Vec<String> = plan.arms_of(cell).iter().map(|&arm| label(&plan.arms[arm].treatment)).collect();
-        let _ = match cell {
+        let said = match cell {
             Cell::Pair(_) => {
                 let sites = if plan.environments_of(cell).len() > 1 { ", at a site each" } else { "" };
-                writeln!(text, "  {}\n    against {}: {phases} phases, interleaved{sites}", arms[1], arms[0])
+                let other = format!("{}: {phases} phases, interleaved{sites}", arms[0]);
+                line("  ", &arms[1]) + &line("    against ", &other)
             }
-            Cell::Single(_) => writeln!(text, "  {}: {phases} phases", arms[0]),
+            Cell::Single(_) => line("  ", &format!("{}: {phases} phases", arms[0])),
         };
+        text.push_str(&said);
     }
     text.push_str(&not_here(plan));
     text.push_str(&isolation(plan));
     text.push_str(&lasting(plan));
     let design = &plan.design;
-    let _ = match plan.pairs.iter().any(|pair| pair.asked) {
-        true => writeln!(
-            text,
-            "The first interim analysis is at block {}; the run ends when every ratio is known to ±{}, confirmed by a\nthird more blocks, and after {} or {} blocks at the latest. Smallest difference of interest: {}.",
+    let ends = match plan.pairs.iter().any(|pair| pair.asked) {
+        true => format!(
+            "The first interim analysis is at block {}; the run ends when every ratio is known to ±{}, confirmed by a third more blocks, and \
+             after {} or {} blocks at the latest. Smallest difference of interest: {}.",
             design.least_blocks, design.precision, design.budget, design.most_blocks, design.delta
         ),
-        false => writeln!(
-            text,
+        false => format!(
             "No ratio is requested: it ends after {} blocks, or {} at the latest.",
             design.least_blocks, design.budget
         ),
     };
+    text.push_str(&line("", &ends));
     text.push_str(&short(plan));
     text
 }
@@ -224,14 +237,16 @@ fn short(plan: &Plan) -> String {
         return String::new();
     }
     let minutes = needed.0.div_ceil(60_000_000_000);
-    format!(
-        "The budget is too short: the smallest study, {} blocks, takes {needed} or more;\nwrite --budget {minutes}min or a longer one.\n",
+    let says = format!(
+        "The budget is too short: the smallest study, {} blocks, takes {needed} or more; write --budget {minutes}min or a longer one.",
         design.least_blocks
-    )
+    );
+    line("", &says)
 }
 
 /// What cannot run here, each reason once.
 fn not_here(plan: &Plan) -> String {
+    const HEAD: &str = "  not here: ";
     let mut text = String::new();
     let mut told: Vec<&str> = Vec::new();
     for absent in &plan.absent {
@@ -245,10 +260,13 @@ fn not_here(plan: &Plan) -> String {
             .filter(|other| other.reason == absent.reason)
             .map(|other| label(&other.treatment))
             .collect();
-        let _ = match alike.as_slice() {
-            [one] => writeln!(text, "  not here: {one}: {}", absent.reason),
-            several => writeln!(text, "  not here: {}\n    {}", absent.reason, several.join("\n    ")),
-        };
+        match alike.as_slice() {
+            [one] => text.push_str(&line(HEAD, &format!("{one}: {}", absent.reason))),
+            several => {
+                text.push_str(&line(HEAD, &absent.reason));
+                several.iter().for_each(|label| text.push_str(&line("    ", label)));
+            }
+        }
     }
     text
 }
@@ -260,7 +278,7 @@ fn isolation(plan: &Plan) -> String {
         let Some(layers) = settings.get(environments::LAYERS) else { continue };
         let lacks =
             settings.get(environments::LACKS).map(|lacks| format!("; refused here: {lacks}")).unwrap_or_default();
-        let _ = writeln!(text, "  {name} has the layers {layers}{lacks}");
+        text.push_str(&line("  ", &format!("{name} has the layers {layers}{lacks}")));
     }
     text
 }
@@ -276,24 +294,24 @@ fn lasting(plan: &Plan) -> String {
             (first, _) => first.map(ToString::to_string).unwrap_or_default(),
         };
         let block = plan.least_block();
-        return format!(
-            "\nPhases of {phases}, warm-up included, make a block last at least {block};\nstarts and resets come on top.\n"
-        );
+        return paragraph(&format!(
+            "Phases of {phases}, warm-up included, make a block last at least {block}; starts and resets come on top."
+        ));
     }
     let limit_of = |arm: &ResolvedArm| arm.parameters.get(command::TIMEOUT.key).map(ToString::to_string);
     let mut limits: Vec<Option<String>> = plan.arms.iter().map(|planned| limit_of(&planned.arm)).collect();
     limits.sort();
     limits.dedup();
     if let [Some(limit)] = limits.as_slice() {
-        return format!(
-            "\nA phase is one run of the program, which may take {limit}, its preparation\napart. How long a block lasts is known after the first.\n"
-        );
+        return paragraph(&format!(
+            "A phase is one run of the program, which may take {limit}, its preparation apart. How long a block lasts is known after the first."
+        ));
     }
     let besides =
-        if limits.iter().any(Option::is_some) { ",\nand phases of programs take as long as those do" } else { "" };
-    format!(
-        "\nPhases of {} make a block last at least {}; start and\nverification come on top{besides}.\n",
+        if limits.iter().any(Option::is_some) { ", and phases of programs take as long as those do" } else { "" };
+    paragraph(&format!(
+        "Phases of {} make a block last at least {}; start and verification come on top{besides}.",
         plan.design.phase,
         plan.least_block()
-    )
+    ))
 }

@@ -1,6 +1,6 @@
 //! Block devices that a study names: refused without consent, before anything runs. No device of these names exists.
 
-use crate::common::bench::{Bench, text};
+use crate::common::bench::{Bench, text, unbroken};
 
 const DEVICE: &str = "/dev/baremark-test-absent";
 
@@ -48,7 +48,7 @@ fn a_device_is_asked_for_whatever_names_it_and_a_plan_prints_how_much_is_written
             assert!(said.contains(&expected), "{way}: {said}");
         }
         let output = bench.run(&["plan", "study.toml"]);
-        let said = text(&output.stdout);
+        let said = unbroken(&output.stdout);
         let expected = format!("native: overwrites {DEVICE} from its start, at most 16 MiB");
         assert!(output.status.success() && said.contains(&expected), "{way}: {said}{}", text(&output.stderr));
     }

@@ -1,6 +1,6 @@
 //! Shipped studies: printed, listed with what they use, and changed from the command line.
 
-use crate::common::bench::{Bench, text};
+use crate::common::bench::{Bench, text, unbroken};
 use std::net::TcpListener;
 
 #[test]
@@ -96,7 +96,7 @@ environment = \"native\"
 ";
     bench.write("two.toml", study);
     let plan = bench.run(&["plan", "two.toml"]);
-    let said = text(&plan.stdout);
+    let said = unbroken(&plan.stdout);
     assert!(plan.status.success(), "{}", text(&plan.stderr));
     assert!(said.contains("program no-such-program-here not found at site; Debian package no-such-package"), "{said}");
 }
@@ -107,7 +107,7 @@ fn a_plan_says_what_will_fail_a_budget_that_is_too_short_and_a_server_that_does_
     let planned = |arguments: &[&str]| {
         let ran = bench.run(&[&["plan"], arguments].concat());
         assert!(ran.status.success(), "{arguments:?}: {}", text(&ran.stderr));
-        text(&ran.stdout)
+        unbroken(&ran.stdout)
     };
     let short = planned(&["order-entry", "--vary", "environment=native", "--budget", "20s"]);
     assert!(short.contains("The budget is too short: the smallest study, 5 blocks, takes 2 min or more;"), "{short}");
@@ -124,6 +124,25 @@ fn a_plan_says_what_will_fail_a_budget_that_is_too_short_and_a_server_that_does_
         silent.contains(&format!("load: nothing answers at {url} (")) && silent.contains("start the server"),
         "{silent}"
     );
+}
+
+/// A command stays on one line, however long that is.
+#[test]
+fn a_plan_fits_80_columns() {
+    let bench = Bench::new();
+    let machine = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/machines/one-cpu-1-gib.txt");
+    let mut planned = 0;
+    for study in ["standard", "mitigations", "order-entry", "redis", "web-farm", "calibrate"] {
+        for arguments in [&["plan", study][..], &["plan", study, "--machine", machine]] {
+            let ran = bench.run(arguments);
+            let said = text(&ran.stdout);
+            let fits = |line: &&str| line.chars().count() <= 80 || line.trim_start().starts_with('`');
+            let wide: Vec<&str> = said.lines().filter(|line| !fits(line)).collect();
+            assert!(wide.is_empty(), "{arguments:?}: {wide:#?}");
+            planned += u32::from(ran.status.success());
+        }
+    }
+    assert!(planned > 0, "none of them can be planned here");
 }
 
 #[test]

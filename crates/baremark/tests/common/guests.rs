@@ -1,6 +1,6 @@
 //! Studies with guests in QEMU.
 
-use super::bench::{Bench, text};
+use super::bench::{Bench, unbroken};
 use super::qemu::fetched;
 use serde_json::Value;
 use std::fs;
@@ -38,13 +38,13 @@ pub const FOUR_BLOCKS: &str = "least_blocks = 4\nmost_blocks = 4";
 /// Whether the places can be used; what is missing is reported.
 pub fn can_run(bench: &Bench, study: &str) -> bool {
     let planned = bench.run(&["plan", study]);
-    let absent = text(&planned.stdout) + &text(&planned.stderr);
+    let absent = unbroken(&[planned.stdout, planned.stderr].concat());
     let missing = ["qemu-system-x86_64 does not run", "cannot be read", "needs virtiofsd", "needs the superuser"]
         .iter()
-        .find_map(|what| absent.lines().find(|line| line.contains(what)));
-    if let Some(line) = missing {
-        assert!(std::env::var_os("BAREMARK_REQUIRE_ENVIRONMENTS").is_none(), "guests are demanded: {line}");
-        eprintln!("skipped: a study of guests: {}", line.trim());
+        .find(|what| absent.contains(**what));
+    if let Some(what) = missing {
+        assert!(std::env::var_os("BAREMARK_REQUIRE_ENVIRONMENTS").is_none(), "guests are demanded: {absent}");
+        eprintln!("skipped: a study of guests: {what}");
     }
     missing.is_none()
 }

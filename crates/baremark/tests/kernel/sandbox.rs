@@ -197,7 +197,7 @@ fn forbidden_user_namespaces_are_left_out_with_the_reason() {
     }
     // In a user namespace of its own the limit is that namespace's, and nobody else's.
     let script = format!(
-        "echo 0 > /proc/sys/user/max_user_namespaces && {} --store store.db plan standard --quick | grep -i sandbox; {0} doctor | grep -A2 ' sandbox'",
+        "echo 0 > /proc/sys/user/max_user_namespaces && {} --store store.db plan standard --quick; {0} doctor | grep -A2 ' sandbox'",
         program.path().display()
     );
     let ran = run(&program, &bench, &[Layer::User], &script);

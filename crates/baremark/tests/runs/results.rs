@@ -1,6 +1,6 @@
 //! What a run says.
 
-use crate::common::bench::{Bench, SMALL, kvm, text};
+use crate::common::bench::{Bench, SMALL, kvm, text, unbroken};
 use crate::common::outcome::{counted, measured, rows, sound};
 use crate::common::played::{PLAYED, noisy};
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ fn a_self_check_compares_every_treatment_with_itself() {
     let price = &bench.json(&["plan", study, "--aa", "--json"])["price"];
     assert_eq!((&price["source"], &price["run"]), (&"self_check".into(), &document["run"]["id"]), "{price:#}");
     assert!(price["noise"].as_f64() > Some(0.0) && price["seconds_per_block"].as_f64() > Some(0.0), "{price:#}");
-    let plan = text(&bench.run(&["plan", study, "--aa"]).stdout);
+    let plan = unbroken(&bench.run(&["plan", study, "--aa"]).stdout);
     assert!(plan.contains("by the self-check") && plan.contains("requested"), "{plan}");
     let ratios: Vec<&Value> = rows(&document, "ratios").iter().filter(|row| row["metric"] == "rate").collect();
     assert_eq!(ratios.len(), 2, "{ratios:?}");
