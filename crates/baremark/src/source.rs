@@ -268,9 +268,15 @@ pub fn shipped(study: &Shipped) -> Source {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::context::descriptors;
+    use crate::context::{descriptors, descriptors_of};
+    use baremark_lab::analysis::{self, Run};
+    use baremark_model::descriptor::Descriptor;
+    use baremark_model::document::{EstimateRow, Outcome, RatioRow, Size};
+    use baremark_model::machine::MachineFacts;
     use baremark_model::plan::{Limits, Mode, Plan, resolve};
     use baremark_model::study;
+    use baremark_model::units::UnixTime;
+    use baremark_report::{Style, summary};
     use std::collections::{BTreeMap, BTreeSet};
 
     const MIB: u64 = 1 << 20;
@@ -476,5 +482,76 @@ mod tests {
                 ),
             }
         }
+    }
+
+    /// The headline's value of an arm, in the unit of its metric; `None` where its workload has no such metric.
+    fn measured(plan: &Plan, workloads: &[&Descriptor], arm: usize) -> Option<EstimateRow> {
+        let workload = workloads.iter().find(|of| of.kind == plan.workload_of(arm))?;
+        let metric = workload.metric(plan.metric_of(arm))?;
+        Some(EstimateRow {
+            metric: metric.key.to_owned(),
+            unit: metric.unit.to_owned(),
+            better: metric.better,
+            treatment: plan.arms[arm].treatment.clone(),
+            n: 12,
+            estimate: 12_345.678,
+            lo: Some(12_222.222),
+            hi: Some(12_444.444),
+            over: None,
+            samples: None,
+            median: None,
+            mean: None,
+            sd: None,
+        })
+    }
+
+    fn slower(row: &mut RatioRow) {
+        (row.blocks, row.ratio, row.lo, row.hi) = (12, Some(0.848), Some(0.840), Some(0.855));
+        (row.outcome, row.size) = (Outcome::Slower, Size::Percent);
+        (row.words, row.short) = ("slower by 14.5 to 16.0 %".to_owned(), "15 % slower".to_owned());
+    }
+
+    /// Whatever a shipped study finds, its numbers have units, and the screen that says so fits 80 columns.
+    #[test]
+    fn what_every_shipped_study_finds_has_units_and_fits() {
+        let limits = Limits { cpus: (0..8).collect(), memory_available: Bytes(64 * GIB), ..Limits::default() };
+        let (mut odd, mut compared) = (Vec::new(), 0);
+        for shipped in SHIPPED {
+            let parsed = study::parse(shipped.name, shipped.text.as_bytes(), &descriptors()).expect(shipped.name);
+            // Some need what these limits do not tell, such as the sizes of caches.
+            let Ok(plan) = resolve(shipped.name, &parsed, &limits, Mode::default()) else { continue };
+            let run = Run {
+                id: "20260101-0000-01234567".to_owned(),
+                file: shipped.name.to_owned(),
+                plan,
+                machine: MachineFacts::default(),
+                version: "0.2.0".to_owned(),
+                started: UnixTime(1_767_225_600),
+                ended: None,
+                stop_reason: None,
+                trials: Vec::new(),
+                looks: Vec::new(),
+                imported: Vec::new(),
+                notes: Vec::new(),
+            };
+            let workloads = descriptors_of(&run).unwrap_or_else(|why| panic!("{}: {}", shipped.name, why.message));
+            let metrics = workloads.iter().flat_map(|of| of.metrics);
+            let without = metrics.filter(|metric| metric.unit.trim().is_empty());
+            odd.extend(without.map(|metric| format!("{}: {} has no unit", shipped.name, metric.key)));
+            let mut document = analysis::document(&run, &workloads);
+            document.ratios.iter_mut().for_each(slower);
+            let arms = 0..run.plan.arms.len();
+            document.estimates = arms.filter_map(|arm| measured(&run.plan, &workloads, arm)).collect();
+            let text = summary::render(&document, &Style::default());
+            let wide = text.lines().filter(|line| line.chars().count() > 80 || line.contains('…'));
+            odd.extend(wide.map(|line| format!("{}: {line}", shipped.name)));
+            let asked = run.plan.pairs.iter().filter(|pair| pair.asked).count();
+            if asked > 0 && !text.contains("slower") {
+                odd.push(format!("{}: no verdict in {text}", shipped.name));
+            }
+            compared += asked;
+        }
+        assert!(odd.is_empty(), "{odd:#?}");
+        assert!(compared > SHIPPED.len(), "{compared} comparisons");
     }
 }
