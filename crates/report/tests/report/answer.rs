@@ -77,7 +77,8 @@ fn the_next_step_is_what_decides() {
         "about 34 more blocks (2 min 23 s) would decide 1 of 2: baremark resume 20251121-0335-3fa9 --budget +3min"
     );
     let of_commands = baremark_report::commands::render(&document, &[], &Style::default());
-    assert!(of_commands.contains("\nNext    about 34 more blocks (2 min 23 s) would decide 1 of 2: "), "{of_commands}");
+    let next_of_commands = "\nNext    about 34 more blocks (2 min 23 s) would decide 1 of 2:\n        baremark resume 20251121-0335-3fa9 --budget +3min\n";
+    assert!(of_commands.contains(next_of_commands), "{of_commands}");
     document.run.mode.quick = true;
     assert!(next(&document).is_some_and(|said| said.starts_with("run it without --quick")), "it is not extended");
     document.run.mode.quick = false;

@@ -22,7 +22,9 @@ macro_rules! golden {
                 let style: Style = $style;
                 if style.color == Color::Never {
                     for line in text.lines() {
-                        assert!(columns(line) <= style.width, "{} columns: {line}", columns(line));
+                        // A command is not broken, however narrow the terminal is.
+                        let fits = columns(line) <= style.width || line.contains("baremark run ");
+                        assert!(fits, "{} columns: {line}", columns(line));
                         assert_eq!(line, line.trim_end(), "no blanks at the end");
                     }
                 }
