@@ -258,7 +258,7 @@ fn words(text: &str) -> Vec<Word> {
 }
 
 /// How many words after that at `at` belong to the command that begins with it: what stands between backticks, or what begins with this
-/// program's name, at the text's begin or after a colon, up to the end of the sentence.
+/// program's name, at the text's begin or after a colon, up to the end of the sentence or to what may be written instead of its last word.
 fn rest_of_command(words: &[&str], at: usize) -> usize {
     let (word, rest) = (words[at], &words[at + 1..]);
     let ticks = |word: &str| word.matches('`').count();
@@ -269,8 +269,8 @@ fn rest_of_command(words: &[&str], at: usize) -> usize {
     }
     let after = at.checked_sub(1).map(|before| words[before]);
     if word == "baremark" && after.is_none_or(|before| before.ends_with(':')) {
-        let end = rest.iter().position(|word| word.ends_with(['.', ';', ',']));
-        return end.map_or(rest.len(), |end| end + 1);
+        let end = rest.iter().position(|word| *word == "|" || word.ends_with(['.', ';', ',']));
+        return end.map_or(rest.len(), |end| end + usize::from(rest[end] != "|"));
     }
     0
 }
@@ -321,6 +321,7 @@ mod tests {
         assert_eq!(wrap(quoted, 12), ["see", "(`baremark list keys`),", "or `a b c`", "and `d`"]);
         assert_eq!(wrap("first: baremark a b. Then baremark c", 13), ["first:", "baremark a b.", "Then baremark", "c"]);
         assert_eq!(wrap("baremark run x.toml --quick", 9), ["baremark run x.toml --quick"]);
+        assert_eq!(wrap("baremark run a | b | c", 14), ["baremark run a", "| b | c"], "choices are no command");
         // Signs of other programs are no pairs: they hold no text together.
         assert_eq!(wrap("no file `a b' nor `c d'", 9), ["no file", "`a b' nor", "`c d'"]);
         assert_eq!(wrap("one ` alone", 5), ["one `", "alone"]);

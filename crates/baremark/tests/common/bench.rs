@@ -186,8 +186,11 @@ fn parent_of(pid: u32) -> Option<u32> {
 
 /// Whether a process is there and no zombie.
 pub fn lives(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+    // Of a process that is killed a thread which waits for a disk keeps files open, and with them their locks, after the first has ended.
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads
+        .map(|thread| fs::read_to_string(thread.path().join("stat")).unwrap_or_default())
+        .any(|stat| stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X'])))
 }
 
 pub fn signal(pid: u32, signal: i32) {
