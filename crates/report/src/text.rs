@@ -258,7 +258,8 @@ fn words(text: &str) -> Vec<Word> {
 }
 
 /// How many words after that at `at` belong to the command that begins with it: what stands between backticks, or what begins with this
-/// program's name, at the text's begin or after a colon, up to the end of the sentence or to what may be written instead of its last word.
+/// program's name, at the text's begin or after a colon, up to the end of the sentence or to what may be written instead of its
+/// last word; options that may be written instead of each other are part of it.
 fn rest_of_command(words: &[&str], at: usize) -> usize {
     let (word, rest) = (words[at], &words[at + 1..]);
     let ticks = |word: &str| word.matches('`').count();
@@ -269,8 +270,9 @@ fn rest_of_command(words: &[&str], at: usize) -> usize {
     }
     let after = at.checked_sub(1).map(|before| words[before]);
     if word == "baremark" && after.is_none_or(|before| before.ends_with(':')) {
-        let end = rest.iter().position(|word| *word == "|" || word.ends_with(['.', ';', ',']));
-        return end.map_or(rest.len(), |end| end + usize::from(rest[end] != "|"));
+        let is_choice = |at: usize| rest[at] == "|" && rest.get(at + 1).is_some_and(|word| !word.starts_with('-'));
+        let ends = |at: &usize| is_choice(*at) || rest[*at].ends_with(['.', ';', ',']);
+        return (0..rest.len()).find(ends).map_or(rest.len(), |end| end + usize::from(!is_choice(end)));
     }
     0
 }
@@ -322,6 +324,7 @@ mod tests {
         assert_eq!(wrap("first: baremark a b. Then baremark c", 13), ["first:", "baremark a b.", "Then baremark", "c"]);
         assert_eq!(wrap("baremark run x.toml --quick", 9), ["baremark run x.toml --quick"]);
         assert_eq!(wrap("baremark run a | b | c", 14), ["baremark run a", "| b | c"], "choices are no command");
+        assert_eq!(wrap("More: baremark a --b | --c", 20), ["More:", "baremark a --b | --c"], "but for options");
         // Signs of other programs are no pairs: they hold no text together.
         assert_eq!(wrap("no file `a b' nor `c d'", 9), ["no file", "`a b' nor", "`c d'"]);
         assert_eq!(wrap("one ` alone", 5), ["one `", "alone"]);

@@ -77,7 +77,9 @@ fn no_verdict_is_cut_in_any_form() {
             for line in shown.lines() {
                 let columns = line.chars().count();
                 let title = line.contains("http://") || line.contains('/') || line.contains('_');
-                assert!(columns <= 80 || title, "{name}, {form}: {columns} columns: {line}");
+                // A command that is longer is not broken.
+                let command = line.trim_start().trim_start_matches("reproduce").trim_start().starts_with("baremark ");
+                assert!(columns <= 80 || title || command, "{name}, {form}: {columns} columns: {line}");
                 assert!(!line.contains('…') && !line.ends_with(" ..."), "{name}, {form}, cut: {line}");
             }
         }
