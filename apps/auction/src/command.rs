@@ -213,7 +213,7 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     Cli::try_parse_from(std::iter::once(&name).chain(arguments))
 }
 
-fn text(why: impl Display) -> Failure {
+fn refused(why: impl Display) -> Failure {
     Failure::Refused(why.to_string())
 }
 
@@ -284,7 +284,7 @@ impl ServeArgs {
                 return Err(format!("{name}: 50ms to 24h").into());
             }
         }
-        let count = |number: u32| usize::try_from(number).map_err(text);
+        let count = |number: u32| usize::try_from(number).map_err(refused);
         Ok(Settings {
             listen: self.listen,
             advertise: self.advertise,
@@ -309,7 +309,7 @@ impl LoadArgs {
             return Err("--history: 0 to 1".into());
         }
         // In thousandths, 0 to 1000: the text of a whole number is read back.
-        let permille = format!("{:.0}", self.history * 1000.0).parse().map_err(text)?;
+        let permille = format!("{:.0}", self.history * 1000.0).parse().map_err(refused)?;
         let plan = Plan { seed: self.seed, max_users: self.max_users, history_permille: permille };
         let password = load::password(&self.password_file)?;
         let database = self.database.patient_address()?;
@@ -325,36 +325,36 @@ impl LoadArgs {
 }
 
 fn wait_for<T, E: Into<Failure>>(work: impl Future<Output = Result<T, E>>) -> Result<T, Failure> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(text)?.block_on(work).map_err(E::into)
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(refused)?.block_on(work).map_err(E::into)
 }
 
 /// Does what was asked; the exit code.
 pub(crate) fn execute(cli: Cli, out: &mut (dyn Write + Send), err: &mut (dyn Write + Send)) -> Result<u8, Failure> {
     match cli.command {
-        Command::Serve(args) => server::serve(args.settings()?, out).map(|()| DONE).map_err(text),
+        Command::Serve(args) => server::serve(args.settings()?, out).map(|()| DONE).map_err(refused),
         Command::Load(args) => {
             let loaded = wait_for(load::load(args.order()?, err))?;
-            writeln!(out, "{loaded}").map(|()| DONE).map_err(text)
+            writeln!(out, "{loaded}").map(|()| DONE).map_err(refused)
         }
         Command::Check(CheckArgs { database, live, server }) => {
             let found = wait_for(check::check(database.patient_address()?, live, server))?;
-            writeln!(out, "{}", found.json()).map_err(text)?;
+            writeln!(out, "{}", found.json()).map_err(refused)?;
             for violation in &found.violations {
-                writeln!(err, "violated: {violation}").map_err(text)?;
+                writeln!(err, "violated: {violation}").map_err(refused)?;
             }
             Ok(if found.violations.is_empty() { DONE } else { VIOLATED })
         }
         Command::Reset(ResetArgs { database, wait }) => {
             let done = wait_for(reset::reset(database.patient_address()?, wait))?;
-            writeln!(out, "{done}").map(|()| DONE).map_err(text)
+            writeln!(out, "{done}").map(|()| DONE).map_err(refused)
         }
         Command::Create(ExternalArgs { database, owner, number }) => {
             let made = wait_for(external::create(database.address()?, owner, number))?;
-            writeln!(out, "{made}").map(|()| DONE).map_err(text)
+            writeln!(out, "{made}").map(|()| DONE).map_err(refused)
         }
         Command::Remove(ExternalArgs { database, owner, number: _ }) => {
             let removed = wait_for(external::remove(database.address()?, owner))?;
-            writeln!(out, "{removed}").map(|()| DONE).map_err(text)
+            writeln!(out, "{removed}").map(|()| DONE).map_err(refused)
         }
     }
 }

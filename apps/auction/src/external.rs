@@ -91,10 +91,10 @@ pub(crate) async fn create(address: Address, owner: u32, number: u32) -> Result<
         take(&address, given, &owner).await?;
         return Ok(json!({ "database": given, "removed": [] }));
     }
-    let server = open(&maintenance(&address)?).await?;
+    let server = database::open(&maintenance(&address)?).await?;
     let removed = remove_left(&*server).await?;
     let name = format!("{PREFIX}{}_{number}", owner.text());
-    define(&*server, vec![making(&*server, &name)]).await?;
+    server.define(vec![making(&*server, &name)]).await?;
     Ok(json!({ "database": name, "removed": removed }))
 }
 
@@ -102,11 +102,11 @@ pub(crate) async fn create(address: Address, owner: u32, number: u32) -> Result<
 pub(crate) async fn remove(address: Address, owner: u32) -> Result<serde_json::Value, Failure> {
     let (_, name) = parts(&address.url)?;
     if name.starts_with(PREFIX) {
-        let server = open(&maintenance(&address)?).await?;
-        define(&*server, vec![dropping(&*server, name)]).await?;
+        let server = database::open(&maintenance(&address)?).await?;
+        server.define(vec![dropping(&*server, name)]).await?;
         return Ok(json!({ "removed": [name] }));
     }
-    let database = open(&address).await?;
+    let database = database::open(&address).await?;
     let Some((marked, made)) = mark(&*database).await? else {
         return Err(format!("the database '{name}' does not bear this program's mark; nothing was removed").into());
     };
@@ -114,23 +114,23 @@ pub(crate) async fn remove(address: Address, owner: u32) -> Result<serde_json::V
         return Err(format!("the database '{name}' belongs to another run by now; nothing was removed").into());
     }
     if !made {
-        define(&*database, schema::drops().chain([format!("DROP TABLE {MARK}")]).collect()).await?;
+        database.define(schema::drops().chain([format!("DROP TABLE {MARK}")]).collect()).await?;
         return Ok(json!({ "removed": [] }));
     }
     drop(database);
-    let server = open(&maintenance(&address)?).await?;
-    define(&*server, vec![dropping(&*server, name)]).await?;
+    let server = database::open(&maintenance(&address)?).await?;
+    server.define(vec![dropping(&*server, name)]).await?;
     Ok(json!({ "removed": [name] }))
 }
 
 /// Takes a database that was given by name: empty, not there, or left by a run that has ended.
 async fn take(address: &Address, name: &str, owner: &Owner) -> Result<(), Failure> {
-    let server = open(&maintenance(address)?).await?;
+    let server = database::open(&maintenance(address)?).await?;
     let there = databases(&*server).await?.iter().any(|other| other == name);
     if !there {
-        define(&*server, vec![making(&*server, name)]).await?;
+        server.define(vec![making(&*server, name)]).await?;
     }
-    let database = open(address).await?;
+    let database = database::open(address).await?;
     let tables = tables(&*database).await?;
     let mut made = !there;
     if let Some((marked, by_us)) = mark(&*database).await? {
@@ -162,7 +162,7 @@ async fn take(address: &Address, name: &str, owner: &Owner) -> Result<(), Failur
         format!("DROP TABLE IF EXISTS {MARK}"),
         format!("CREATE TABLE {MARK} (owner {{key}} PRIMARY KEY, made {{long}} NOT NULL)"),
     ];
-    define(&*database, schema::drops().chain(fresh).collect()).await?;
+    database.define(schema::drops().chain(fresh).collect()).await?;
     const PUT: &str = "INSERT INTO baremark_owner (owner, made) VALUES (?, ?)";
     let step = any(PUT, vec![owner.text().into(), i64::from(made).into()]);
     database.run(vec![step]).await?;
@@ -188,7 +188,7 @@ async fn remove_left(server: &dyn Database) -> Result<Vec<String>, Fault> {
         owner.is_some_and(|owner| owner.has_ended() == Some(true))
     };
     let left: Vec<String> = databases(server).await?.into_iter().filter(ended).collect();
-    define(server, left.iter().map(|name| dropping(server, name)).collect()).await?;
+    server.define(left.iter().map(|name| dropping(server, name)).collect()).await?;
     Ok(left)
 }
 
@@ -217,14 +217,6 @@ fn texts(rows: Vec<database::Row>) -> Result<Vec<String>, Fault> {
 
 async fn query(database: &dyn Database, sql: &'static str) -> Result<Vec<database::Row>, Fault> {
     database.query(sql, Vec::<Value>::new()).await
-}
-
-async fn define(database: &dyn Database, statements: Vec<String>) -> Result<(), Fault> {
-    database.define(statements).await
-}
-
-async fn open(address: &Address) -> Result<std::sync::Arc<dyn Database>, Fault> {
-    database::open(address).await
 }
 
 /// Names are checked: there is nothing in them to quote.

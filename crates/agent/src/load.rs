@@ -29,10 +29,10 @@ pub(crate) struct Prepared {
 /// Why a load cannot begin.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PrepareError {
-    /// The order is none.
+    /// The order's JSON is not that of an order.
     #[error("the order cannot be read: {0}")]
     Unread(#[from] serde_json::Error),
-    /// The order is not one of a load.
+    /// The order asks for no load that can be made.
     #[error(transparent)]
     Order(#[from] OrderError),
     /// The load cannot be had from here.

@@ -35,7 +35,7 @@ pub fn reps_for(
     found(target, from, &mut |reps| Ok(rate.span(&joint_run(&ensemble.run_each(bodies, reps)?).times).unwrap_or(0.0)))
 }
 
-/// Repetitions of which a run lasts at least `target` seconds, as `run` tells of each.
+/// Repetitions of which a run lasts at least `target` seconds; `run` runs so many and returns the seconds.
 fn found(target: f64, from: Begin, run: &mut dyn FnMut(u64) -> Result<f64, Fault>) -> Result<u64, Fault> {
     let (mut reps, mut may_be_too_many) = match from {
         Begin::One => (1, false),

@@ -236,13 +236,21 @@ fn varied(text: String, study: &Study, key: &str, values: &str) -> Result<String
     let mut text = places.iter().filter(fixed).fold(text, |text, place| without(&text, place));
     if own == environments::FACTOR {
         // Whoever names the environments has them all: none stands for one that is not among them.
-        let alone = study.environments.keys().filter(|name| {
-            instead::replaces(study, name).is_some_and(|first| !levels.join(", ").contains(&quoted(&first)))
-        });
+        let named = texts(&levels);
+        let is_alone = |name: &&String| instead::replaces(study, name).is_some_and(|first| !named.contains(&first));
+        let alone = study.environments.keys().filter(is_alone);
         let place = |name: &String| ["environments", name, environments::INSTEAD_OF.key].map(str::to_owned);
         text = alone.fold(text, |text, name| without(&text, &place(name)));
     }
     Ok(put(&text, &["factors".to_owned(), own], &format!("[{}]", levels.join(", "))))
+}
+
+/// The texts among values as TOML.
+fn texts(levels: &[String]) -> Vec<String> {
+    let text = format!("value = [{}]", levels.join(", "));
+    let Ok(table) = DeTable::parse(&text) else { return Vec::new() };
+    let all = table.get_ref().get("value").and_then(|value| value.get_ref().as_array());
+    all.into_iter().flatten().filter_map(|value| value.get_ref().as_str().map(str::to_owned)).collect()
 }
 
 /// Values as TOML: a list, or a range of whole numbers.

@@ -3,21 +3,22 @@
 use baremark_journal::JournalError;
 use baremark_lab::search::SubjectError;
 use baremark_networks::NetworkError;
-use std::error::Error;
-use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::net::SocketAddr;
 use std::process::ExitStatus;
 use std::sync::Arc;
 
 /// Why a farm cannot be had, or not be changed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum FarmError {
     /// The network and its namespaces.
-    Network(NetworkError),
+    #[error(transparent)]
+    Network(#[from] NetworkError),
     /// The record of control groups.
-    Journal(JournalError),
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     /// Something that the system refuses.
+    #[error("{what}: {source}")]
     Io {
         /// What was being done.
         what: String,
@@ -25,8 +26,10 @@ pub enum FarmError {
         source: io::Error,
     },
     /// The settings of a link were unknown as it was made: dense mode needs them.
+    #[error(transparent)]
     Link(Arc<FarmError>),
     /// The kernel keeps other settings of a link.
+    #[error("{link} has {found}, and not {wanted}")]
     Kept {
         /// The link.
         link: String,
@@ -36,6 +39,7 @@ pub enum FarmError {
         wanted: String,
     },
     /// A server.
+    #[error("web server {number} {fault}")]
     Server {
         /// Its number, from 1.
         number: usize,
@@ -45,13 +49,16 @@ pub enum FarmError {
 }
 
 /// What is wrong with a server that was started.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ServerFault {
     /// It has ended.
+    #[error("ended as it started: {0}")]
     Ended(ExitStatus),
     /// Nothing listens where it should.
-    Unreachable(SocketAddr, io::Error),
+    #[error("does not listen at {0}: {1}")]
+    Unreachable(SocketAddr, #[source] io::Error),
     /// It did not send the bytes of this path.
+    #[error("did not send the bytes of {0}")]
     OtherBytes(&'static str),
 }
 
@@ -60,43 +67,6 @@ impl FarmError {
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> FarmError {
         let what = what.into();
         move |source| FarmError::Io { what, source }
-    }
-}
-
-impl Display for FarmError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            FarmError::Network(why) => why.fmt(f),
-            FarmError::Journal(why) => why.fmt(f),
-            FarmError::Io { what, source } => write!(f, "{what}: {source}"),
-            FarmError::Link(why) => why.fmt(f),
-            FarmError::Kept { link, found, wanted } => write!(f, "{link} has {found}, and not {wanted}"),
-            FarmError::Server { number, fault } => write!(f, "web server {number} {fault}"),
-        }
-    }
-}
-
-impl Display for ServerFault {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            ServerFault::Ended(status) => write!(f, "ended as it started: {status}"),
-            ServerFault::Unreachable(address, why) => write!(f, "does not listen at {address}: {why}"),
-            ServerFault::OtherBytes(path) => write!(f, "did not send the bytes of {path}"),
-        }
-    }
-}
-
-impl Error for FarmError {}
-
-impl From<NetworkError> for FarmError {
-    fn from(why: NetworkError) -> FarmError {
-        FarmError::Network(why)
-    }
-}
-
-impl From<JournalError> for FarmError {
-    fn from(why: JournalError) -> FarmError {
-        FarmError::Journal(why)
     }
 }
 

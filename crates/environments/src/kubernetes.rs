@@ -150,7 +150,7 @@ impl Kubernetes {
         let owner = owner();
         let written = Pod::new(&self.settings, &pod.name, &owner).json();
         let mut command = self.cluster.command();
-        command.args(["create", "--filename=-"]);
+        command.args(["create", "--validate=strict", "--filename=-"]);
         match finish(&mut command, Some(written), Instant::now() + ANSWER_LIMIT, interrupt)? {
             Ok(_) => Ok(()),
             Err(log) => Err(SiteError::NotReady { what: format!("pod {} could not be created", pod.name), log }),

@@ -153,7 +153,14 @@ impl Sandbox {
 
     /// Whether its temporary files lie where this machine's do, so that a kill would leave them: what is inside cannot record them.
     fn has_files_of_this_machine(&self) -> bool {
-        self.settings.write.iter().any(|folder| std::env::temp_dir().starts_with(folder))
+        // "/" shows nothing: a sandbox keeps folders of its own.
+        let shows = |folder: &PathBuf| folder.parent().is_some() && std::env::temp_dir().starts_with(folder);
+        self.writable().any(shows)
+    }
+
+    /// The folders that may be written and are there.
+    fn writable(&self) -> impl Iterator<Item = &PathBuf> {
+        self.settings.write.iter().chain(self.settings.own.iter().filter(|folder| folder.is_dir()))
     }
 
     /// The launcher up to the arguments of the program inside.
@@ -161,7 +168,7 @@ impl Sandbox {
         let mut command = Command::new(&self.program);
         let names: Vec<&str> = layers.iter().map(|layer| layer.name()).collect();
         command.arg("sandbox").arg(format!("--layers={}", names.join(",")));
-        for folder in self.settings.write.iter().chain(self.settings.own.iter().filter(|folder| folder.is_dir())) {
+        for folder in self.writable() {
             command.arg("--write").arg(folder);
         }
         for path in &self.settings.read {
@@ -215,6 +222,8 @@ impl Environment for Sandbox {
         let layers = self.layers()?;
         // Work that needs one that cannot be made says so itself.
         self.settings.own.iter().filter(|folder| !folder.exists()).for_each(|folder| drop(Directory::own(folder)));
+        // Of labs that were killed and could not record theirs.
+        drop(Folder::orphans("sandbox"));
         let mut command = self.command(&layers.has);
         let files = self.has_files_of_this_machine().then(|| Folder::create("sandbox")).transpose()?;
         if let Some(folder) = &files {
@@ -333,12 +342,11 @@ mod tests {
 
     #[test]
     fn temporary_files_that_are_this_machines_lie_in_a_folder_of_the_sandbox() {
-        let of = |write: Vec<PathBuf>| {
-            let settings = Settings { write, ..Settings::default() };
-            Sandbox::new("/bin/true".into(), settings).has_files_of_this_machine()
-        };
-        assert!(of(vec!["/nowhere".into(), std::env::temp_dir()]) && of(vec!["/".into()]));
-        assert!(!of(vec![std::env::temp_dir().join("below")]) && !of(Vec::new()));
+        let of = |settings: Settings| Sandbox::new("/bin/true".into(), settings).has_files_of_this_machine();
+        let written = |write: Vec<PathBuf>| of(Settings { write, ..Settings::default() });
+        assert!(written(vec!["/nowhere".into(), std::env::temp_dir()]));
+        assert!(!written(vec![std::env::temp_dir().join("below"), "/".into()]) && !written(Vec::new()));
+        assert!(of(Settings { own: vec![std::env::temp_dir()], ..Settings::default() }));
     }
 
     #[test]

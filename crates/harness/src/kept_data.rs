@@ -35,7 +35,7 @@ pub enum DataError {
         /// What the system said.
         source: io::Error,
     },
-    /// What they are is not told as this version does.
+    /// The file that says what they are cannot be read by this version.
     #[error("{path}: {source}")]
     Content {
         /// Its file.

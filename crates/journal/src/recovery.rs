@@ -49,10 +49,11 @@ pub(crate) fn all(shared: &Shared, _lock: &Lock) -> Result<Recovery, JournalErro
             Found::Gone => {}
             Found::Alive(contents) => recovery.held += contents.map_or(0, |contents| contents.open.len()),
             Found::Dead(file, contents) => {
-                let failed = recovery.failed.len();
+                let (failed, held) = (recovery.failed.len(), recovery.held);
                 recovery.of_file(shared, &name, file, contents)?;
                 if recovery.failed.len() > failed {
-                    stuck.push((name, recovery.failed.split_off(failed)));
+                    stuck.push((name, recovery.failed.split_off(failed), recovery.held - held));
+                    recovery.held = held;
                 }
             }
             Found::Refused(why) => recovery.refused.push((shared.folder.path().join(name), why.to_string())),
@@ -60,12 +61,15 @@ pub(crate) fn all(shared: &Shared, _lock: &Lock) -> Result<Recovery, JournalErro
     }
     // What one owner made another may have used, as a container does the folder of the lab that started it: where both have ended, what is in
     // use at first no longer is once the changes of all others are undone.
-    for (name, before) in stuck {
+    for (name, before, held) in stuck {
         match Found::of(shared, &name) {
             Found::Dead(file, Some(contents)) if contents.damage.is_empty() => {
                 recovery.of_file(shared, &name, file, Some(contents))?;
             }
-            _ => recovery.failed.extend(before),
+            _ => {
+                recovery.failed.extend(before);
+                recovery.held += held;
+            }
         }
     }
     Ok(recovery)

@@ -13,8 +13,6 @@ use baremark_services::service::{Service as _, sought};
 use std::path::PathBuf;
 
 const SECOND: u64 = 1_000_000_000;
-/// Where servers run that have no folder of their own in a study: on a disk, and every server's user gets there.
-const RUNNING: &str = "/var/tmp";
 /// Memory of the server for a key and its value, in addition to the value's bytes, about.
 const PER_KEY: u64 = 120;
 /// Memory of the driver for a key.
@@ -260,11 +258,6 @@ fn absolute(named: Option<PathBuf>) -> Result<Option<PathBuf>, Misfit> {
         }
         named => Ok(named),
     }
-}
-
-/// Folders in which a server may run that a study gives none. Containers and small systems may have no first one that can be written.
-pub(crate) fn folders() -> [PathBuf; 2] {
-    [PathBuf::from(RUNNING), std::env::temp_dir()]
 }
 
 fn cpus(text: &str) -> Result<Vec<usize>, Misfit> {

@@ -1,7 +1,7 @@
 //! A server of the run's own: started in a private folder with a password of its own, and gone with its last connection's run.
 
 use crate::blocking::{BlockingConnection, ConnectionError};
-use crate::parameters::{self, ServerSetup};
+use crate::parameters::ServerSetup;
 use baremark_model::descriptor::Value;
 use baremark_model::job::JobError;
 use baremark_model::units::Bytes;
@@ -16,6 +16,7 @@ use baremark_sys::confine::Limits;
 use baremark_sys::file_system::FileSystem;
 use baremark_sys::network::HeldPort;
 use baremark_sys::registry;
+use baremark_sys::user_folder;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -152,10 +153,11 @@ impl KeyServer {
 /// A folder of the run's own in the one that the study names, or in the first of the usual ones that can be written.
 fn folder(setup: &ServerSetup) -> Result<Folder, (PathBuf, std::io::Error)> {
     let create = |place: &Path| Folder::create(place).map_err(|why| (place.to_owned(), why));
-    let [first, second] = parameters::folders();
-    match &setup.data {
-        Some(named) => create(named),
-        None => create(&first).or_else(|_| create(&second)),
+    match (&setup.data, user_folder::running()) {
+        (Some(named), _) => create(named),
+        // It may be there and not be one that can be written.
+        (None, Some(first)) => create(&first).or_else(|_| create(&std::env::temp_dir())),
+        (None, None) => create(&std::env::temp_dir()),
     }
 }
 

@@ -1,8 +1,8 @@
 //! What observers saw that differs between the two arms of a ratio: what may explain it.
 //!
 //! Block by block, like the ratio itself, and all quantities of a study as one family: an interval is adjusted to how many
-//! there are and to how often the run was extended, and one that holds 0 is not told. A difference below delta of the larger value is not told either.
-//! Nothing is told of emulated machines, whose ratios have no verdict to explain.
+//! there are and to how often the run was extended, and one that holds 0 has no row. A difference below delta of the larger value has none either.
+//! Emulated machines have no rows, whose ratios have no verdict to explain.
 
 use crate::tally::{self, Finished, Side, Sides};
 use baremark_model::codes::Cause;

@@ -500,14 +500,9 @@ impl<'c> Conductor<'c> {
         let blocks = tally::blocks_of(self.plan, &state.trials);
         let affordable = match u32::try_from(blocks) {
             Ok(blocks) if blocks > 0 && !state.spent.is_zero() => {
-                let fit = f64::from(blocks) * design.budget.seconds() / state.spent.as_secs_f64();
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    clippy::cast_sign_loss,
-                    reason = "saturates, and is positive"
-                )]
-                let fit = fit as u32;
-                most.min(fit.max(1))
+                let first = state.trials.iter().filter(|trial| trial.block == 0).map(|trial| trial.elapsed_ns).sum();
+                let spent_s = (state.spent.as_secs_f64(), Duration::from_nanos(first).as_secs_f64());
+                most.min(fitting(design.budget.seconds(), blocks, spent_s))
             }
             _ => most,
         };
@@ -608,10 +603,33 @@ impl State<'_> {
 
     /// Whether one more trial, if it takes as long as they took so far, would pass the budget.
     fn over_budget(&self, plan: &Plan) -> bool {
-        let Ok(count) = u32::try_from(self.trials.len()) else { return true };
-        let next = if count == 0 { Duration::ZERO } else { self.spent / count };
+        let next = usual(self.trials.iter().map(|trial| (trial.block, trial.elapsed_ns)));
         self.spent + next > Duration::from_nanos(plan.design.budget.0)
     }
+}
+
+/// The mean time of trials, of which block and nanoseconds are given: of those of later blocks where there are some, since the first may have other quads.
+fn usual(trials: impl Iterator<Item = (u64, u64)> + Clone) -> Duration {
+    let later = trials.clone().any(|(block, _)| block > 0);
+    let alike = trials.filter(|(block, _)| !later || *block > 0);
+    let (count, ns) = alike.fold((0_u64, 0_u64), |(count, sum), (_, ns)| (count + 1, sum.saturating_add(ns)));
+    Duration::from_nanos(ns / count.max(1))
+}
+
+/// How many blocks fit into a budget of which so much is spent on `blocks`, `first_s` of it on the first.
+fn fitting(budget_s: f64, blocks: u32, (spent_s, first_s): (f64, f64)) -> u32 {
+    let fit = if blocks > 1 && spent_s > first_s {
+        1.0 + f64::from(blocks - 1) * (budget_s - first_s) / (spent_s - first_s)
+    } else {
+        f64::from(blocks) * budget_s / spent_s
+    };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "saturates, and a negative one is none"
+    )]
+    let fit = fit as u32;
+    fit.max(1)
 }
 
 /// The repetitions of a trial's phases, where it counts and has some.
@@ -715,6 +733,18 @@ fn from_row(row: &LookRow) -> Analysis {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// After a long first block further ones are planned at their own time.
+    #[test]
+    fn a_long_first_block_is_not_taken_for_the_time_of_the_others() {
+        let seconds = |all: &[(u64, u64)]| usual(all.iter().map(|&(block, s)| (block, s * 1_000_000_000))).as_secs();
+        assert_eq!((seconds(&[]), seconds(&[(0, 30), (0, 20)])), (0, 25));
+        assert_eq!(seconds(&[(0, 30), (1, 9), (2, 9)]), 9);
+        // Of 60 s after 30 and 9: at 9 s each three more, with the first four.
+        assert_eq!(fitting(60.0, 2, (39.0, 30.0)), 4);
+        assert_eq!((fitting(60.0, 1, (25.0, 25.0)), fitting(60.0, 3, (30.0, 10.0))), (2, 6));
+        assert_eq!(fitting(5.0, 2, (12.0, 8.0)), 1, "what has passed the budget");
+    }
 
     /// A study of 6 blocks of 48 s with a budget of 100 s said so after 96 s.
     #[test]

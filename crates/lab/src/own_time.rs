@@ -1,9 +1,9 @@
-//! Which of a run's own metrics has the extra time of an arm: CPU time of a program in user mode and in the kernel, communication between its processes, the part of a start that
+//! In which of a run's own metrics the extra time of an arm is: CPU time of a program in user mode and in the kernel, communication between its processes, the part of a start that
 //! passes before a server's own code runs.
 //!
 //! Each is the difference of that part between both arms, block by block, in percent of the reference's time: the parts of a difference can be set against it. CPU time is a part of
-//! the time that passes only where no more than one CPU is used at once, and is not told of programs that use more. Parts are judged together, and one whose interval holds 0 or that is below
-//! delta is not told. The largest comes first.
+//! the time that passes only where no more than one CPU is used at once, and has no row for programs that use more. Parts are judged together, and one whose interval holds 0 or that is below
+//! delta has no row. The largest comes first.
 
 use crate::around::row;
 use crate::tally::{self, Finished, Side};
@@ -26,9 +26,6 @@ const PARTS: [(&str, &str, &str); 3] = [
 ];
 /// A metric of which each value is the share of its run's time, in percent, that went to communication.
 const COMMUNICATION: &str = "communication";
-
-/// CPUs that a program uses at most whose CPU time is a part of its run time: one, and what its start and the kernel's clocks add.
-const ONE_CPU: f64 = 1.05;
 
 /// A part of an arm's time that may be shown.
 struct Candidate {
@@ -90,7 +87,7 @@ fn candidates(
         let of = |key: &str| side.trial.value(side.arm, key);
         Some((of(command::USER.key)? + of(command::SYSTEM.key)?) / of(command::WALL.key)?)
     };
-    let one_cpu = || sides.iter().filter_map(|of| of.means(cpus)).flatten().all(|cpus| cpus <= ONE_CPU);
+    let one_cpu = || sides.iter().filter_map(|of| of.means(cpus)).flatten().all(|cpus| cpus <= command::ONE_CPU);
     let is_part = |whole: &str| whole == headline && (whole != command::WALL.key || one_cpu());
     let parts = PARTS.iter().filter(|(whole, ..)| is_part(whole));
     let mut all: Vec<Candidate> = parts

@@ -45,13 +45,11 @@ pub fn trial_of(plan: &Plan, block: u64, cell: usize, count: Option<u64>) -> Tri
     let place = block.wrapping_mul(plan.cells.len() as u64).wrapping_add(cell as u64);
     let mut rng = Rng::stream(plan.design.seed, 2 * place + 1);
     let arms = plan.arms_of(plan.cells[cell]);
+    let each = count.unwrap_or(plan.design.quads);
     let schedule = match plan.cells[cell] {
-        Cell::Pair(_) if count.unwrap_or(plan.design.quads) == 0 => one_of_each(&mut rng),
-        Cell::Pair(_) => quads(count.unwrap_or(plan.design.quads), &mut rng),
-        cell @ Cell::Single(_) => {
-            let phases = count.map_or_else(|| plan.phases_of(cell), |count| phases(cell, count));
-            vec![0; usize::try_from(phases).unwrap_or(usize::MAX)]
-        }
+        Cell::Pair(_) if each == 0 => one_of_each(&mut rng),
+        Cell::Pair(_) => quads(each, &mut rng),
+        cell @ Cell::Single(_) => vec![0; usize::try_from(cell.phases(each)).unwrap_or(usize::MAX)],
     };
     let mut allocation_order: Vec<usize> = (0..arms.len()).collect();
     rng.shuffle(&mut allocation_order);
@@ -89,7 +87,7 @@ pub fn trial_of(plan: &Plan, block: u64, cell: usize, count: Option<u64>) -> Tri
 const WHOLE_EVERY: u64 = 8;
 
 /// How much of their results the trials of `block` check: the whole in the first block, where a fault that every trial has is found, in every eighth and in the last that the
-/// study can have; in others ranges, since checking took an eighth of the standard study.
+/// study can have; in others ranges, which take less time.
 fn verify(plan: &Plan, block: u64, seed: u64) -> Verify {
     let design = &plan.design;
     // Without a ratio to be reached a study ends with its smallest number of blocks.
@@ -131,14 +129,6 @@ fn quads(count: u64, rng: &mut Rng) -> Vec<usize> {
     (0..count).flat_map(order).collect()
 }
 
-/// The phases of a trial of so many quads, as `Plan::phases_of` of those of the design.
-fn phases(cell: Cell, count: u64) -> u64 {
-    match cell {
-        Cell::Pair(_) => (4 * count).max(2),
-        Cell::Single(_) => (2 * count).max(1),
-    }
-}
-
 /// For how long a trial of short phases begins further quads: where one repetition takes longer than a phase should, the
 /// trial has fewer of them. Sites of an ensemble, which must agree, and programs run the whole schedule. Of two sites that take turns the lab
 /// counts the time.
@@ -151,7 +141,7 @@ fn most_ns(plan: &Plan, cell: usize, count: Option<u64>) -> Option<u64> {
     let cut = plan.design.quads > 1 && (arm.on_this_machine() || shares_kernel || in_turns);
     // Where the number follows from what quads take, they take this at most: a trial that takes twice that was disturbed.
     let (phases, least) = match count {
-        Some(count) => (phases(cell, count), 2 * MOST_MEASURED_NS),
+        Some(count) => (cell.phases(count), 2 * MOST_MEASURED_NS),
         None => (plan.phases_of(cell), LEAST),
     };
     cut.then(|| plan.design.phase.0.saturating_mul(2 * phases).max(least))

@@ -105,7 +105,10 @@ enum Cut {
 
 impl From<SubjectError> for Cut {
     fn from(why: SubjectError) -> Cut {
-        Cut::Broken(why.to_string())
+        match why {
+            SubjectError::Interrupted => Cut::Interrupted,
+            SubjectError::Failed(why) => Cut::Broken(why),
+        }
     }
 }
 
@@ -161,8 +164,10 @@ impl Search<'_> {
             broken = self.at_answer(subject, &mut trials);
         }
         // What a search leaves behind is a system at rest; one that is broken cannot be asked.
-        if broken.is_none() {
-            broken = subject.drain().err().map(|why| why.to_string());
+        if broken.is_none()
+            && let Err(SubjectError::Failed(why)) = subject.drain()
+        {
+            broken = Some(why);
         }
         Ok((outcome::document(self.title, self.factor, self.qos, self.plan, &trials), broken))
     }
@@ -247,8 +252,9 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Measures at the answer of all trials, under the last start, so that what is told of it was measured there: staircases visit levels about it. These windows
-    /// are fitted to no curve. Nothing of the answer depends on them, so that a search whose time is over has it without them. Why the system broke, if it did.
+    /// Measures at the answer of all trials, under the last start, so that the values printed for it were measured there: staircases visit levels about it. These windows
+    /// are fitted to no curve: the level found and its interval do not depend on them, so that a search whose time is over has both without them; the knee, the level
+    /// that is shown to keep the limits and what limited are of all windows. Why the system broke, if it did.
     fn at_answer(&mut self, subject: &mut Resumed<'_>, trials: &mut [Walked]) -> Option<String> {
         if self.plan.confirming == 0 {
             return None;

@@ -5,8 +5,8 @@
 //! is a prior here ([`BETWEEN_TRIALS`]), and not measured.
 
 use crate::schedule;
-use crate::tally::Finished;
-use baremark_model::plan::{Cell, Plan};
+use crate::tally::{self, Finished};
+use baremark_model::plan::Plan;
 use baremark_stats::interim::rate;
 use baremark_stats::quads::{self, FEWEST};
 use baremark_stats::spend::{Goal, RatioNoise, TrialCost};
@@ -82,18 +82,16 @@ fn first(trials: &[Finished], cell: usize) -> Option<&Finished> {
     trials.iter().find(|trial| trial.cell == cell && trial.block == 0)
 }
 
-/// The cells whose trials give a ratio: the one in which both arms take turns, else one of each arm.
+/// The cells whose trials give a ratio.
 fn cells_of(plan: &Plan, pair: usize) -> Option<Vec<usize>> {
-    if let Some(cell) = plan.cells.iter().position(|cell| *cell == Cell::Pair(pair)) {
-        return Some(vec![cell]);
-    }
-    let of_arm = |arm: usize| plan.cells.iter().position(|&cell| plan.arms_of(cell).contains(&arm));
-    let mut cells = vec![of_arm(plan.pairs[pair].denominator)?, of_arm(plan.pairs[pair].numerator)?];
+    let mut cells: Vec<usize> = tally::places_of(plan, pair).iter().flatten().map(|(cell, _)| *cell).collect();
+    cells.sort_unstable();
     cells.dedup();
-    Some(cells)
+    (!cells.is_empty()).then_some(cells)
 }
 
-/// What a trial took besides its quads, what each took, and how much they vary. Where others disturbed a trial, that is in its noise and costs as in any other's.
+/// What a trial took besides its quads, what each took, and how much they vary. The first block's trials find their repetitions, check their whole result and may start
+/// sites that are kept: later ones take less, so that their quads are somewhat more than the best. Where others disturbed a trial, that is in its noise and costs as in any other's.
 fn cost(plan: &Plan, trial: &Finished) -> Option<TrialCost> {
     let series = &trial.counted()?.series;
     let done = series.len() / phases_of_quad(trial);

@@ -354,7 +354,7 @@ pub(crate) fn sides<'t>(plan: &Plan, trials: &'t [Finished], pair: usize) -> Vec
 }
 
 /// Where the denominator and the numerator of `pair` are measured: cells, and places among their arms.
-fn places_of(plan: &Plan, pair: usize) -> [Vec<(usize, usize)>; 2] {
+pub(crate) fn places_of(plan: &Plan, pair: usize) -> [Vec<(usize, usize)>; 2] {
     let Pair { numerator, denominator, interleaved, .. } = plan.pairs[pair];
     let own = plan.cells.iter().position(|&cell| cell == Cell::Pair(pair));
     match own.filter(|_| interleaved) {

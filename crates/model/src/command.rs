@@ -683,6 +683,8 @@ pub const WALL: Metric = Metric {
     together: Together::Most,
     help: "from the program's start to its end",
 };
+/// CPUs that a program uses at most whose processor time is a part of its wall time: one, and what its start and the kernel's clocks add.
+pub const ONE_CPU: f64 = 1.05;
 /// Processor time of the measured program.
 pub const CPU: Metric = Metric {
     key: "cpu_s",

@@ -68,6 +68,17 @@ pub enum Cell {
     Single(usize),
 }
 
+impl Cell {
+    /// Phases of a trial of so many quads; one of each arm of none.
+    #[must_use]
+    pub fn phases(self, quads: u64) -> u64 {
+        match self {
+            Cell::Pair(_) => (4 * quads).max(2),
+            Cell::Single(_) => (2 * quads).max(1),
+        }
+    }
+}
+
 /// A treatment that cannot run on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -199,10 +210,7 @@ impl Plan {
     /// Phases that one trial of `cell` runs at most.
     #[must_use]
     pub fn phases_of(&self, cell: Cell) -> u64 {
-        match cell {
-            Cell::Pair(_) => (4 * self.design.quads).max(2),
-            Cell::Single(_) => (2 * self.design.quads).max(1),
-        }
+        cell.phases(self.design.quads)
     }
 
     /// The least time that one block takes: its phases alone, without start and verification.

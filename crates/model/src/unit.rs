@@ -75,7 +75,7 @@ const MISSPELT: [(&str, &str); 16] = [
     ("b", "B"),
 ];
 
-/// A text that names no unit; it tells what to write instead.
+/// A text that is not a unit, with what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", instead(.0))]
 pub struct UnknownUnit(pub String);

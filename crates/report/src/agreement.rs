@@ -163,7 +163,7 @@ pub(crate) fn fills(grid: &Grid) -> bool {
 enum Absence {
     /// Nothing was published either.
     Unpublished,
-    /// For a reason that the table tells.
+    /// For this reason, which is printed below the table.
     Because(String),
 }
 

@@ -6,8 +6,8 @@ use crate::outline::{conditions, interval_head};
 use crate::part::parts;
 use crate::text::{Style, beside, clean, cut, left, width};
 use baremark_model::command::{
-    CALL_COST, CPU, EXIT_COST, EXIT_SHARE, EXITLESS_CALLS, EXITLESS_FALLBACKS, FORWARDED_CALLS, GUEST_FAULTS,
-    GUEST_SIGNALS, GUEST_START, PEAK_MEMORY, POLLING_CPU, RUN_TIMES, SYSTEM, USER, VM_EXITS,
+    self, CALL_COST, CPU, EXIT_COST, EXIT_SHARE, EXITLESS_CALLS, EXITLESS_FALLBACKS, FORWARDED_CALLS, GUEST_FAULTS,
+    GUEST_SIGNALS, GUEST_START, PEAK_MEMORY, POLLING_CPU, RUN_TIMES, SYSTEM, USER, VM_EXITS, WALL,
 };
 use baremark_model::descriptor::{Better, Metric};
 use baremark_model::document::{Document, EstimateRow, RatioRow};
@@ -259,7 +259,13 @@ fn busy(document: &Document, row: &RatioRow) -> Option<String> {
         found.map(|of| of.estimate)
     };
     let change = |metric: &str| Some(of(metric, &row.treatment)? - of(metric, &row.relative_to)?);
-    let wall = change("wall_s").filter(|_| row.metric == "wall_s")?;
+    // CPU time is a part of wall time where one CPU is used at most.
+    let one_cpu = |treatment: &Treatment| {
+        let used = of(USER.key, treatment).unwrap_or(0.0) + of(SYSTEM.key, treatment).unwrap_or(0.0);
+        of(WALL.key, treatment).is_some_and(|wall| used <= command::ONE_CPU * wall)
+    };
+    let alone = one_cpu(&row.treatment) && one_cpu(&row.relative_to);
+    let wall = change(WALL.key).filter(|_| row.metric == WALL.key && alone)?;
     let shown = |metric: &str| {
         let same = |other: &&RatioRow| {
             other.metric == metric && other.treatment == row.treatment && other.relative_to == row.relative_to

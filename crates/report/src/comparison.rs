@@ -259,6 +259,10 @@ fn gate_line(gate: &Gate) -> String {
     match gate.answer {
         Answer::Loss => format!("{losses} of {rows} {} slower (exit 4)", if losses == 1 { "is" } else { "are" }),
         Answer::Passed => format!("0 of {rows} are slower (exit 0)"),
+        // Of a confirmation that did not confirm.
+        Answer::Undecided if losses > 0 => {
+            format!("{losses} of {rows} slower in these runs, which is not confirmed (exit 5)")
+        }
         Answer::Undecided => format!("0 of {rows} are shown to be slower, {open} undecided (exit 5)"),
     }
 }

@@ -10,6 +10,7 @@ use crate::text::clean;
 use crate::treatment::{ENVIRONMENT, Factors};
 use crate::words::{Headline, Quantity, Tone, headline, limits_of};
 use baremark_model::codes::Hindrance;
+use baremark_model::command;
 use baremark_model::document::{
     Document, ExplanationRow, Grade, METHOD, PredictionRow, RatioRow, Reliability, RunHead, UsedEnvironment,
 };
@@ -170,7 +171,7 @@ pub(crate) fn cautions(document: &Document) -> Vec<String> {
 /// begins when they are idle."
 pub(crate) fn conditions(document: &Document) -> Option<String> {
     let found = document.reliability.as_ref().filter(|found| found.grade != Grade::Good)?;
-    let remedies = remedies(found, document.run.metric == WALL);
+    let remedies = remedies(found, document.run.metric == command::WALL.key);
     Some([reliability(found)].into_iter().chain(remedies.into_iter().map(str::to_owned)).collect::<Vec<_>>().join(" "))
 }
 
@@ -181,9 +182,6 @@ pub(crate) fn reliability(found: &Reliability) -> String {
         reasons => format!("Reliability: {}: {}.", found.grade, clean(&reasons.join("; "))),
     }
 }
-
-/// The metric of a program that has its CPU time, too.
-const WALL: &str = "wall_s";
 
 /// What to do against what lowers it. CPU time is what a program used, whoever else had the CPUs.
 fn remedies(found: &Reliability, of_wall_time: bool) -> Vec<&'static str> {

@@ -263,7 +263,7 @@ fn words(text: &str) -> Vec<Word> {
 fn rest_of_command(words: &[&str], at: usize) -> usize {
     let (word, rest) = (words[at], &words[at + 1..]);
     let ticks = |word: &str| word.matches('`').count();
-    if word.starts_with(['`', '(']) && ticks(word) == 1 && word.trim_start_matches('(').starts_with('`') {
+    if ticks(word) == 1 && word.trim_start_matches('(').starts_with('`') {
         // Messages of other programs end with ' what begins with `: their next backtick begins a word.
         let end = rest.iter().position(|word| ticks(word) > 0).filter(|end| !rest[*end].starts_with('`'));
         return end.map_or(0, |end| end + 1);

@@ -5,7 +5,7 @@
 //! leaves possible, then runs the stopping rule with interim analyses and confirmation on normal blocks. What is returned are
 //! quantiles of the blocks that those studies took.
 
-use crate::estimate::{mean, sorted};
+use crate::estimate::mean;
 use crate::interim::{Analysis, Rule, Step};
 use crate::location::{Estimate, expected_half_width, freedom};
 use crate::long_run;
@@ -64,20 +64,11 @@ impl Noise {
     }
 }
 
-/// Variance of the 20 % trimmed mean of `quads`, with its degrees of freedom: the winsorized variance over (1 - 2·0.2)² n
-/// (Wilcox 2012, section 3.3.2). `None` below [`quads::FEWEST`].
+/// Variance of the 20 % trimmed mean of `quads`, with its degrees of freedom ([`quads::variance`]).
 fn variance_of_trimmed_mean(of: &[f64]) -> Option<(f64, f64)> {
-    if of.len() < quads::FEWEST || of.iter().any(|value| !value.is_finite()) {
-        return None;
-    }
-    let (mut ordered, n) = (sorted(of), of.len());
+    let n = of.len();
     let cut = (quads::TRIMMED * n as f64).floor() as usize;
-    let (low, high) = (ordered[cut], ordered[n - 1 - cut]);
-    ordered.iter_mut().for_each(|value| *value = value.clamp(low, high));
-    let centre = mean(&ordered)?;
-    let squares: f64 = ordered.iter().map(|value| (value - centre).powi(2)).sum();
-    let kept = 1.0 - 2.0 * quads::TRIMMED;
-    Some((squares / (n as f64 - 1.0) / (kept * kept * n as f64), (n - 2 * cut) as f64 - 1.0))
+    Some((quads::variance(of)? / n as f64, (n - 2 * cut) as f64 - 1.0))
 }
 
 /// Blocks of simulated studies: half of them took at most `blocks`, one in ten at most `low`, nine in ten at most `high`.

@@ -90,6 +90,11 @@ pub struct Rule {
     pub budget: u32,
 }
 
+/// Blocks at the end of the confirmation of a width that was met at `blocks`: a third more, two at least.
+pub fn confirmation(blocks: u32) -> u32 {
+    blocks.saturating_add(blocks.div_ceil(3).max(2))
+}
+
 impl Rule {
     /// The rule for a relative `precision` (0.01 for 1 %).
     pub fn new(precision: f64, smallest: u32, budget: u32) -> Self {
@@ -108,7 +113,7 @@ impl Rule {
             return Step::Stop { reason: StopReason::Budget };
         }
         if self.met(now) {
-            return Step::Confirm { until: self.confirmation(now.blocks).min(self.budget) };
+            return Step::Confirm { until: confirmation(now.blocks).min(self.budget) };
         }
         Step::Measure { until: self.following(now).min(self.budget) }
     }
@@ -119,14 +124,9 @@ impl Rule {
         analysis.blocks >= self.smallest && allowed_for && analysis.half_width <= self.half_width
     }
 
-    /// Blocks at the end of the confirmation of a width that was met at `blocks`: a third more, two at least.
-    pub fn confirmation(&self, blocks: u32) -> u32 {
-        blocks.saturating_add(blocks.div_ceil(3).max(2))
-    }
-
     fn confirmed(&self, analyses: &[Analysis]) -> bool {
         let [.., before, now] = analyses else { return false };
-        self.met(before) && self.met(now) && now.blocks >= self.confirmation(before.blocks)
+        self.met(before) && self.met(now) && now.blocks >= confirmation(before.blocks)
     }
 
     /// Where the width is expected to be met, within 1.25 to 3 times the present blocks.

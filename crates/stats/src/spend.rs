@@ -9,6 +9,7 @@
 //!
 //! The numbers rest on how much quads of the first block vary, and on what they took: neither says which way a ratio lies, so that the choice favours no result.
 
+use crate::interim::confirmation;
 use crate::location::SMALLEST;
 use crate::precision::{blocks_for, half_width_for};
 
@@ -134,9 +135,8 @@ fn worth(costs: &[TrialCost], ratios: &[RatioNoise], quads: &[u32], goal: &Goal)
     let block_s: f64 = costs.iter().zip(quads).map(of_cell).sum();
     let noise = noise(costs, ratios, quads);
     let seconds = |blocks: u32| f64::from(blocks.saturating_sub(1)) * block_s;
-    // With the confirmation, a third more and two at least.
-    let confirmed = |blocks: u32| blocks.saturating_add(blocks.div_ceil(3).max(2));
-    let needed = blocks_for(noise, goal.half_width, goal.confidence).map(|needed| confirmed(needed.max(goal.smallest)));
+    let needed =
+        blocks_for(noise, goal.half_width, goal.confidence).map(|needed| confirmation(needed.max(goal.smallest)));
     if let Some(needed) = needed.filter(|needed| *needed <= goal.most && seconds(*needed) <= goal.seconds) {
         return Some(Worth::Reached(seconds(needed)));
     }

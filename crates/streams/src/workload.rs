@@ -379,11 +379,4 @@ mod tests {
         assert_eq!(rate, Some(100.0));
         assert_eq!(points(&outcome)[0].end_ns, 4_000_000_000);
     }
-
-    /// Sockets and threads are those of a phase; a path of links has nothing to do between two of them.
-    #[test]
-    fn arms_at_two_sites_take_turns() {
-        let arm = ResolvedArm::native(2, baremark_model::arm::PageSize::Small);
-        assert!((descriptor().alternates)(&arm));
-    }
 }

@@ -143,7 +143,7 @@ impl Prepared for Ready<'_> {
             return Some(Verification::Failed { detail });
         }
         let detail = format!(
-            "those of {updates} updates that lie in one of {ONE_OF} of the tables' words, in ranges drawn of {RANGES} of each table, checked by a \
+            "of {updates} updates those in a drawn one of each {ONE_OF} ranges, {RANGES} to a table, checked by a \
              fingerprint, which misses a wrong word there with a probability of at most 2^-64"
         );
         Some(Verification::Passed { detail })

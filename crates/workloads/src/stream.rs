@@ -239,7 +239,7 @@ impl Prepared for Ready<'_> {
 
     fn verify_ranges(&mut self, seed: u64) -> Option<Verification> {
         let check = self.body.check_ranges(seed)?;
-        Some(self.judged(check, &format!("in ranges drawn of {RANGES} of each array, one of {ONE_OF}")))
+        Some(self.judged(check, &format!("a drawn one of each {ONE_OF} ranges, {RANGES} to an array,")))
     }
 
     fn metrics(&self, reps: u64, times: &[RankTime], rate: TickRate) -> Vec<Sample> {
@@ -261,7 +261,7 @@ impl Ready<'_> {
         if errors > 0 {
             let detail = format!(
                 "{errors} of 3 x {elements} elements are off by more than {:e} after {passes} passes, the worst by {worst:e}; \
-                 looked at was {which}",
+                 checked: {which}",
                 kernel::EPSILON
             );
             return Verification::Failed { detail };
@@ -395,7 +395,7 @@ mod tests {
         assert!((of["copy_moved_mb_per_s"] / of["copy_mb_per_s"] - 1.0).abs() < 1e-12, "nothing is read to be written");
         let Some(Verification::Passed { detail }) = prepared.verify_ranges(3) else { panic!("must pass") };
         assert!(
-            detail.starts_with("in ranges drawn of 64 of each array, one of 16 of 3 x 131072 elements within 1e-13"),
+            detail.starts_with("a drawn one of each 16 ranges, 64 to an array, of 3 x 131072 elements within 1e-13"),
             "{detail}"
         );
         let Verification::Passed { detail } = prepared.verify() else { panic!("must pass") };

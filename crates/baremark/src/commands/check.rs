@@ -12,7 +12,8 @@ use baremark_lab::comparison::Chosen;
 use baremark_lab::gates::{CONFIRMED, CONFIRMED_BASE, CONFIRMING, confirmed};
 use baremark_model::codes::Origin;
 use baremark_model::comparison::{Answer, Comparison, Method};
-use baremark_model::plan::Treatment;
+use baremark_model::document::Document;
+use baremark_model::plan::{Mode, Treatment};
 use baremark_model::units::Share;
 use baremark_report::comparison as report;
 use baremark_store::{RunState, RunSummary};
@@ -43,17 +44,28 @@ pub fn run(
         None => since(context, &baseline)?,
     };
     let first = compare::of(&baseline, &checked, args, (Some(margin), None))?;
+    // A job that cannot confirm is to know before it has an alarm.
+    let study = match confirm {
+        true if first.method == Method::Paired => {
+            let what =
+                "--confirm: these are levels of one run; run its study again, and check the levels of the new run";
+            return Err(Refusal::bad_input(what));
+        }
+        true => Some(study_of(context, &checked)?),
+        false => None,
+    };
     let answer = first.gate.as_ref().map(|gate| gate.answer);
-    if !confirm || answer != Some(Answer::Loss) {
-        let text = shown(context, &first, [&baseline, &checked], summary)?;
-        return Ok((text, answer.map_or(Exit::Undecided, exit_of)));
-    }
-    if first.method == Method::Paired {
-        let what = "--confirm: these are levels of one run; run its study again, and check the levels of the new run";
-        return Err(Refusal::bad_input(what));
-    }
-    let alarm = if context.json { String::new() } else { shown(context, &first, [&baseline, &checked], None)? };
-    let again = again(context, &checked)?;
+    let alarm = shown(context, &first, [&baseline, &checked], summary)?;
+    let (Some((source, mode)), Some(Answer::Loss)) = (study, answer) else {
+        return Ok((alarm, answer.map_or(Exit::Undecided, exit_of)));
+    };
+    let again = match again(context, &source, mode) {
+        Ok(documents) => Chosen { documents, levels: checked.levels.clone() },
+        Err(why) => {
+            say(format_args!("error: {}", why.message));
+            return Ok((alarm, why.exit));
+        }
+    };
     let mut second = compare::of(&baseline, &again, args, (Some(margin), None))?;
     let mut all = checked.clone();
     all.documents.extend(again.documents.iter().cloned());
@@ -69,6 +81,8 @@ pub fn run(
             "\nFurther runs neither confirm the loss nor exclude one of the margin; a baseline of six runs or more makes both surer.\n"
         }
     };
+    // Of two documents the one that decides.
+    let alarm = if context.json { String::new() } else { alarm };
     Ok((format!("{alarm}{text}{said}"), exit_of(answer)))
 }
 
@@ -100,28 +114,32 @@ fn newest(side: &Chosen, most: usize) -> Chosen {
     newest
 }
 
-/// The study of the checked runs, run again: as often as runs are needed to be compared.
-fn again(context: &Context, checked: &Chosen) -> Result<Chosen, Refusal> {
+/// The study of the checked runs, which can be run again here.
+fn study_of(context: &Context, checked: &Chosen) -> Result<(Source, Mode), Refusal> {
     let runs = checked.documents.iter().map(|document| &document.run);
     let latest = runs.max_by(|one, two| one.started.cmp(&two.started));
     let Some(latest) = latest else { return Err(Refusal::bad_input("--confirm: no run is checked")) };
     let refuse = |why: &str| Refusal::bad_input(format!("--confirm: run {} {why}", latest.id));
     let store = record::open_existing(context)?;
-    let known = store.runs().map_err(Refusal::failure)?.into_iter().find(|run| run.id.as_str() == latest.id);
-    let known = known.ok_or_else(|| refuse("is not in the store; check runs that were measured here"))?;
-    if matches!(Origin::of(&known.study_file), Origin::Load | Origin::Import(_)) {
+    let unknown = |_| refuse("is not in the store; check runs that were measured here");
+    let id = record::find(&store, Some(&latest.id)).map_err(unknown)?;
+    let stored = store.load_intact(&id).map_err(Refusal::failure)?;
+    if matches!(Origin::of(&stored.study_file), Origin::Load | Origin::Import(_)) {
         return Err(refuse("was not measured by a study; measure again, and check the new runs"));
     }
-    let stored = store.load_intact(&known.id).map_err(Refusal::failure)?;
     if baremark_sys::machine::this().fingerprint() != stored.machine.fingerprint() {
         return Err(refuse("was measured on another machine; check it there"));
     }
-    drop(store);
-    let source = Source::new(stored.study_file.clone(), stored.study_text.clone().into_bytes());
+    Ok((Source::new(stored.study_file, stored.study_text.into_bytes()), stored.plan.mode))
+}
+
+/// Runs a study as often as runs are needed to be compared.
+fn again(context: &Context, source: &Source, mode: Mode) -> Result<Vec<Document>, Refusal> {
     say(format_args!("a loss is shown; its study is run {CONFIRMING} times to confirm it"));
     let mut documents = Vec::new();
     for _ in 0..CONFIRMING {
-        let (measured, ended) = run::once(context, &source, stored.plan.mode)?;
+        let (measured, ended) = run::once(context, source, mode)?;
+        let ended = run::answered(ended, &measured);
         if ended != Exit::Success {
             let message =
                 format!("--confirm: run {} was not finished; the loss is neither confirmed nor excluded", measured.id);
@@ -129,7 +147,7 @@ fn again(context: &Context, checked: &Chosen) -> Result<Chosen, Refusal> {
         }
         documents.push(analysis::document(&measured, &descriptors_of(&measured)?));
     }
-    Ok(Chosen { documents, levels: checked.levels.clone() })
+    Ok(documents)
 }
 
 /// The exit code of a gate's answer.

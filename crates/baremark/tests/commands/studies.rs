@@ -131,7 +131,6 @@ fn a_plan_says_what_will_fail_a_budget_that_is_too_short_and_a_server_that_does_
 fn a_plan_fits_80_columns() {
     let bench = Bench::new();
     let machine = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/machines/one-cpu-1-gib.txt");
-    let mut planned = 0;
     for study in ["standard", "mitigations", "order-entry", "redis", "web-farm", "calibrate"] {
         for arguments in [&["plan", study][..], &["plan", study, "--machine", machine]] {
             let ran = bench.run(arguments);
@@ -139,10 +138,10 @@ fn a_plan_fits_80_columns() {
             let fits = |line: &&str| line.chars().count() <= 80 || line.trim_start().starts_with('`');
             let wide: Vec<&str> = said.lines().filter(|line| !fits(line)).collect();
             assert!(wide.is_empty(), "{arguments:?}: {wide:#?}");
-            planned += u32::from(ran.status.success());
+            // It answers on every machine.
+            assert!(ran.status.success() || study != "standard", "{arguments:?}: {said}{}", text(&ran.stderr));
         }
     }
-    assert!(planned > 0, "none of them can be planned here");
 }
 
 #[test]

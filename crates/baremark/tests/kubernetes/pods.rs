@@ -41,7 +41,7 @@ case "$*" in
     fi
     echo yes
     ;;
-"create --filename=-")
+"create --validate=strict --filename=-")
     if [ -e "$folder/unready" ]; then
         cat >/dev/null
     else

@@ -80,7 +80,7 @@ fn an_alarm_is_confirmed_by_runs_of_the_same_study() {
     let base = three();
     figure(90);
     let slower = three();
-    let runs = || text(&bench.run(&["history", "--json"]).stdout).matches("\"id\"").count();
+    let runs = || bench.json(&["--json", "history"])["runs"].as_array().unwrap().len();
     let check = |more: &[&str]| {
         let ran = bench.run(&[&["check", "--against", &base, &slower][..], more].concat());
         let said = text(&ran.stdout) + &text(&ran.stderr);
@@ -94,6 +94,18 @@ fn an_alarm_is_confirmed_by_runs_of_the_same_study() {
     figure(100);
     let (code, said) = check(&["--confirm"]);
     assert!(code == Some(0) && said.contains("Further runs do not confirm the loss"), "{code:?} {said}");
-    let quiet = bench.run(&["check", "--against", &base, &base, "--confirm"]);
-    assert_eq!(quiet.status.code(), Some(2), "a side against itself: {}", text(&quiet.stderr));
+    assert_eq!(runs(), before + 6);
+    let same = three();
+    let quiet = bench.run(&["check", "--against", &base, &same, "--confirm"]);
+    assert_eq!((quiet.status.code(), runs()), (Some(0), before + 9), "without an alarm nothing is run again");
+    // A job whose runs cannot be made again knows before there is an alarm.
+    let mut elsewhere = bench.json(&["report", "--json", same.split(',').next().unwrap()]);
+    elsewhere["run"]["id"] = "20200101-0000-ffffffff".into();
+    let file = bench.write("elsewhere.json", elsewhere.to_string());
+    let of_file = |more: &[&str]| {
+        let words = ["check", "--against", &base, file.to_str().unwrap()];
+        bench.run(&[&words[..], more].concat()).status.code()
+    };
+    assert_ne!(of_file(&[]), Some(2), "it is compared");
+    assert_eq!(of_file(&["--confirm"]), Some(2));
 }

@@ -230,7 +230,7 @@ mod tests {
         serde_json::from_slice(&Pod::new(settings, "baremark-1", "host.7").json()).expect("JSON")
     }
 
-    /// A field that the API does not know would be dropped in silence: the names are those of its version 1.32.
+    /// The names are written here once more; whether the API knows them is for kubectl to say, which refuses others (`--validate=strict`).
     #[test]
     fn a_pod_has_every_setting_and_ends_by_itself() {
         let settings = Settings {

@@ -78,7 +78,7 @@ fn environment(own_files: bool, write: &[PathBuf]) -> io::Result<Vec<CString>> {
 
 /// Whether a variable is as outside where a sandbox has files of its own: a folder of temporary files that nobody may write is none.
 fn is_kept(name: &OsStr, value: &OsStr, write: &[PathBuf]) -> bool {
-    name != TEMPORARY || write.iter().any(|folder| Path::new(value).starts_with(folder))
+    name != TEMPORARY || write.iter().any(|folder| folder.parent().is_some() && Path::new(value).starts_with(folder))
 }
 
 /// Groups of its own, below every hierarchy that has memory or CPU time and offers them to groups already: a sandbox changes nothing for

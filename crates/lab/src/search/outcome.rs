@@ -350,15 +350,12 @@ fn verdict(windows: &[Window], qos: &Qos, alpha: f64) -> &'static str {
         _ => false,
     });
     if mix_off {
-        return "fail";
+        return LevelVerdict::Fail(Vec::new()).name();
     }
     match judge_limits(&operations, &means, alpha) {
         // A level that the generator did not reach has not been passed.
-        LevelVerdict::Pass if generator => "undecided",
-        LevelVerdict::Pass => "pass",
-        LevelVerdict::Fail(_) => "fail",
-        LevelVerdict::Undecided => "undecided",
-        LevelVerdict::Insufficient { .. } => "insufficient",
+        LevelVerdict::Pass if generator => LevelVerdict::Undecided.name(),
+        verdict => verdict.name(),
     }
 }
 

@@ -92,7 +92,7 @@ fn a_cell_begins_with_the_repetitions_of_the_same_work_in_another_and_keeps_its_
 }
 
 #[test]
-fn work_of_another_size_or_page_says_nothing_of_repetitions() {
+fn work_with_another_page_says_nothing_of_repetitions() {
     let mut plan = plan("container");
     plan.arms[1].arm.page = PageSize::Large;
     plan.arms[0].arm.page = PageSize::Small;

@@ -123,7 +123,7 @@ fn what_differs_around_two_arms_explains_them_and_what_does_not_is_left_out() {
     assert_eq!(observed(&few, seen).1.explanations.len(), 2, "four blocks show a difference as large as this");
 }
 
-/// Somebody who extends a run has seen what is told of it, too.
+/// Whoever extends a run has seen these rows as well.
 #[test]
 fn what_differs_around_the_arms_of_an_extended_run_has_the_interval_of_its_ratios() {
     let seen = |place: u64, all: &mut Vec<Observation>| {

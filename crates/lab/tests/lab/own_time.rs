@@ -20,7 +20,7 @@ fn timed() -> &'static Descriptor {
     Box::leak(Box::new(Descriptor { metrics: &METRICS, ..WORKLOAD }))
 }
 
-/// What is told of a run of 20 blocks whose arms have these metrics in each trial, by what it is.
+/// The rows of a run of 20 blocks whose arms have these metrics in each trial, by what they say.
 fn told(arms: [[f64; 4]; 2]) -> Vec<(String, f64)> {
     let mut plan = plan("microvm");
     plan.metric = "wall_s".to_owned();

@@ -54,8 +54,10 @@ pub(super) fn document(search: &Search, end: End, levels: &[Level], place: Optio
         End::FailsAll => Ended::FailsAll,
         End::Insufficient => Ended::Insufficient,
     };
-    let knee: Vec<KneeRow> = levels.iter().map(|level| row(search, level)).collect();
-    let maximum = place.filter(|_| end == End::Turned).and_then(|place| maximum(&place, &knee, &plan));
+    let judged: Vec<(&Level, LevelVerdict)> =
+        levels.iter().map(|level| (level, verdict(&level.counts, search.allowed))).collect();
+    let knee = judged.iter().map(|(level, verdict)| row(search, level, verdict)).collect();
+    let maximum = place.filter(|_| end == End::Turned).and_then(|place| maximum(&place, &judged, &plan));
     Document {
         format: FORMAT.to_owned(),
         title: "Desktop users".to_owned(),
@@ -75,9 +77,9 @@ pub(super) fn document(search: &Search, end: End, levels: &[Level], place: Optio
 }
 
 /// Where the limit is reached, if that is among the levels that were tried and not above those from which on all failed.
-fn maximum(place: &Capacity, knee: &[KneeRow], plan: &Plan) -> Option<Maximum> {
-    let failed = knee.iter().rev().take_while(|row| row.verdict == FAIL).last();
-    let most = failed.or(knee.last())?.level;
+fn maximum(place: &Capacity, judged: &[(&Level, LevelVerdict)], plan: &Plan) -> Option<Maximum> {
+    let failed = judged.iter().rev().take_while(|(_, verdict)| matches!(verdict, LevelVerdict::Fail(_))).last();
+    let most = failed.or(judged.last())?.0.users;
     let level = place.level;
     if !(plan.lowest..=most).contains(&level) {
         return None;
@@ -90,14 +92,14 @@ fn maximum(place: &Capacity, knee: &[KneeRow], plan: &Plan) -> Option<Maximum> {
 
 /// All windows of a number of users together.
 #[expect(clippy::cast_precision_loss, reason = "numbers of windows and of actions")]
-fn row(search: &Search, level: &Level) -> KneeRow {
+fn row(search: &Search, level: &Level, verdict: &LevelVerdict) -> KneeRow {
     let all: u64 = level.counts.iter().map(|count| count.all).sum();
     let seconds = search.window_s * level.counts.len() as f64;
     let at = |p: f64| level.percentiles_ns.iter().find(|(of, _)| of.total_cmp(&p).is_eq()).map(|(_, ns)| *ns);
     KneeRow {
         level: level.users,
         windows: level.counts.len(),
-        verdict: verdict(&level.counts, search.allowed).to_owned(),
+        verdict: verdict.name().to_owned(),
         achieved_per_s: if seconds > 0.0 { level.came as f64 / seconds } else { 0.0 },
         failed_share: if all > 0 { 1.0 - level.came as f64 / all as f64 } else { 0.0 },
         p50_ns: at(0.5),
@@ -108,14 +110,6 @@ fn row(search: &Search, level: &Level) -> KneeRow {
     }
 }
 
-/// The verdict of a level at which the limit was exceeded.
-const FAIL: &str = "fail";
-
-fn verdict(counts: &[Count], allowed: f64) -> &'static str {
-    match judge_level(&[Operation { windows: counts, allowed }], 1.0 - CONFIDENCE) {
-        LevelVerdict::Pass => "pass",
-        LevelVerdict::Fail(_) => FAIL,
-        LevelVerdict::Undecided => "undecided",
-        LevelVerdict::Insufficient { .. } => "insufficient",
-    }
+fn verdict(counts: &[Count], allowed: f64) -> LevelVerdict {
+    judge_level(&[Operation { windows: counts, allowed }], 1.0 - CONFIDENCE)
 }

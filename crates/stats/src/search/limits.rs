@@ -47,6 +47,19 @@ pub enum LevelVerdict {
     },
 }
 
+impl LevelVerdict {
+    /// Its name in documents.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            LevelVerdict::Pass => "pass",
+            LevelVerdict::Fail(_) => "fail",
+            LevelVerdict::Undecided => "undecided",
+            LevelVerdict::Insufficient { .. } => "insufficient",
+        }
+    }
+}
+
 /// Judges a level; neither a false pass nor a false failure is to be more frequent than `alpha`. To pass, each
 /// operation must (an intersection-union test needs no correction, Berger 1982), at half of `alpha`: shares of few
 /// bursty windows are so skewed that the nominal level is reached only so. To fail, one must exceed its share with

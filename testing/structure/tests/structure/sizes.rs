@@ -19,7 +19,7 @@ const LONGER: &[(&str, usize)] = &[
     ("apps/gpu/src/vulkan.rs", 836),
 ];
 
-/// Words that a user has to know.
+/// Entries of the page of words that a user has to know.
 const WORDS: usize = 20;
 
 /// Crates in which a public type of one name may be defined. One that others do not see is read where it is defined.
@@ -76,7 +76,7 @@ fn a_file_has_at_most_800_lines() {
 }
 
 #[test]
-fn a_user_has_to_know_at_most_20_words() {
+fn the_page_of_words_has_at_most_20_entries() {
     let text = fs::read_to_string(source::root().join("docs/words.md")).unwrap();
     let rows = text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| word |")).count();
     assert!((1..=WORDS).contains(&rows), "{rows} rows; explain a term of the code where it is defined");

@@ -106,7 +106,8 @@ fn settable(limits: &Limits) -> Option<String> {
     missing(!absent.is_empty(), &format!("{} of {all} are not on this machine: {}", absent.len(), absent.join(", ")))
 }
 
-/// What each needs; of one that is missing also why, and what grants that: a device or a processor that has no counters is granted by no command.
+/// What each needs; of one that is missing also why, and the command that grants what it needs, whatever else is missing: a device, or counters of a
+/// processor, are granted by no command.
 pub fn describe(all: &[Listed], style: &Style) -> String {
     let widest = all.iter().map(|of| of.name.len()).max().unwrap_or(0);
     let blank = " ".repeat(widest + 5);
@@ -121,7 +122,7 @@ pub fn describe(all: &[Listed], style: &Style) -> String {
         let Some(why) = of.missing.as_ref().filter(|_| of.here == Some(false)) else { continue };
         text.push_str(&beside(&format!("{blank}missing: "), why, style));
         if !of.grant.is_empty() {
-            text.push_str(&beside(&format!("{blank}granted by: "), &format!("`{}`", of.grant), style));
+            text.push_str(&beside(&format!("{blank}if only that is missing: "), &format!("`{}`", of.grant), style));
         }
     }
     text

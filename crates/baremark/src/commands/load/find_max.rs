@@ -43,7 +43,7 @@ pub struct SearchArgs {
     /// Length of one measurement window [default: as the limits need at the server's throughput, 2 s to 10 s]
     #[arg(long, value_name = "TIME", requires = "find_max")]
     window: Option<Nanos>,
-    /// Settling time after each load change [default: a sixth of the window]
+    /// Settling time after each load change [default: a sixth of the window; of users a cycle at least, up to 10 s]
     #[arg(long, value_name = "TIME", requires = "find_max")]
     settle: Option<Nanos>,
     /// Number of independent searches; a confidence interval needs three
@@ -175,9 +175,9 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
     let probed = probe(&load, (factor, &plan), &context.interrupt);
     let cycle_s = load.scenario.cycle().map(|cycle| cycle.mean.seconds());
     let around = expected(factor, probed.per_s, cycle_s);
-    let usual = usual_s(factor, window_s(&qos, probed.per_s.filter(|_| around.is_some()), plan.finest), cycle_s);
-    let window_s = window.unwrap_or(usual.0);
-    let settle_s = settle.unwrap_or(if window.is_some() { window_s / SETTLE } else { usual.1 });
+    let needed = window_s(&qos, probed.per_s.filter(|_| around.is_some()), plan.finest);
+    let window_s = window.unwrap_or_else(|| usual_window_s(factor, needed, cycle_s));
+    let settle_s = settle.unwrap_or_else(|| usual_settle_s(factor, window_s, cycle_s));
     let request = Request::of(&args, (Plan { window_s, settle_s, ..plan }, around), factor, scenario);
     if let Some(per_s) = probed.per_s.filter(|_| !context.json) {
         let left = takes_s(&request.plan, request.around);
@@ -206,11 +206,18 @@ fn expected(factor: Factor, per_s: Option<f64>, cycle_s: Option<f64>) -> Option<
     }
 }
 
-/// How long a window and settling take where nobody says. Users are at a new level when each has begun a cycle of it, and what they do is seen over two.
-fn usual_s(factor: Factor, window_s: f64, cycle_s: Option<f64>) -> (f64, f64) {
-    let cycle_s = cycle_s.filter(|_| factor == Factor::Users).unwrap_or(0.0);
-    let window_s = window_s.max((2.0 * cycle_s).min(LONGEST_S));
-    (window_s, (window_s / SETTLE).max(cycle_s.min(LONGEST_S)))
+/// How long a window is where nobody says: what users do is seen over two of their cycles.
+fn usual_window_s(factor: Factor, needed_s: f64, cycle_s: Option<f64>) -> f64 {
+    needed_s.max((2.0 * of_users(factor, cycle_s)).min(LONGEST_S))
+}
+
+/// How long settling takes where nobody says: users are at a new level when each has begun a cycle of it.
+fn usual_settle_s(factor: Factor, window_s: f64, cycle_s: Option<f64>) -> f64 {
+    (window_s / SETTLE).max(of_users(factor, cycle_s).min(LONGEST_S))
+}
+
+fn of_users(factor: Factor, cycle_s: Option<f64>) -> f64 {
+    cycle_s.filter(|_| factor == Factor::Users).unwrap_or(0.0)
 }
 
 /// The longest that a cycle makes a window or settling last.
@@ -474,9 +481,14 @@ mod tests {
         let of = |factor, cycle_s| expected(factor, Some(2000.0), cycle_s);
         assert_eq!([of(Factor::Rate, Some(5.0)), of(Factor::Users, Some(5.0))], [Some(2000.0), Some(10_000.0)]);
         assert_eq!([of(Factor::Users, None), expected(Factor::Users, None, Some(5.0))], [None; 2]);
-        assert_eq!(usual_s(Factor::Users, 2.0, Some(3.0)), (6.0, 3.0));
-        assert_eq!(usual_s(Factor::Users, 2.0, Some(60.0)), (10.0, 10.0));
-        assert_eq!(usual_s(Factor::Rate, 6.0, Some(5.0)), (6.0, 1.0));
+        let usual = |factor, needed_s, cycle_s| {
+            let window_s = usual_window_s(factor, needed_s, cycle_s);
+            (window_s, usual_settle_s(factor, window_s, cycle_s))
+        };
+        assert_eq!(usual(Factor::Users, 2.0, Some(3.0)), (6.0, 3.0));
+        assert_eq!(usual(Factor::Users, 2.0, Some(60.0)), (10.0, 10.0));
+        assert_eq!(usual(Factor::Rate, 6.0, Some(5.0)), (6.0, 1.0));
+        assert_eq!(usual_settle_s(Factor::Users, 12.0, Some(5.0)), 5.0, "of a window that was typed, too");
     }
 
     #[test]
