@@ -16,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 
 mod metrics;
 
-pub use metrics::{PROTECTED, RUN_TIMES, RUN_TIMES_OF};
+pub use metrics::{ONE_CPU, PROTECTED, RUN_TIMES, RUN_TIMES_OF};
 
 /// The workload's kind, the study's section, the factor whose levels are programs, and the key under which an arm carries its program.
 pub const KIND: &str = "command";
@@ -683,8 +683,6 @@ pub const WALL: Metric = Metric {
     together: Together::Most,
     help: "from the program's start to its end",
 };
-/// CPUs that a program uses at most whose processor time is a part of its wall time: one, and what its start and the kernel's clocks add.
-pub const ONE_CPU: f64 = 1.05;
 /// Processor time of the measured program.
 pub const CPU: Metric = Metric {
     key: "cpu_s",

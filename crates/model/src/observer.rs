@@ -104,6 +104,9 @@ pub trait Observer: Send {
     fn stop(&mut self) {}
 }
 
+/// The observer that lists every connection of the machine at each reading.
+pub const SOCKETS: &str = "sockets";
+
 /// Every observer, by its name in studies.
 pub const OBSERVERS: &[&str] = &[
     "cpu",
@@ -111,7 +114,7 @@ pub const OBSERVERS: &[&str] = &[
     "interrupts",
     "disk",
     "network",
-    "sockets",
+    SOCKETS,
     "memory",
     "paging",
     "numa",
@@ -126,7 +129,7 @@ pub const OBSERVERS: &[&str] = &[
 
 /// What is observed where the study does not say it: what costs little and disturbs nothing.
 pub const USUAL: &[&str] =
-    &["cpu", "kernel", "interrupts", "disk", "network", "sockets", "memory", "paging", "numa", "pressure", "kvm"];
+    &["cpu", "kernel", "interrupts", "disk", "network", SOCKETS, "memory", "paging", "numa", "pressure", "kvm"];
 
 const MILLISECOND: u64 = 1_000_000;
 
@@ -141,7 +144,9 @@ pub const OBSERVE: &[Knob] = &[
     Knob {
         key: "which",
         kind: Kind::Choice(OBSERVERS),
-        default: Default::Derived("all but counters, io-histograms, net-stats, lost and null"),
+        default: Default::Derived(
+            "all but counters, io-histograms, net-stats, lost and null; of kernels without sockets",
+        ),
         help: "one observer or a list of them; null reads nothing and shows the cost of observing",
     },
     Knob {

@@ -204,7 +204,6 @@ impl Reader<'_> {
         self.published(head.get("published"), take("study"));
         let typed_design = self.known("design", tables::DESIGN, take("design"));
         let environments = self.environments(take("environments"));
-        let observe = self.observe(take("observe"));
         let program = self.program(&sections)?;
         let known = with_program(workloads, program.as_ref());
         let mut workloads = self.workloads(take("workload"), line_of_section("workload"), &known)?;
@@ -214,6 +213,7 @@ impl Reader<'_> {
         self.place_program(program, line, take("factors"), &mut workloads)?;
         let short = workloads.iter().all(|chosen| chosen.descriptor.short_phases);
         let design = self.design(&typed_design, take("design"), short);
+        let observe = self.observe(take("observe"), short);
         let given = [take("workload"), take("factors")].concat();
         let several = workloads.len() > 1;
         workloads.iter().for_each(|chosen| self.required(chosen, &given, line_of_section("workload"), several));

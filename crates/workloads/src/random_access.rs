@@ -143,7 +143,7 @@ impl Prepared for Ready<'_> {
             return Some(Verification::Failed { detail });
         }
         let detail = format!(
-            "of {updates} updates those in a drawn one of each {ONE_OF} ranges, {RANGES} to a table, checked by a \
+            "of {updates} updates those in one range of each {ONE_OF}, {RANGES} ranges of each table drawn anew, by a \
              fingerprint, which misses a wrong word there with a probability of at most 2^-64"
         );
         Some(Verification::Passed { detail })
@@ -232,10 +232,7 @@ mod tests {
         }
         if let Some(verification) = prepared.verify_ranges(3) {
             let Verification::Passed { detail } = verification else { panic!("must pass") };
-            assert!(
-                detail.starts_with("those of 262144 updates that lie in one of 16 of the tables' words"),
-                "{detail}"
-            );
+            assert!(detail.starts_with("of 262144 updates those in one range of each 16, "), "{detail}");
         }
         let Verification::Passed { detail } = prepared.verify() else { panic!("must pass") };
         assert!(detail.starts_with("all of 262144 updates "), "{detail}");

@@ -239,7 +239,12 @@ impl Prepared for Ready<'_> {
 
     fn verify_ranges(&mut self, seed: u64) -> Option<Verification> {
         let check = self.body.check_ranges(seed)?;
-        Some(self.judged(check, &format!("a drawn one of each {ONE_OF} ranges, {RANGES} to an array,")))
+        Some(
+            self.judged(
+                check,
+                &format!("in one range of each {ONE_OF}, {RANGES} ranges of each array drawn anew: those"),
+            ),
+        )
     }
 
     fn metrics(&self, reps: u64, times: &[RankTime], rate: TickRate) -> Vec<Sample> {
@@ -395,7 +400,9 @@ mod tests {
         assert!((of["copy_moved_mb_per_s"] / of["copy_mb_per_s"] - 1.0).abs() < 1e-12, "nothing is read to be written");
         let Some(Verification::Passed { detail }) = prepared.verify_ranges(3) else { panic!("must pass") };
         assert!(
-            detail.starts_with("a drawn one of each 16 ranges, 64 to an array, of 3 x 131072 elements within 1e-13"),
+            detail.starts_with(
+                "in one range of each 16, 64 ranges of each array drawn anew: those of 3 x 131072 elements within 1e-13"
+            ),
             "{detail}"
         );
         let Verification::Passed { detail } = prepared.verify() else { panic!("must pass") };

@@ -37,7 +37,7 @@ fn folder() -> PathBuf {
 }
 
 /// A machine's files as a folder, which is faster for many plans than its text.
-fn unpacked(bench: &Bench, machine: &str) -> PathBuf {
+pub fn unpacked(bench: &Bench, machine: &str) -> PathBuf {
     let record = fs::read_to_string(folder().join(format!("{machine}.txt"))).unwrap();
     let root = bench.path("machine");
     baremark_sys::machine::unpack(&record, &root).unwrap();

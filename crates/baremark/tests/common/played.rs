@@ -24,6 +24,7 @@ regex = 'rate (?<value>\S+)'
 [factors]
 rate = [100, 130]
 [design]
+phase = "1 ms"
 least_blocks = 10
 most_blocks = 10
 precision = "0.1 %"

@@ -13,13 +13,13 @@ title = "what durability costs the auction"
 [workload]
 kind = "auction"
 users = 20
-duration = "400 ms"
-warm_up = "100 ms"
+duration = "200 ms"
+warm_up = "50 ms"
 size = "quick"
 [topology]
 max_users = 75
 [topology.load]
-cycle = "100 ms"
+cycle = "80 ms"
 [topology.app.settings]
 drain = "10 ms"
 [factors]

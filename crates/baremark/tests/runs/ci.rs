@@ -70,9 +70,11 @@ fn an_alarm_is_confirmed_by_runs_of_the_same_study() {
     let bench = Bench::new();
     let figure = |rate: u32| bench.write("figure", format!("rate {rate}\n"));
     let measured = || -> String {
-        let rate = ["--by", "rate:higher", "-m", "rate=rate ([0-9]+)", "--budget", "24h"];
+        let rate = ["--by", "rate:higher", "-m", "rate=rate ([0-9]+)", "--budget", "24h", "--print-study"];
         let programs = ["-n", "one=cat figure", "-n", "two=echo rate 7"];
-        let document = bench.json(&[&["--json", "ab"][..], &rate[..], &programs[..]].concat());
+        let printed = bench.run(&[&["ab"][..], &rate[..], &programs[..]].concat());
+        bench.write("figures.toml", text(&printed.stdout).replace("phase = \"100 ms\"", "phase = \"1 ms\""));
+        let document = bench.json(&["--json", "run", "figures.toml"]);
         document["run"]["id"].as_str().unwrap().to_owned()
     };
     let three = || [(); 3].map(|()| measured()).join(",");

@@ -1,13 +1,15 @@
 //! `baremark explain` of a run, and of the machine as it is now.
 
 use crate::common::bench::{Bench, SMALL, text};
+use crate::common::played::PLAYED;
 use crate::common::schemas::assert_fits;
 
 #[test]
 fn explain_answers_for_a_run_and_for_the_machine_now() {
     let bench = Bench::new();
-    let study = bench.write("small.toml", SMALL);
-    bench.json(&["run", study.to_str().unwrap(), "--json", "--quick"]);
+    // Of a program, which may have connections.
+    bench.write("played.toml", PLAYED.replace("_blocks = 10", "_blocks = 4"));
+    bench.json(&["run", "played.toml", "--json"]);
     let layers = ["hypervisor", "CPU", "run queue", "memory", "paging", "disk", "network", "application tier"];
     let now = ["explain", "--now", "--for", "2 s", "--json"];
     for (arguments, run) in [(&["explain", "--json"][..], true), (&now[..], false)] {
@@ -22,7 +24,7 @@ fn explain_answers_for_a_run_and_for_the_machine_now() {
             used["lo"].as_f64() <= used["value"].as_f64() && used["value"].as_f64() <= used["hi"].as_f64(),
             "{place:#}"
         );
-        // Ranks compute in a run; how much goes on here now is not ours.
+        // Programs compute in a run; how much goes on here now is not ours.
         assert!(used["value"].as_f64().is_some_and(|value| value > 0.0 || !run), "{place:#}");
         assert!(!place["layers"][6]["saturated"].is_null() && !place["layers"][7]["saturated"].is_null(), "{place:#}");
     }

@@ -50,7 +50,7 @@ fn latest(bench: &Bench) -> String {
 #[test]
 fn steps_of_the_clock_move_no_duration_and_no_order_of_runs() {
     let bench = Bench::new();
-    bench.write("small.toml", SMALL);
+    bench.write("small.toml", SMALL.replace("_blocks = 10", "_blocks = 4").replace("_blocks = 12", "_blocks = 4"));
     let (document, took) = stepped(&bench, ALL_THE_TIME, &["run", "small.toml", "--json"]);
     let first = document["run"]["id"].as_str().unwrap();
     is_sound(&times(&bench, first), took);

@@ -210,7 +210,9 @@ fn an_auction_is_an_ordinary_study_and_an_interrupt_leaves_nothing() {
     let factor = "app.settings.durable";
     let document = reported(&studied, "operations_per_s", "operations/s", factor, ["on", "off"]);
     let has = |words: &[&str]| stored.iter().any(|line| words.iter().all(|words| line.contains(words)));
-    assert!(has(&[",succeeded,", ",place-bid,"]) && has(&[",latency_p50_ms,"]), "{stored:#?}");
+    // Which operations a short phase has is drawn; a quarter of them are these.
+    let of_one = ["login", "home", "logout"].iter().any(|name| has(&[",succeeded,", &format!(",{name},")]));
+    assert!(of_one && has(&[",latency_p50_ms,"]), "{stored:#?}");
     compared_and_checked(&studied, &document, "operations_per_s");
 
     let one_arm = AUCTION.replace("[\"on\", \"off\"]", "\"on\"").replace("_blocks = 4", "_blocks = 2");
@@ -218,7 +220,7 @@ fn an_auction_is_an_ordinary_study_and_an_interrupt_leaves_nothing() {
         "study.toml",
         one_arm.lines().filter(|line| !line.starts_with("ratio_to")).collect::<Vec<_>>().join("\n"),
     );
-    studied.json(&["run", "study.toml", "--aa", "--quick", "--json"]);
+    studied.json(&["run", "study.toml", "--aa", "--json"]);
     compared_with_itself(&studied.json(&["report", "--json"]));
     assert_eq!(studied.json(&["history", "--json"])["runs"].as_array().unwrap().len(), 2);
     assert_eq!(studied.folders(), [""; 0]);

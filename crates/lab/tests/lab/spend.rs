@@ -15,7 +15,7 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 /// A quad of four of them takes 0.2 s, so that a trial may have 5 to 20. Together they are longer than any start of a played agent: a trial costs its phases alone.
 const PHASE_NS: u64 = 50_000_000;
 /// Standard deviation of a quad's log ratio with which the precision of 1 % is reached in eight blocks of more than 5 quads and fewer than 20.
-const NOISE: f64 = 0.02;
+const NOISE: f64 = 0.04;
 
 /// 20 quads in the first block; 8 blocks at most.
 fn by_variance() -> Plan {

@@ -2,6 +2,9 @@
 
 use crate::descriptor::{Better, Metric, Together};
 
+/// CPUs that a program uses at most whose processor time is a part of its wall time: one, and what its start and the kernel's clocks add.
+pub const ONE_CPU: f64 = 1.05;
+
 /// The distribution of which [`RUN_TIMES`] are percentiles.
 pub const RUN_TIMES_OF: &str = "run_time_s";
 

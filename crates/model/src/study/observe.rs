@@ -2,7 +2,7 @@
 
 use super::{Entry, Reader, default_of};
 use crate::descriptor::Value;
-use crate::observer::{OBSERVE, ObserveSpec};
+use crate::observer::{OBSERVE, ObserveSpec, SOCKETS};
 use crate::units::Nanos;
 use toml::Spanned;
 use toml::de::DeValue;
@@ -10,12 +10,13 @@ use toml::de::DeValue;
 const WHICH: &str = "which";
 
 impl Reader<'_> {
-    /// Reads `[observe]`; `which` may be one observer or a list.
-    pub(super) fn observe(&mut self, entries: &[Entry<'_>]) -> ObserveSpec {
+    /// Reads `[observe]`; `which` may be one observer or a list. Kernels (`short`) have no connections: by default none are listed for them.
+    pub(super) fn observe(&mut self, entries: &[Entry<'_>], short: bool) -> ObserveSpec {
         let (lists, flat): (Vec<Entry<'_>>, Vec<Entry<'_>>) = entries.iter().partition(|(key, ..)| *key == WHICH);
         let typed = self.known("observe", OBSERVE, &flat);
         let value = |key: &str| typed.get(key).cloned().or_else(|| default_of(OBSERVE, key));
         let mut spec = ObserveSpec::default();
+        spec.which.retain(|name| !(short && name == SOCKETS));
         if let Some(Value::TimeNs(interval)) = value("interval") {
             spec.interval = Nanos(interval.0);
         }

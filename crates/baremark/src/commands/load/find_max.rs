@@ -40,7 +40,7 @@ pub struct SearchArgs {
     /// Search range, such as 10..5000
     #[arg(long, value_name = "LOW..HIGH", requires = "find_max", value_parser = range)]
     between: Option<(f64, f64)>,
-    /// Length of one measurement window [default: as the limits need at the server's throughput, 2 s to 10 s]
+    /// Length of a measurement window [default: 2 s to 10 s, as the limits need]
     #[arg(long, value_name = "TIME", requires = "find_max")]
     window: Option<Nanos>,
     /// Settling time after each load change [default: a sixth of the window; of users a cycle at least, up to 10 s]
