@@ -1,6 +1,7 @@
 //! Changes to this host: the journal of them, and undoing what earlier processes left that were killed.
 //!
-//! All that a run makes outside of its processes is recorded here: settings of the host, links, control groups, containers, folders.
+//! All that a run makes outside of its processes is recorded here: settings of the host, links, control groups, containers, folders, programs that it
+//! suspends.
 
 use crate::exit::Refusal;
 use crate::message::say;
@@ -9,6 +10,7 @@ use baremark_environments::container::Containers;
 use baremark_host::Modules;
 use baremark_journal::file::Files;
 use baremark_journal::group::Groups;
+use baremark_journal::suspended::SuspendedPrograms;
 use baremark_journal::value::Values;
 use baremark_journal::{Journal, JournalError, Kind, Recovery};
 use baremark_sys::registry;
@@ -25,6 +27,7 @@ fn kinds() -> Vec<Box<dyn Kind>> {
         Box::new(Values::system()) as Box<dyn Kind>,
         Box::new(Files),
         Box::new(Groups),
+        Box::new(SuspendedPrograms),
         Box::new(ControlGroups),
         Box::new(Modules),
         Box::new(Containers),

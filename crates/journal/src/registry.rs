@@ -2,7 +2,7 @@
 
 use crate::error::MakeError;
 use crate::journal::{Held, Journal};
-use crate::{file, group};
+use crate::{file, group, suspended};
 use baremark_sys::registry::{Made, Record};
 use std::convert::Infallible;
 use std::io;
@@ -23,6 +23,7 @@ impl Journal {
         let change = match made {
             Made::Folder(path) => file::change(path)?,
             Made::Group { path, offers_memory } => group::change(path, offers_memory)?,
+            Made::Suspended { root, started, namespace } => suspended::change(root, started, namespace)?,
         };
         match self.make(change, || Ok::<_, Infallible>(())) {
             Ok(((), held)) => Ok(Box::new(held)),

@@ -241,7 +241,7 @@ impl Drop for Own {
 }
 
 /// The number of the PID namespace of this process, in which alone its number means this process.
-fn namespace() -> io::Result<String> {
+pub(crate) fn namespace() -> io::Result<String> {
     let link = fs::read_link("/proc/self/ns/pid")?;
     Ok(link.to_string_lossy().chars().filter(char::is_ascii_digit).collect())
 }

@@ -42,6 +42,16 @@ impl FileSystem {
     }
 }
 
+/// Writes to its disk what is new on the file system that a file or folder is on.
+///
+/// # Errors
+/// What opening it or `syncfs(2)` gives.
+pub fn sync(path: &Path) -> io::Result<()> {
+    let file = File::open(path)?;
+    // SAFETY: takes the descriptor of `file`, which lives through the call; touches no memory.
+    if unsafe { libc::syncfs(file.as_raw_fd()) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Writes what is new in a file to its disk and drops its pages from the page cache, but those that are mapped by a process or locked.
 ///
 /// # Errors

@@ -55,6 +55,7 @@ pub mod smaps;
 pub mod stall_group;
 pub mod supervised;
 pub mod supervisor;
+pub mod suspended;
 pub mod terminal;
 pub mod topology;
 pub mod tracee;

@@ -212,6 +212,13 @@ fn reap_if_ended(pid: u32) {
     }
 }
 
+/// A process and all that it has started, in an order in which whoever has started others comes before those; those that are gone may be among them.
+pub(crate) fn tree(root: u32) -> Vec<u32> {
+    let mut tree = Vec::new();
+    collect(root, &mut tree);
+    tree
+}
+
 /// `pid` and all below it.
 fn collect(pid: u32, tree: &mut Vec<u32>) {
     if tree.contains(&pid) {

@@ -1,4 +1,5 @@
-//! Where this process records what it makes outside of itself, before it is made: folders and control groups, which `kill -9` would leave.
+//! Where this process records what it makes outside of itself, before it is made: folders, control groups and programs that it stops, which `kill -9` would
+//! leave.
 //!
 //! This crate makes them and has no journal; the program installs one. Libraries and tests that install none make things without a record.
 
@@ -19,6 +20,15 @@ pub enum Made<'m> {
         path: &'m Path,
         /// Whether groups next to it are offered the controller for memory for its sake.
         offers_memory: bool,
+    },
+    /// A program that is stopped again and again ([`crate::suspended`]).
+    Suspended {
+        /// The process that has started all others of it.
+        root: u32,
+        /// When that was started, in ticks since the machine's start.
+        started: u64,
+        /// The PID namespace in which `root` is its number.
+        namespace: &'m str,
     },
 }
 

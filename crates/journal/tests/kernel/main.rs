@@ -2,14 +2,17 @@
 //! points are in tests/journal.
 #![allow(clippy::unwrap_used, clippy::print_stderr, clippy::allow_attributes, missing_docs, reason = "tests")]
 
+use baremark_journal::suspended::SuspendedPrograms;
 use baremark_journal::value::Values;
 use baremark_journal::{Journal, file, file::Files, group::Groups, value};
 use baremark_sys::confine::{Limits, hold};
 use baremark_sys::registry::{self, Made, Record};
+use baremark_sys::suspended::{self, Suspended};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 const FOLDER: &str = "BAREMARK_JOURNAL_CHANGER";
 const VALUES: [&str; 3] = ["a", "b", "c"];
@@ -161,4 +164,70 @@ fn the_group_of_a_killed_owner_ends_with_what_runs_in_it() {
     let [undone] = recovery.undone.as_slice() else { panic!("{recovery:?}") };
     let group = Path::new(undone.strip_prefix("control group ").unwrap());
     assert!(!group.exists() && !lives(), "{undone}");
+}
+
+const SUSPENSION_OWNER: &str = "BAREMARK_JOURNAL_SUSPENSION_OWNER";
+
+fn journal_of_programs(folder: &Path) -> Journal {
+    Journal::open(folder.join("journal"), vec![Box::new(SuspendedPrograms)]).unwrap()
+}
+
+fn recorded_program(made: Made<'_>) -> std::io::Result<Box<dyn Record>> {
+    journal_of_programs(&PathBuf::from(std::env::var_os(SUSPENSION_OWNER).unwrap())).record(made)
+}
+
+/// State and session of a process.
+fn state_of(pid: u32) -> Option<(String, u32)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    Some((fields.next()?.to_owned(), fields.nth(2)?.parse().ok()?))
+}
+
+fn wait_for(what: &str, condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Not a test: a process that suspends a program, names it, and waits to be killed.
+#[test]
+fn suspension_owner() {
+    if std::env::var_os(SUSPENSION_OWNER).is_none() {
+        return;
+    }
+    registry::install(recorded_program);
+    // In a session of its own, where the kernel continues nobody whose parent dies.
+    let child = Command::new("setsid").args(["sleep", "600"]).spawn().unwrap();
+    wait_for("it has a session", || state_of(child.id()).is_some_and(|(_, session)| session == child.id()));
+    let record = suspended::recorded(child.id()).unwrap();
+    assert!(record.is_some());
+    let suspended = Suspended::of(child.id(), Duration::from_secs(60)).unwrap();
+    eprintln!("suspended {}", child.id());
+    let _kept = (suspended, record, child);
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn a_program_that_a_killed_owner_had_suspended_goes_on_with_the_next_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut owner = Command::new(std::env::current_exe().unwrap());
+    owner.args(["--exact", "suspension_owner", "--nocapture"]).env(SUSPENSION_OWNER, folder.path());
+    let mut owner = owner.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(owner.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let line = lines.find_map(|line| line.strip_prefix("suspended ").map(str::to_owned)).expect("it suspends a child");
+    let left: u32 = line.parse().unwrap();
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    let is_stopped = || state_of(left).is_some_and(|(state, _)| state == "T");
+    assert!(is_stopped(), "nobody continues it with its owner's death: {:?}", state_of(left));
+    let recovery = journal_of_programs(folder.path()).recover().unwrap();
+    wait_for("it goes on", || !is_stopped());
+    Command::new("kill").args(["-9", &line]).status().unwrap();
+    let [undone] = recovery.undone.as_slice() else { panic!("{recovery:?}") };
+    assert!(undone.starts_with(&format!("suspended process {left} ")), "{undone}");
+    assert!(journal_of_programs(folder.path()).recover().unwrap().undone.is_empty(), "once");
 }

@@ -1,4 +1,4 @@
-//! Privileged parts of the kernel: access control lists, eBPF, control groups, mounts, the page cache.
+//! Privileged parts of the kernel: access control lists, eBPF, control groups, mounts, the page cache; and programs that are suspended.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -14,6 +14,7 @@ mod control_groups;
 mod family;
 mod mounts;
 mod page_cache;
+mod suspended;
 
 /// Whether this is the superuser; else the test is skipped, which is printed.
 fn is_root() -> bool {

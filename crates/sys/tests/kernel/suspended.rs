@@ -1,0 +1,70 @@
+//! Programs that are stopped where they are, and go on.
+
+use baremark_sys::process_tree;
+use baremark_sys::suspended::Suspended;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A shell in a process group of its own, which is killed with all of it.
+struct Group(Child);
+
+impl Group {
+    fn of(script: &str) -> Group {
+        Group(Command::new("/bin/sh").args(["-c", script]).process_group(0).spawn().unwrap())
+    }
+
+    /// CPU time of it and of all that it has started.
+    fn cpu_ns(&self) -> u64 {
+        process_tree::pids(self.0.id()).unwrap().into_iter().filter_map(process_tree::cpu_ns).sum()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // SAFETY: takes two numbers; the group is that of a child that was not waited for.
+        unsafe { libc::kill(-self.0.id().cast_signed(), libc::SIGKILL) };
+        self.0.wait().unwrap();
+    }
+}
+
+fn wait_for(what: &str, condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + LIMIT;
+    while !condition() {
+        assert!(Instant::now() < deadline, "{what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn programs_that_spin_use_no_cpu_time_while_they_are_suspended_and_go_on() {
+    let group = Group::of("(while :; do :; done) & (while :; do :; done) & while :; do :; done");
+    wait_for("it spins", || process_tree::pids(group.0.id()).unwrap().len() == 3 && group.cpu_ns() > 20_000_000);
+    for round in 0..20 {
+        let suspended = Suspended::of(group.0.id(), LIMIT).unwrap();
+        let before_ns = suspended.cpu_ns();
+        assert_eq!(before_ns, group.cpu_ns(), "all of it is suspended, round {round}");
+        thread::sleep(Duration::from_millis(20));
+        assert_eq!(suspended.cpu_ns(), before_ns, "round {round}");
+        drop(suspended);
+        wait_for("it goes on", || group.cpu_ns() > before_ns + 2_000_000);
+    }
+}
+
+#[test]
+fn nothing_runs_of_a_program_that_forks_while_it_is_suspended() {
+    let group = Group::of("while :; do (:); done");
+    wait_for("it forks", || group.cpu_ns() > 20_000_000);
+    for round in 0..50 {
+        let suspended = Suspended::of(group.0.id(), LIMIT).unwrap();
+        let (before_ns, pids) = (group.cpu_ns(), process_tree::pids(group.0.id()).unwrap());
+        thread::sleep(Duration::from_millis(2));
+        assert_eq!((group.cpu_ns(), process_tree::pids(group.0.id()).unwrap()), (before_ns, pids), "round {round}");
+        drop(suspended);
+    }
+    let before_ns = group.cpu_ns();
+    wait_for("it goes on", || group.cpu_ns() != before_ns);
+}
