@@ -47,9 +47,16 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
         let around = Surroundings { keeper, cpus, seed: spec.seed, phase, overwritable, interrupt: &interrupt };
         ready.push(job.prepare_reporting(arm, around, &mut |loading| progress.loading(loading))?);
     }
+    let in_turns = progress.is_one_side();
+    if in_turns {
+        ready.iter_mut().for_each(|job| job.takes_turns());
+    }
     ready.iter_mut().try_for_each(|job| job.warm_up())?;
     let (rate, _) = calibration.end(CALIBRATION)?;
     let lost_before = look_for_lost_time(rate);
+    if in_turns {
+        ready.iter_mut().try_for_each(|job| job.rest())?;
+    }
     // Sites of one trial agree on repetitions, which a job has not.
     progress.agree(None)?;
     progress.phases_begin();
@@ -57,13 +64,18 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
         progress.disk_phases_begin();
     }
     let meter = Meter::begin(Work::Job, Duration::from_nanos(spec.phase_ns));
-    let mut meter = meter.of_one_side(progress.is_one_side()).of_several(progress.is_one_of_several());
+    let mut meter = meter.of_one_side(in_turns).of_several(progress.is_one_of_several());
     let first = clock::monotonic_ns();
     let mut series = Vec::with_capacity(spec.schedule.len());
     let mut checked = vec![String::new(); arms.len()];
     let (mut flags, mut void) = (Vec::new(), Vec::new());
     let mut position = 0;
-    while progress.turn(position, spec.schedule.len())? {
+    while progress
+        .turn(position, spec.schedule.len(), &mut || ready.iter().map(|job| job.resting_cpu_ns()).sum::<u64>())?
+    {
+        if in_turns {
+            ready.iter_mut().for_each(|job| job.wake());
+        }
         let arm = spec.schedule.get(position);
         let arm = *arm.ok_or_else(|| TrialError::spec(format!("the schedule has no phase {position}")))?;
         if let Some(pass) = progress.gate(1)? {
@@ -99,6 +111,10 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
         checked[arm] = run.checked;
         flags.extend(run.flags);
         void.extend(run.void);
+        if in_turns {
+            // What it still writes is among what observers see in its own phases.
+            ready[arm].rest()?;
+        }
         progress.phase_done(position, arm);
         point::reached("phase-done");
         position += 1;

@@ -60,11 +60,13 @@ pub trait Progress {
         Ok(self.gate(reps.unwrap_or(1))?.map(|pass| pass.reps))
     }
 
-    /// Waits until the phase at `position` of `of` may run; `false` where the trial has no further one.
+    /// Waits until the phase at `position` of `of` may run; `false` where the trial has no further one. `resting_cpu_ns` is read at both ends of the wait: CPU
+    /// time in ns of processes that work for this site and should rest.
     ///
     /// # Errors
     /// When that will not be told any more.
-    fn turn(&mut self, position: usize, of: usize) -> Result<bool, GateError> {
+    fn turn(&mut self, position: usize, of: usize, resting_cpu_ns: &mut dyn FnMut() -> u64) -> Result<bool, GateError> {
+        let _ = resting_cpu_ns;
         Ok(position < of)
     }
 
@@ -186,9 +188,9 @@ impl<W: Write> Progress for Told<'_, W> {
         }
     }
 
-    fn turn(&mut self, position: usize, of: usize) -> Result<bool, GateError> {
+    fn turn(&mut self, position: usize, of: usize, resting_cpu_ns: &mut dyn FnMut() -> u64) -> Result<bool, GateError> {
         match &mut self.way {
-            Way::InTurns(turns) => turns.next(self.watch.as_ref(), self.output),
+            Way::InTurns(turns) => turns.next(self.watch.as_ref(), self.output, resting_cpu_ns),
             Way::Alone | Way::Together(_) => Ok(position < of),
         }
     }

@@ -428,7 +428,7 @@ impl Stage<'_> {
         progress.phases_begin();
         let began = Instant::now();
         let mut position = 0;
-        while progress.turn(position, self.spec.schedule.len())? {
+        while progress.turn(position, self.spec.schedule.len(), &mut || 0)? {
             let arm = self.arm_at(position)?;
             let begin_ns = Nanos::from(began.elapsed()).0;
             if position > 0 && position % QUAD == 0 && self.spec.most_ns.is_some_and(|most| begin_ns >= most) {

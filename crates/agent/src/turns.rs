@@ -1,7 +1,7 @@
 //! Where one side of a trial waits for its turn, while the other runs its phases at another site.
 //!
 //! Both sides are prepared and stay. The lab gives the turns, one at a time, in the order of the schedule; the side that waits is
-//! blocked in a read, and reports at the end what processor time it used meanwhile.
+//! blocked in a read, what it has started is stopped, and it reports at the end what processor time both used meanwhile.
 
 use crate::gate::GateError;
 use baremark_model::wire::{FromAgent, Idle, Pass, ToAgent, WireError, write_frame};
@@ -61,11 +61,18 @@ impl<'h> Turns<'h> {
         }
     }
 
-    /// Waits for the next turn; whether there is one. What the observers have seen meanwhile was in the other side's phases.
-    pub(crate) fn next(&mut self, watch: Option<&Watch>, output: &mut impl Write) -> Result<bool, GateError> {
+    /// Waits for the next turn; whether there is one. What the observers have seen meanwhile was in the other side's phases. `resting_cpu_ns` reads what
+    /// processes that should rest have used of the CPUs.
+    pub(crate) fn next(
+        &mut self,
+        watch: Option<&Watch>,
+        output: &mut impl Write,
+        resting_cpu_ns: &mut dyn FnMut() -> u64,
+    ) -> Result<bool, GateError> {
         if self.ended {
             return Ok(false);
         }
+        let rested_ns = resting_cpu_ns();
         // Read first: whoever hears of it may begin at once, on this thread's CPU, so that it comes back only after the other's turn.
         let since = Idle { ns: clock::monotonic_ns(), cpu_ns: clock::process_cpu_ns() };
         write_frame(output, &FromAgent::AtTurn { reps: None })?;
@@ -80,7 +87,7 @@ impl<'h> Turns<'h> {
         if others > 0 {
             let waited = self.used.idle_since(since);
             self.idle.ns += waited.ns;
-            self.idle.cpu_ns += waited.cpu_ns;
+            self.idle.cpu_ns += waited.cpu_ns + resting_cpu_ns().saturating_sub(rested_ns);
             if let Some(watch) = watch {
                 watch.phase_done(1 - self.arm);
             }
@@ -117,7 +124,24 @@ mod tests {
         let (used, (sender, heard)) = (UsedUntilHeard::default(), channel());
         sender.send(Ok(ToAgent::Turn { others: 1 })).expect("a turn");
         let mut turns = Turns::new((&heard, &used), 0);
-        assert!(turns.next(None, &mut OnTheSameCpu(&used)).expect("a turn"));
+        assert!(turns.next(None, &mut OnTheSameCpu(&used), &mut || 0).expect("a turn"));
         assert!(turns.idle.ns >= 1_000_000, "{:?}", turns.idle);
+    }
+
+    /// Time of this process is noted by whoever hears of a turn, which is nobody here.
+    #[test]
+    fn what_processes_of_a_side_use_while_the_other_has_its_turns_is_the_sides() {
+        let (used, (sender, heard)) = (UsedUntilHeard::default(), channel());
+        for others in [1, 0, 2] {
+            sender.send(Ok(ToAgent::Turn { others })).expect("a turn");
+        }
+        let mut turns = Turns::new((&heard, &used), 0);
+        let mut read_ns = [5, 1005, 2000, 3000, 3070].into_iter();
+        let mut resting_cpu_ns = || read_ns.next().expect("read at the beginning, and where the other side had a turn");
+        let found = [(); 3].map(|()| {
+            assert!(turns.next(None, &mut Vec::new(), &mut resting_cpu_ns).expect("a turn"));
+            turns.idle.cpu_ns
+        });
+        assert_eq!(found, [1000, 1000, 1070], "between two turns of its own nothing is counted");
     }
 }

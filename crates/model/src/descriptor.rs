@@ -248,7 +248,8 @@ pub struct Descriptor {
     pub section: Option<OwnSection>,
     /// Whether the work can be cut into phases of a few milliseconds: loops that an executor enters, not whole programs.
     pub short_phases: bool,
-    /// Whether nothing of an arm runs between two of its phases (no server, no load, nothing that the kernel still has to write), and nothing that it writes is another's.
+    /// Whether nothing of an arm runs between two of its phases (no load, no server that cannot be stopped where it is, nothing that the kernel still has to write), and nothing that
+    /// it writes is another's.
     /// Arms at sites that share no process can then take turns phase by phase.
     pub alternates: fn(&ResolvedArm) -> bool,
     /// Parameters that `--quick` sets smaller, as typed: key and value.

@@ -164,6 +164,27 @@ pub enum Update {
 
 /// A job that can be run. Dropping it leaves no process and no file behind.
 pub trait ReadyJob {
+    /// Its runs take turns with those of another site: what it starts may run from one of them to the next, for [`ReadyJob::rest`] is called between them.
+    /// Called once, before [`ReadyJob::warm_up`].
+    fn takes_turns(&mut self) {}
+
+    /// Stops what it has started where it is, and has written what is new in its files, so that nothing of it runs until [`ReadyJob::wake`]; that has taken
+    /// effect when this returns. Called after the warm-up and after each run of a job that takes turns.
+    ///
+    /// # Errors
+    /// When it cannot be.
+    fn rest(&mut self) -> Result<(), JobError> {
+        Ok(())
+    }
+
+    /// Lets it go on after [`ReadyJob::rest`]: its next run follows.
+    fn wake(&mut self) {}
+
+    /// CPU time in ns that its processes have used since their start, while it rests: what it grows by was not at rest.
+    fn resting_cpu_ns(&self) -> u64 {
+        0
+    }
+
     /// Does what is to be done before the first of its runs in a trial, unmeasured; most jobs need nothing.
     ///
     /// # Errors

@@ -196,6 +196,12 @@ fn two_sides_run_their_phases_in_turns_and_say_nothing_meanwhile() {
                     assert!(done.result.series.iter().all(|phase| phase.reps == reps), "{:?}", done.result.series);
                     assert!(done.idle.ns > 0, "it waited for the other's phases: {:?}", done.idle);
                     assert!(done.result.discarded.is_empty(), "one side has no quads");
+                    // What the job has started rests whenever the other side may have a turn, from before the first on.
+                    if descriptor.kind == "toy-job" {
+                        let calls = "turns, warm-up, rest, wake, run, rest, wake, run";
+                        let detail = format!("it counted, and may overwrite []; {calls}");
+                        assert_eq!(done.result.arms[0].verification, Verification::Passed { detail });
+                    }
                 }
             });
         });

@@ -127,7 +127,8 @@ impl Job for ToyJob {
 
     fn prepare<'s>(&self, _arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let overwritable = around.overwritable.to_vec();
-        Ok(Box::new(Counting { phase: around.phase, overwritable, interrupt: Arc::clone(around.interrupt) }))
+        let interrupt = Arc::clone(around.interrupt);
+        Ok(Box::new(Counting { phase: around.phase, overwritable, interrupt, turns: Vec::new() }))
     }
 }
 
@@ -135,10 +136,43 @@ struct Counting {
     phase: Duration,
     overwritable: Vec<PathBuf>,
     interrupt: Arc<AtomicBool>,
+    /// What it was called for, of a trial in turns.
+    turns: Vec<&'static str>,
+}
+
+impl Counting {
+    fn note(&mut self, what: &'static str) {
+        // One that takes no turns is neither stopped nor continued.
+        assert!(!self.turns.is_empty() || what == "turns", "{what}");
+        self.turns.push(what);
+    }
 }
 
 impl ReadyJob for Counting {
+    fn takes_turns(&mut self) {
+        self.note("turns");
+    }
+
+    fn warm_up(&mut self) -> Result<(), JobError> {
+        if !self.turns.is_empty() {
+            self.note("warm-up");
+        }
+        Ok(())
+    }
+
+    fn rest(&mut self) -> Result<(), JobError> {
+        self.note("rest");
+        Ok(())
+    }
+
+    fn wake(&mut self) {
+        self.note("wake");
+    }
+
     fn run(&mut self) -> Result<JobRun, JobError> {
+        if !self.turns.is_empty() {
+            self.note("run");
+        }
         let (begun, mut count) = (Instant::now(), 0_u64);
         // One turn at least, however late it gets a CPU.
         while count == 0 || begun.elapsed() < self.phase {
@@ -152,10 +186,11 @@ impl ReadyJob for Counting {
         let samples = turns(count as f64, begun.elapsed().as_secs_f64());
         let end_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap();
         let all = Point { name: "all".to_owned(), end_ns, samples: samples.clone(), ..Point::default() };
+        let turns = if self.turns.is_empty() { String::new() } else { format!("; {}", self.turns.join(", ")) };
         Ok(JobRun {
             void: Vec::new(),
             samples,
-            checked: format!("it counted, and may overwrite {:?}", self.overwritable),
+            checked: format!("it counted, and may overwrite {:?}{turns}", self.overwritable),
             flags: Vec::new(),
             points: vec![all],
             detail: Some(Detail { format: "toy/1".to_owned(), document: count.into() }),
