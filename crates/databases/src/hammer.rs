@@ -15,7 +15,7 @@ use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::fingerprint;
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, ServerProgram, Surroundings, Update};
+use baremark_model::job::{Job, JobError, ReadyJob, ServerProgram, Surroundings};
 use baremark_model::knob::Misfit;
 use baremark_model::loading::Loading;
 use baremark_model::parameters::joined;
@@ -127,7 +127,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,
-    alternates: |_| false,
+    alternates: |arm| Settings::of(arm).is_ok_and(|settings| settings.common.setup.can_rest()),
     quick: &[("duration", "1 s"), ("warm_up", "300 ms")],
     check: |arm| Settings::of(arm).map(drop),
 };
@@ -222,25 +222,18 @@ impl Job for Hammer {
     }
 }
 
-impl ReadyJob for Ready<Nails> {
-    fn works_in_own_processes(&self) -> bool {
-        self.has_own_server()
-    }
-
-    fn run(&mut self) -> Result<JobRun, JobError> {
-        self.once(&mut |_| ())
-    }
-
-    fn take_up(&mut self, _: &[serde_json::Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {
-        self.once(&mut |loading| report(Update::Loading(loading)))
-    }
-}
-
-/// Acknowledged statements of a phase, and those of unknown outcome, by statement.
+/// Acknowledged statements since the table was loaded, and those of unknown outcome, by statement.
 #[derive(Default)]
 pub struct Counts {
     known: [AtomicI64; 4],
     unknown: [AtomicI64; 4],
+}
+
+impl Counts {
+    /// Rows that were inserted, at most.
+    fn inserted(&self) -> i64 {
+        self.known[2].load(Ordering::Relaxed) + self.unknown[2].load(Ordering::Relaxed)
+    }
 }
 
 struct Nails {
@@ -274,13 +267,23 @@ impl Workload for Nails {
         populate(loader, self.rows)
     }
 
+    fn loaded(&mut self) {
+        self.counts = Arc::default();
+    }
+
+    /// As many rows are deleted as are inserted.
+    fn goes_on(&self) -> bool {
+        true
+    }
+
     fn clients(&mut self, connections: usize, database: &dyn Database) -> Vec<Box<dyn Client>> {
         self.phase += 1;
-        self.counts = Arc::default();
         let seed = self.seed.wrapping_add(self.phase << 32);
+        let used = self.counts.inserted().saturating_mul(i64::try_from(connections).unwrap_or(i64::MAX));
         let one = |number: usize| -> Box<dyn Client> {
             let counts = Arc::clone(&self.counts);
-            Box::new(Nail::new(self.rows, self.mix, database.dialect(), seed, (number, connections), counts))
+            let nail = Nail::new(self.rows, self.mix, database.dialect(), seed, (number, connections), counts);
+            Box::new(nail.beyond(used))
         };
         (0..connections).map(one).collect()
     }
@@ -358,6 +361,13 @@ impl Nail {
         let step = i64::try_from(of).unwrap_or(1);
         let (deck, own, result) = (Vec::new(), VecDeque::new(), Rows::default());
         Nail { rows, mix, dialect, rng, deck, own, next, step, kind: 0, id: 1, text, result, counts }
+    }
+
+    /// The same where so many numbers of rows after the loaded ones were used before.
+    #[must_use]
+    fn beyond(mut self, used: i64) -> Nail {
+        self.next = self.next.saturating_add(used);
+        self
     }
 
     /// The next of a shuffled hundred, in which inserts and deletes take turns: there is always a row to delete. It stays the next until it
@@ -515,6 +525,24 @@ mod tests {
             }
             assert_eq!(counts, [40, 40, 10, 10]);
         }
+    }
+
+    #[test]
+    fn a_phase_that_goes_on_uses_no_number_of_a_row_again() {
+        let counts = Arc::new(Counts::default());
+        let mut nails =
+            Nails { rows: 1000, mix: [0, 0, 50, 50], external: false, seed: 1, phase: 0, counts: Arc::clone(&counts) };
+        // One of two connections has inserted all of them: the last is 1000 + 1 + 6 x 2.
+        counts.known[2].store(6, Ordering::Relaxed);
+        counts.unknown[2].store(1, Ordering::Relaxed);
+        let used = 2 * nails.counts.inserted();
+        let first = |number| {
+            let nail = Nail::new(1000, nails.mix, Dialect::Sqlite, 1, (number, 2), Arc::default()).beyond(used);
+            nail.next
+        };
+        assert_eq!([first(0), first(1)], [1015, 1016]);
+        nails.loaded();
+        assert_eq!(nails.counts.inserted(), 0, "a table as it was loaded has none of them");
     }
 
     #[test]

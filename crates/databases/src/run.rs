@@ -19,7 +19,7 @@ use crate::server::{Server, ServerError, Setup};
 use crate::sites::{self, Commits, Counted, Mark};
 use crate::space::Data;
 use baremark_disks::engine::EngineError;
-use baremark_model::job::{JobError, JobRun, Surroundings};
+use baremark_model::job::{JobError, JobRun, ReadyJob, Surroundings, Update};
 use baremark_model::loading::Loading;
 use baremark_model::seam::Sample;
 use baremark_model::wire::Point;
@@ -50,6 +50,12 @@ pub(crate) trait Workload {
     }
     /// Fills an empty database.
     fn load(&self, loader: &Loader<'_>) -> Result<(), Failure>;
+    /// The database has its data as they were loaded, and nothing of an earlier phase.
+    fn loaded(&mut self) {}
+    /// Whether a phase can go on with the data that the one before has left: then a trial of two sites that take turns has a database that runs for all of it.
+    fn goes_on(&self) -> bool {
+        false
+    }
     /// Terminals of the next phase, `connections` of them.
     fn clients(&mut self, connections: usize, database: &dyn Database) -> Vec<Box<dyn Client>>;
     /// Puts the load of a phase on the database. `meter` is read at both ends of each measured time.
@@ -105,6 +111,10 @@ pub(crate) struct Ready<W> {
     kept: Kept,
     server: Server,
     in_memory: bool,
+    /// Its database runs from one phase to the next.
+    stays_up: bool,
+    /// It does so now.
+    is_up: bool,
     interrupt: Arc<AtomicBool>,
 }
 
@@ -155,7 +165,8 @@ impl<W: Workload> Ready<W> {
         };
         let (server, version) = start().map_err(|why| job_error(why, around.interrupt))?;
         let interrupt = Arc::clone(around.interrupt);
-        Ok(Ready { workload, setup, load, utilization, version, kept, server, in_memory, interrupt })
+        let (stays_up, is_up) = (false, false);
+        Ok(Ready { workload, setup, load, utilization, version, kept, server, in_memory, stays_up, is_up, interrupt })
     }
 
     /// The data as they were loaded, on a server that runs; an external one is loaded anew, and `report` hears how far that has come.
@@ -178,9 +189,14 @@ impl<W: Workload> Ready<W> {
         self.server.restart(&self.interrupt)
     }
 
-    /// Whether the database is in this process or in one that it starts.
-    pub(crate) fn has_own_server(&self) -> bool {
-        self.setup.external.is_none()
+    /// A database that runs: with the data as they were loaded, or, where it stays up, with what the phase before has left.
+    fn begin(&mut self, report: &mut dyn FnMut(Loading)) -> Result<(), JobError> {
+        if !self.is_up {
+            self.reset(report).map_err(|why| job_error(why, &self.interrupt))?;
+            self.workload.loaded();
+            self.is_up = self.stays_up;
+        }
+        Ok(())
     }
 
     /// What failed, and why the server is gone where that is why.
@@ -220,9 +236,9 @@ impl<W: Workload> Ready<W> {
     ///
     /// # Errors
     /// A load that failed, or a database that is not as it should be after it.
-    pub(crate) fn once(&mut self, report: &mut dyn FnMut(Loading)) -> Result<JobRun, JobError> {
+    fn once(&mut self, report: &mut dyn FnMut(Loading)) -> Result<JobRun, JobError> {
         let begun = Instant::now();
-        self.reset(report).map_err(|why| job_error(why, &self.interrupt))?;
+        self.begin(report)?;
         let before_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let read_back = self.read_back()?;
         let database = self.server.database();
@@ -277,7 +293,9 @@ impl<W: Workload> Ready<W> {
             samples.extend(sites::samples((*first, *last), outcome.ended_in_time, way));
         }
         drop(database);
-        self.server.stop();
+        if !self.is_up {
+            self.server.stop();
+        }
         checks.extend(self.check_copies()?);
         samples.extend(self.workload.samples(&outcome));
         // Nor is there of what the disks did.
@@ -339,6 +357,42 @@ impl<W: Workload> Ready<W> {
             Some(Ok(equal)) => Ok(Some(format!("both copies of {equal} are equal"))),
             Some(Err(place)) => Err(JobError::failed(format!("the copies of the disk differ in {place}"))),
         }
+    }
+}
+
+impl<W: Workload> ReadyJob for Ready<W> {
+    fn works_in_own_processes(&self) -> bool {
+        // An embedded database is in this process.
+        self.setup.external.is_none()
+    }
+
+    fn takes_turns(&mut self) {
+        // Huge pages are reserved for one server, mostly: one that keeps them would leave the other side's none.
+        self.stays_up = self.workload.goes_on() && self.setup.can_rest() && !self.setup.huge_pages;
+    }
+
+    fn warm_up(&mut self) -> Result<(), JobError> {
+        if self.stays_up { self.begin(&mut |_| ()) } else { Ok(()) }
+    }
+
+    fn rest(&mut self) -> Result<(), JobError> {
+        self.server.suspend().map_err(|why| job_error(why, &self.interrupt))
+    }
+
+    fn wake(&mut self) {
+        self.server.resume();
+    }
+
+    fn resting_cpu_ns(&self) -> u64 {
+        self.server.suspended_cpu_ns()
+    }
+
+    fn run(&mut self) -> Result<JobRun, JobError> {
+        self.once(&mut |_| ())
+    }
+
+    fn take_up(&mut self, _: &[serde_json::Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {
+        self.once(&mut |loading| report(Update::Loading(loading)))
     }
 }
 

@@ -22,6 +22,7 @@ use baremark_services::place::{Inside, Native, Place};
 use baremark_services::service::{Order, Service, ServiceError, Tier, program};
 use baremark_services::settings::Settings;
 use baremark_sys::confine::Limits;
+use baremark_sys::file_system;
 use baremark_sys::private_folder::directory::Directory;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -207,6 +208,14 @@ impl Setup {
             _ => return None,
         };
         Some(Misfit { what, remedy: remedy.to_owned() })
+    }
+}
+
+impl Setup {
+    /// Whether nothing of the database has to run, or to be written, while its load rests: it is the run's own, at one place, and syncs what it writes.
+    #[must_use]
+    pub fn can_rest(&self) -> bool {
+        self.external.is_none() && self.sites.is_none() && self.fsync
     }
 }
 
@@ -409,6 +418,33 @@ impl Server {
     /// runs, and of an embedded database.
     pub fn ended(&mut self) -> Option<String> {
         self.instance.as_mut()?.end()
+    }
+
+    /// Stops the processes of the server where they are until [`Server::resume`], with all that is new in its files written to the disk: then nothing of the
+    /// database runs, nor does the kernel write for it. All connections must be closed.
+    ///
+    /// # Errors
+    /// What the server or the disk says.
+    pub fn suspend(&mut self) -> Result<(), ServerError> {
+        if let Some(instance) = self.instance.as_mut().filter(|instance| instance.pid().is_some()) {
+            if self.setup.kind == Kind::Postgres {
+                baremark_services::postgres::checkpoint(instance)?;
+            }
+            instance.suspend()?;
+        }
+        let path = self.folder.path();
+        file_system::sync(path).map_err(|source| ServerError::Io { path: path.to_owned(), source })
+    }
+
+    /// Lets it go on after [`Server::suspend`].
+    pub fn resume(&mut self) {
+        self.instance.iter_mut().for_each(Instance::resume);
+    }
+
+    /// CPU time of the server's processes since their start, in ns, while it is suspended; 0 while it is not, and of an embedded database.
+    #[must_use]
+    pub fn suspended_cpu_ns(&self) -> u64 {
+        self.instance.as_ref().map_or(0, Instance::suspended_cpu_ns)
     }
 
     /// Stops the server in good order. All connections must be closed.

@@ -16,7 +16,9 @@ use baremark_sys::log_tail::LogTail;
 use baremark_sys::offspring;
 use baremark_sys::private_folder::directory::Directory;
 use baremark_sys::process_tree::{Usage, Waits};
+use baremark_sys::registry::Record;
 use baremark_sys::stall_group::{StallGroup, Stalls};
+use baremark_sys::suspended::{self, Suspended};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read};
@@ -35,6 +37,8 @@ const GLANCE: Duration = Duration::from_millis(10);
 const STEP_LIMIT: Duration = Duration::from_secs(300);
 /// How long its processes may take to be gone once they are killed.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
+/// How long its processes may take to stop where they are: as long as what they wait for from a disk.
+const SUSPEND_LIMIT: Duration = Duration::from_secs(10);
 /// How long the log of a dead program may stay open in somebody else's hands.
 const LOG_LIMIT: Duration = Duration::from_secs(2);
 /// Variables of this program's environment that a service gets, the loader's among them, by which databases get another allocator; it has a
@@ -63,6 +67,10 @@ struct Running {
     stalls: Option<StallGroup>,
     /// What it had used when it was last seen alive.
     seen: Usage,
+    /// While it is suspended.
+    suspended: Option<Suspended>,
+    /// That it may be found suspended, once it was.
+    record: Option<Box<dyn Record>>,
 }
 
 impl Instance {
@@ -152,7 +160,8 @@ impl Instance {
         // The command keeps the pipe's writing ends.
         drop(command);
         let log = LogTail::with_error(said, service::is_error);
-        self.running = Some(Running { child, program: step.program, log, held, stalls, seen: Usage::default() });
+        let (program, seen) = (step.program, Usage::default());
+        self.running = Some(Running { child, program, log, held, stalls, seen, suspended: None, record: None });
         Ok(())
     }
 
@@ -213,6 +222,44 @@ impl Instance {
         self.running.as_mut().is_some_and(|running| matches!(running.child.try_wait(), Ok(None)))
     }
 
+    /// Stops its processes where they are until [`Instance::resume`]; when this returns, none of them runs. Whoever asks it something meanwhile waits.
+    ///
+    /// # Errors
+    /// When it has ended, does not stop, or runs where that cannot be done.
+    pub fn suspend(&mut self) -> Result<(), ServiceError> {
+        if self.running.as_ref().is_some_and(|running| running.suspended.is_some()) {
+            return Ok(());
+        }
+        if !self.is_running() {
+            return Err(self.ended("ended by itself"));
+        }
+        let root = self.pid().and_then(|started| self.place.processes(started));
+        let Some(root) = root else { return Err(self.failed("cannot be suspended where it runs")) };
+        if let Some(running) = self.running.as_mut().filter(|running| running.record.is_none()) {
+            // A place without a folder for records, such as a container whose files cannot be written, takes its processes with it.
+            running.record = suspended::recorded(root).ok().flatten();
+        }
+        let suspended = Suspended::of(root, SUSPEND_LIMIT).map_err(|why| self.io("suspending it", why))?;
+        if let Some(running) = &mut self.running {
+            running.suspended = Some(suspended);
+        }
+        Ok(())
+    }
+
+    /// Lets it go on after [`Instance::suspend`].
+    pub fn resume(&mut self) {
+        if let Some(running) = &mut self.running {
+            drop(running.suspended.take());
+        }
+    }
+
+    /// CPU time of its processes since their start, in ns, while it is suspended; 0 while it is not.
+    #[must_use]
+    pub fn suspended_cpu_ns(&self) -> u64 {
+        let suspended = self.running.as_ref().and_then(|running| running.suspended.as_ref());
+        suspended.map_or(0, Suspended::cpu_ns)
+    }
+
     /// Asks it to end and waits for that, at most `limit`; then it is killed.
     pub fn stop(&mut self, limit: Duration) {
         self.stop_unless(limit, &AtomicBool::new(false));
@@ -220,6 +267,7 @@ impl Instance {
 
     /// The same, and it is killed at once when `hurry` is raised.
     pub fn stop_unless(&mut self, limit: Duration, hurry: &AtomicBool) {
+        self.resume();
         self.note_usage();
         if let Some(running) = &mut self.running {
             let pid = self.place.target(running.child.id());
@@ -241,6 +289,7 @@ impl Instance {
         // What cannot be killed within the limit hangs in the kernel; nobody could do more.
         drop(Family::of(root, &running.program, &self.order.folder).kill(KILL_LIMIT));
         drop(running.child.wait());
+        running.record.take().into_iter().for_each(Record::gone);
         running.log.finish(LOG_LIMIT);
         self.spent_ns += running.seen.cpu_ns;
         self.place.clean(&self.order);

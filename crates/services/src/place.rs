@@ -66,6 +66,12 @@ pub trait Place: Send {
         started
     }
 
+    /// The process that has started all others of the program, where these are processes that this one may stop, given the one that was started here;
+    /// `None` where they are elsewhere.
+    fn processes(&self, started: u32) -> Option<u32> {
+        self.is_here().then_some(started)
+    }
+
     /// Where its program listens there, so that whoever asks at `address` here gets it.
     fn listens(&self, address: SocketAddr) -> SocketAddr {
         address
@@ -218,6 +224,11 @@ impl<K: Send> Place for Inside<K> {
 
     fn usage(&self, _order: &Order, started: u32) -> Usage {
         process_tree::usage_of_tended(started).unwrap_or_default()
+    }
+
+    /// Not who tends it, who has to notice when this process is gone.
+    fn processes(&self, started: u32) -> Option<u32> {
+        process_tree::tended(started)
     }
 
     /// The program itself is below who tends it, and knows more signals.

@@ -95,6 +95,14 @@ impl Service for Postgres {
     }
 }
 
+/// Has a server write all that is new in its cache, and begin its log anew from there: the next checkpoint that is due by time is as far as it can be.
+///
+/// # Errors
+/// What the server says.
+pub fn checkpoint(instance: &Instance) -> Result<(), ServiceError> {
+    instance.output(&by_socket(instance.order(), &["-v", "ON_ERROR_STOP=1", "-qAt", "-c", "checkpoint"])).map(drop)
+}
+
 /// A client of PostgreSQL's from the server's installation that knows the way to a database and the password.
 fn client(order: &Order, program: &str, database: &str, more: &[&str]) -> Step {
     connected(order, program, (&order.address.ip().to_string(), NAME, database), more)

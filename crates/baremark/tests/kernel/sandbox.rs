@@ -260,7 +260,7 @@ fn a_static_and_a_dynamic_program_print_the_same_in_a_sandbox() {
     }
 }
 
-/// Loaded data is kept between runs and places: whoever comes first loads it, natively or in the sandbox, and the other finds it.
+/// Loaded data is kept between runs and places: whoever comes first loads it, natively or in the sandbox, and the other finds it. Their phases take turns.
 #[test]
 fn a_database_is_loaded_once_for_native_and_a_sandbox() {
     let program = Program::new();
@@ -282,6 +282,11 @@ fn a_database_is_loaded_once_for_native_and_a_sandbox() {
     let document: Value = serde_json::from_slice(&ran.stdout).unwrap();
     let found = ["native", "sandbox"].map(|place| counted(&document, &json!({ "environment": place })));
     assert!(found.iter().all(|trials| *trials > 0), "{said}\n{document:#}");
+    for trial in rows(&document, "trials").iter().filter(|trial| counts(trial)) {
+        let arms = rows(trial, "arms");
+        assert_eq!(arms.len(), 2, "{trial:#}");
+        assert!(arms.iter().all(|arm| arm["counters"]["idle_ns"].as_u64().is_some_and(|ns| ns > 0)), "{trial:#}");
+    }
     let kept = fs::read_dir(home.path().join("baremark/databases")).unwrap().flatten();
     let kept: Vec<PathBuf> = kept.map(|entry| entry.path()).collect();
     assert!(matches!(&kept[..], [only] if only.join("data/database").is_file()), "{kept:?}");

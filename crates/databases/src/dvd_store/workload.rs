@@ -19,7 +19,7 @@ use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::fingerprint;
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, ServerProgram, Surroundings, Update};
+use baremark_model::job::{Job, JobError, ReadyJob, ServerProgram, Surroundings};
 use baremark_model::knob::Misfit;
 use baremark_model::loading::Loading;
 use baremark_model::parameters::joined;
@@ -169,7 +169,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,
-    alternates: |_| false,
+    alternates: |arm| Settings::of(arm).is_ok_and(|settings| settings.common.setup.can_rest()),
     quick: &[("duration", "1 s"), ("warm_up", "300 ms")],
     check: |arm| Settings::of(arm).map(drop),
 };
@@ -252,20 +252,6 @@ impl Job for DvdStore {
         let way = if common.setup.front.is_some() { Way::Front } else { Way::Database };
         let shop = Shop { size, think, way, seed: around.seed, phase: 0, acknowledged: Arc::default() };
         Ok(Box::new(Ready::new(shop, common, around, report)?))
-    }
-}
-
-impl ReadyJob for Ready<Shop> {
-    fn works_in_own_processes(&self) -> bool {
-        self.has_own_server()
-    }
-
-    fn run(&mut self) -> Result<JobRun, JobError> {
-        self.once(&mut |_| ())
-    }
-
-    fn take_up(&mut self, _: &[serde_json::Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {
-        self.once(&mut |loading| report(Update::Loading(loading)))
     }
 }
 

@@ -18,7 +18,7 @@ use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::fingerprint;
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, ServerProgram, Surroundings, Update};
+use baremark_model::job::{Job, JobError, ReadyJob, ServerProgram, Surroundings};
 use baremark_model::knob::Misfit;
 use baremark_model::loading::Loading;
 use baremark_model::parameters::joined;
@@ -116,7 +116,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,
-    alternates: |_| false,
+    alternates: |arm| Settings::of(arm).is_ok_and(|settings| settings.common.setup.can_rest()),
     quick: &[("duration", "1 s"), ("warm_up", "100 ms"), ("inventory", "10 x 100"), ("feed_interval", "1 s")],
     check: |arm| Settings::of(arm).map(drop),
 };
@@ -213,20 +213,6 @@ impl Job for ManagementDb {
             alone_cpu_ns: 0,
         };
         Ok(Box::new(Ready::new(manager, common, around, report)?))
-    }
-}
-
-impl ReadyJob for Ready<Manager> {
-    fn works_in_own_processes(&self) -> bool {
-        self.has_own_server()
-    }
-
-    fn run(&mut self) -> Result<JobRun, JobError> {
-        self.once(&mut |_| ())
-    }
-
-    fn take_up(&mut self, _: &[serde_json::Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {
-        self.once(&mut |loading| report(Update::Loading(loading)))
     }
 }
 

@@ -17,7 +17,7 @@ use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::fingerprint;
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, ServerProgram, Surroundings, Update};
+use baremark_model::job::{Job, JobError, ReadyJob, ServerProgram, Surroundings};
 use baremark_model::knob::Misfit;
 use baremark_model::loading::Loading;
 use baremark_model::parameters::joined;
@@ -159,7 +159,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,
-    alternates: |_| false,
+    alternates: |arm| Settings::of(arm).is_ok_and(|settings| settings.common.setup.can_rest()),
     quick: &[("duration", "1 s"), ("warm_up", "300 ms")],
     check: |arm| Settings::of(arm).map(drop),
 };
@@ -240,20 +240,6 @@ impl Job for OrderEntry {
     }
 }
 
-impl ReadyJob for Ready<Sales> {
-    fn works_in_own_processes(&self) -> bool {
-        self.has_own_server()
-    }
-
-    fn run(&mut self) -> Result<JobRun, JobError> {
-        self.once(&mut |_| ())
-    }
-
-    fn take_up(&mut self, _: &[serde_json::Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {
-        self.once(&mut |loading| report(Update::Loading(loading)))
-    }
-}
-
 struct Sales {
     warehouses: i64,
     paced: bool,
@@ -285,9 +271,17 @@ impl Workload for Sales {
         run::sound(loader.database, &CONDITIONS)
     }
 
+    fn loaded(&mut self) {
+        self.acknowledged = Arc::default();
+    }
+
+    /// Orders have the numbers that the database gives them, and are counted from what was loaded.
+    fn goes_on(&self) -> bool {
+        true
+    }
+
     fn clients(&mut self, connections: usize, database: &dyn Database) -> Vec<Box<dyn Client>> {
         self.phase += 1;
-        self.acknowledged = Arc::default();
         let rules = Rules {
             warehouses: self.warehouses,
             constants: Constants::of_run(Constants::of_load(DATA_SEED), self.seed),

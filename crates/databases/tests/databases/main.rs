@@ -33,3 +33,5 @@ mod pipeline;
 mod shop;
 #[path = "../shared/steps.rs"]
 mod steps;
+#[path = "../shared/turns.rs"]
+mod turns;

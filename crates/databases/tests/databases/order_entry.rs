@@ -4,6 +4,7 @@ use crate::bench::{populated, setup, start};
 use crate::orders::{
     all_are_there, each_violation_is_found, has_the_rules_cardinalities, kills, runs_and_stays_consistent, until_killed,
 };
+use crate::turns::the_embedded_database_goes_on;
 use baremark_databases::kind::Kind;
 use baremark_databases::order_entry::schema;
 use std::collections::HashSet;
@@ -35,4 +36,9 @@ fn on_sqlite_a_kill_of_the_whole_process_loses_nothing() {
         all_are_there(&mut *database.connect().unwrap(), &known, round);
     }
     eprintln!("{} kills, {} acknowledged orders, none lost", kills(), known.len());
+}
+
+#[test]
+fn on_sqlite_phases_that_take_turns_go_on_with_one_database() {
+    the_embedded_database_goes_on("order-entry", &[("connections", "2")]);
 }

@@ -36,3 +36,5 @@ mod shop;
 mod sites;
 #[path = "../shared/steps.rs"]
 mod steps;
+#[path = "../shared/turns.rs"]
+mod turns;

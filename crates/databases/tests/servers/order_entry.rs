@@ -2,6 +2,7 @@
 
 use crate::bench::{QUIET, killed_under_load, populated, rules, setup, start, terminals};
 use crate::orders::{all_are_there, count, has_the_rules_cardinalities, kills, orders_in, recorded, until_killed};
+use crate::turns::a_server_rests;
 use baremark_databases::conditions;
 use baremark_databases::kind::Kind;
 use baremark_databases::order_entry::conditions::CONDITIONS;
@@ -94,4 +95,12 @@ fn is_durable_under_kills_of_the_whole_place(server: &mut Server, kind: Kind) {
         all_are_there(&mut *server.database().connect().unwrap(), &known, round);
     }
     eprintln!("{} kills of clients and server, {} acknowledged orders, none lost", kills(), known.len());
+}
+
+#[test]
+fn a_server_rests_while_another_site_has_its_turns() {
+    for database in [Kind::Postgres, Kind::Mariadb] {
+        a_server_rests("order-entry", database, &[("connections", "4")]);
+        a_server_rests("oltp-hammer", database, &[("rows", "1000")]);
+    }
 }
