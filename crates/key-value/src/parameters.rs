@@ -22,7 +22,7 @@ const SERVER: Knob = Knob::new(
     "server",
     Kind::Choice(&["redis", "valkey"]),
     Default::Typed("redis"),
-    "server program: redis-server or valkey-server, started for each phase",
+    "server program: redis-server or valkey-server, started where the environment is",
 );
 const KEYS: Knob =
     Knob::new("keys", Kind::Count { min: 1, max: 100_000_000 }, Default::Typed("100000"), "keys that are used");

@@ -71,7 +71,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,
-    alternates: |_| false,
+    alternates: |_| true,
     quick: &[("duration", "1 s"), ("warm_up", "200 ms")],
     check: |arm| parameters::read(arm).map(drop),
 };
@@ -98,12 +98,13 @@ impl Job for KeyValue {
         program(setup.service)?;
         traffic.cpus = around.cpus.to_vec();
         let pair = server::pair(&setup)?;
-        let interrupt = Arc::clone(around.interrupt);
-        Ok(Box::new(RedisPhases { setup, traffic, seed: around.seed, phase: 0, pair, interrupt }))
+        let (interrupt, seed) = (Arc::clone(around.interrupt), around.seed);
+        let (phase, stays_up, server) = (0, false, None);
+        Ok(Box::new(RedisPhases { setup, traffic, seed, phase, pair, interrupt, stays_up, server }))
     }
 }
 
-/// Its phases, each with an empty server of its own.
+/// Its phases, each with an empty server: one of its own, or one that is emptied before each.
 struct RedisPhases {
     setup: ServerSetup,
     traffic: Traffic,
@@ -111,9 +112,39 @@ struct RedisPhases {
     phase: u64,
     pair: Option<Arc<Pair>>,
     interrupt: Arc<AtomicBool>,
+    /// Whether one server runs from one phase to the next.
+    stays_up: bool,
+    /// It, between two phases.
+    server: Option<KeyServer>,
 }
 
 impl RedisPhases {
+    fn is_interrupted(&self) -> bool {
+        self.interrupt.load(Ordering::Acquire)
+    }
+
+    fn start(&self) -> Result<KeyServer, JobError> {
+        let started = KeyServer::start(&self.setup, self.pair.as_ref(), &self.interrupt);
+        started.map_err(|why| if self.is_interrupted() { JobError::Interrupted } else { why })
+    }
+
+    /// An empty server that runs.
+    fn begin(&mut self) -> Result<KeyServer, JobError> {
+        let Some(mut server) = self.server.take() else { return self.start() };
+        let emptied = server.reach().connect().and_then(|mut control| control.empty());
+        emptied.map_err(|why| self.failed(&format!("emptying the server: {why}"), &mut server))?;
+        Ok(server)
+    }
+
+    /// What failed, and why the server is gone where that is why.
+    fn failed(&self, what: &str, server: &mut KeyServer) -> JobError {
+        if self.is_interrupted() {
+            return JobError::Interrupted;
+        }
+        let ended = server.ended().map(|ended| format!("; {ended}"));
+        JobError::failed(format!("{what}{}", ended.unwrap_or_default()))
+    }
+
     fn load(&mut self, server: &mut KeyServer, begun: Instant) -> Result<JobRun, LoadFailure> {
         let (reach, in_memory) = (server.reach(), server.is_in_memory());
         let mut control = reach.connect()?;
@@ -139,25 +170,42 @@ impl RedisPhases {
 }
 
 impl ReadyJob for RedisPhases {
+    /// The append-only file of an emptied server is as long as before: with one each phase has a server of its own.
+    fn takes_turns(&mut self) {
+        self.stays_up = self.setup.persistence == "none";
+    }
+
+    fn warm_up(&mut self) -> Result<(), JobError> {
+        if self.stays_up {
+            self.server = Some(self.start()?);
+        }
+        Ok(())
+    }
+
+    fn rest(&mut self) -> Result<(), JobError> {
+        self.server.as_mut().map_or(Ok(()), KeyServer::suspend)
+    }
+
+    fn wake(&mut self) {
+        self.server.iter_mut().for_each(KeyServer::resume);
+    }
+
+    fn resting_cpu_ns(&self) -> u64 {
+        self.server.as_ref().map_or(0, KeyServer::suspended_cpu_ns)
+    }
+
     fn run(&mut self) -> Result<JobRun, JobError> {
         let begun = Instant::now();
         self.phase += 1;
         self.traffic.seed = self.seed.wrapping_add(self.phase << 32);
-        let interrupted = Arc::clone(&self.interrupt);
-        let interrupted = || interrupted.load(Ordering::Acquire);
-        let started = KeyServer::start(&self.setup, self.pair.as_ref(), &self.interrupt);
-        let mut server = started.map_err(|why| if interrupted() { JobError::Interrupted } else { why })?;
-        match self.load(&mut server, begun) {
-            Ok(run) => {
-                server.stop();
-                Ok(run)
-            }
-            Err(_) if interrupted() => Err(JobError::Interrupted),
-            Err(why) => {
-                let ended = server.ended().map(|ended| format!("; {ended}"));
-                Err(JobError::failed(format!("{why}{}", ended.unwrap_or_default())))
-            }
+        let mut server = self.begin()?;
+        let run = self.load(&mut server, begun).map_err(|why| self.failed(&why.to_string(), &mut server))?;
+        if self.stays_up {
+            self.server = Some(server);
+        } else {
+            server.stop();
         }
+        Ok(run)
     }
 }
 
