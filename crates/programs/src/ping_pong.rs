@@ -86,7 +86,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,
-    alternates: |_| false,
+    // A server of the site's own waits for the next message; another end is not stopped.
+    alternates: |arm| peer::of_arm(arm).is_none() && Settings::of(arm).is_ok_and(|settings| settings.peer.is_none()),
     quick: &[],
     check: |arm| Settings::of(arm).map(drop),
 };

@@ -105,7 +105,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,
-    alternates: |_| false,
+    alternates: |_| true,
     quick: &[("each", "16 MiB"), ("pace", "50 ms"), ("duration", "1 s")],
     check: |arm| script(arm, 0).map(drop),
 };

@@ -98,7 +98,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,
-    alternates: |_| false,
+    // Not every place has virtual CPUs, and arms that take turns have a figure together or none.
+    alternates: |arm| !matches!(arm.parameters.get(BY.key), Some(Value::Choice(by)) if by == "ipi"),
     quick: &[],
     check: |_| Ok(()),
 };
@@ -478,6 +479,17 @@ mod tests {
         let counted: u64 = rows.map(|row| row["count"].as_u64().expect("a count")).sum();
         assert!(run.checked.starts_with(&format!("{counted} wake-ups")), "{run:?}");
         assert_eq!(value(&"latency_max_us").is_some(), counted > 0, "{run:?}");
+    }
+
+    /// Where one of two arms cannot run, the other has no figure either.
+    #[test]
+    fn places_take_turns_but_with_virtual_cpus_which_one_may_lack() {
+        let alternates = |by: &str| {
+            let mut arm = ResolvedArm::native(1, PageSize::Small);
+            arm.parameters.insert("by".to_owned(), Value::Choice(by.to_owned()));
+            (DESCRIPTOR.alternates)(&arm)
+        };
+        assert_eq!(["timer", "futex", "ipi"].map(alternates), [true, true, false]);
     }
 
     #[test]

@@ -93,7 +93,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,
-    alternates: |_| false,
+    alternates: |_| true,
     quick: &[("heap", "256 MiB"), ("warm_up", "300 ms"), ("duration", "700 ms")],
     check: |arm| Settings::of(arm).map(drop),
 };
