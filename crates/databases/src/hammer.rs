@@ -272,7 +272,7 @@ impl Workload for Nails {
     }
 
     /// As many rows are deleted as are inserted.
-    fn goes_on(&self) -> bool {
+    fn continues(&self) -> bool {
         true
     }
 

@@ -1,7 +1,7 @@
 //! Databases under load: an OLTP engine over PostgreSQL, MariaDB and `SQLite`, and the workloads that run on it.
 //!
-//! A workload loads its data once and keeps it; each phase of a trial runs on a copy of that. What the database holds after a run is
-//! checked, and a run that fails a check has no result. Nothing here prints.
+//! A workload loads its data once and keeps it; a phase of a trial runs on a copy of that, or continues on that of the phase before where two places take
+//! turns. What the database holds after a run is checked, and a run that fails a check has no result. Nothing here prints.
 #![forbid(unsafe_code)]
 
 pub mod conditions;

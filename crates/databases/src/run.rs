@@ -52,8 +52,8 @@ pub(crate) trait Workload {
     fn load(&self, loader: &Loader<'_>) -> Result<(), Failure>;
     /// The database has its data as they were loaded, and nothing of an earlier phase.
     fn loaded(&mut self) {}
-    /// Whether a phase can go on with the data that the one before has left: then a trial of two sites that take turns has a database that runs for all of it.
-    fn goes_on(&self) -> bool {
+    /// Whether a phase can begin with the data that the one before has left: then a trial of two sites that take turns has a database that runs for all of it.
+    fn continues(&self) -> bool {
         false
     }
     /// Terminals of the next phase, `connections` of them.
@@ -368,7 +368,7 @@ impl<W: Workload> ReadyJob for Ready<W> {
 
     fn takes_turns(&mut self) {
         // Huge pages are reserved for one server, mostly: one that keeps them would leave the other side's none.
-        self.stays_up = self.workload.goes_on() && self.setup.can_rest() && !self.setup.huge_pages;
+        self.stays_up = self.workload.continues() && self.setup.can_rest() && !self.setup.huge_pages;
     }
 
     fn warm_up(&mut self) -> Result<(), JobError> {

@@ -276,7 +276,7 @@ impl Workload for Sales {
     }
 
     /// Orders have the numbers that the database gives them, and are counted from what was loaded.
-    fn goes_on(&self) -> bool {
+    fn continues(&self) -> bool {
         true
     }
 

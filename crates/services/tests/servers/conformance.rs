@@ -21,6 +21,12 @@ fn is_zombie(pid: u32) -> bool {
     stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']))
 }
 
+/// Whether a process is stopped, or has ended.
+fn is_stopped(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(['T', 'Z', 'X']))
+}
+
 /// Processes that are in a folder or were started with its name: whatever an instance has left, seen by somebody who knows
 /// nothing of its processes.
 pub fn left(folder: &Path) -> Vec<String> {
@@ -82,6 +88,28 @@ fn each_is_killed_with_all_its_processes_and_starts_again() {
 }
 
 #[test]
+fn each_is_suspended_with_all_its_processes_and_serves_again_when_it_is_resumed() {
+    for kind in FOREIGN {
+        let Some(service) = service(kind) else { continue };
+        let folder = Folder::create(&std::env::temp_dir()).unwrap();
+        let mut instance = start(service, order(service, &folder, "it")).unwrap_or_else(|why| panic!("{why}"));
+        for round in 0..3 {
+            instance.suspend().unwrap_or_else(|why| panic!("{why}"));
+            let used_ns = instance.suspended_cpu_ns();
+            let pids = process_tree::pids(instance.pid().unwrap()).unwrap();
+            assert!(pids.iter().all(|pid| is_stopped(*pid)), "{kind}, round {round}: {pids:?}");
+            assert_eq!(instance.suspended_cpu_ns(), used_ns, "{kind}, round {round}");
+            assert!(instance.is_running(), "{kind}, round {round}");
+            instance.resume();
+            instance.wait_ready(&AtomicBool::new(false)).unwrap_or_else(|why| panic!("{why}"));
+        }
+        instance.suspend().unwrap_or_else(|why| panic!("{why}"));
+        instance.stop(Duration::from_secs(60));
+        assert_eq!(left(folder.path()), [""; 0], "{kind} has left processes");
+    }
+}
+
+#[test]
 fn a_taken_port_and_a_wrong_line_are_told() {
     for kind in FOREIGN {
         let Some(service) = service(kind) else { continue };
@@ -107,7 +135,10 @@ fn starts_a_service_and_waits_for_its_end() {
     let kind = std::env::var("BAREMARK_TEST_SERVICE").unwrap();
     let service = service(&kind).unwrap();
     let folder = Folder::create(&std::env::temp_dir()).unwrap();
-    let instance = start(service, order(service, &folder, "it")).unwrap();
+    let mut instance = start(service, order(service, &folder, "it")).unwrap();
+    if std::env::var_os("BAREMARK_TEST_SUSPENDED").is_some() {
+        instance.suspend().unwrap_or_else(|why| panic!("{why}"));
+    }
     let pids = process_tree::pids(instance.pid().unwrap()).unwrap();
     std::fs::write(std::env::var("BAREMARK_TEST_FILE").unwrap(), format!("{}\n{pids:?}", folder.path().display()))
         .unwrap();
@@ -116,12 +147,27 @@ fn starts_a_service_and_waits_for_its_end() {
 
 #[test]
 fn each_dies_with_the_one_that_started_it() {
+    dies_with_the_one_that_started_it(&|_| ());
+}
+
+/// Who starts it has a session of its own, in which nobody is left: the kernel continues a process group that loses its parent then.
+#[test]
+fn each_dies_with_the_one_that_started_it_also_while_it_is_suspended() {
+    dies_with_the_one_that_started_it(&|command| {
+        command.env("BAREMARK_TEST_SUSPENDED", "1");
+    });
+}
+
+fn dies_with_the_one_that_started_it(change: &dyn Fn(&mut std::process::Command)) {
     for kind in FOREIGN {
         if service(kind).is_none() {
             continue;
         }
         let file = tempfile::NamedTempFile::new().unwrap();
-        let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+        let mut command = std::process::Command::new("setsid");
+        change(&mut command);
+        let mut child = command
+            .arg(std::env::current_exe().unwrap())
             .args(["--exact", "conformance::starts_a_service_and_waits_for_its_end", "--ignored", "--nocapture"])
             .env("BAREMARK_TEST_SERVICE", kind)
             .env("BAREMARK_TEST_FILE", file.path())
