@@ -9,6 +9,7 @@ pub use crate::error::EngineError;
 use crate::io::buffers::Buffers;
 use crate::io::calls;
 use crate::io::ring::{Action, Ring};
+use crate::over_time::OverTime;
 use crate::pace::{Due, Load, Pace};
 use crate::target::{Target, randomize};
 use crate::verify::{Fault, Ledger, ReadBack, stamp};
@@ -141,6 +142,7 @@ struct Tally {
     written_bytes: u64,
     outstanding_ns: u64,
     seconds: Vec<Second>,
+    over_time: OverTime,
     faults: Vec<Fault>,
     fault_count: u64,
     checked: u64,
@@ -167,6 +169,8 @@ pub struct Outcome {
     pub steady: Option<(bool, f64)>,
     /// I/Os by second.
     pub seconds: Vec<Second>,
+    /// Latencies over the measured time.
+    pub over_time: OverTime,
     /// Reads and writes of each target.
     pub by_target: Vec<u64>,
     /// Reads and writes with those before and after the measured time.
@@ -421,6 +425,7 @@ fn gather(times: &Times, targets: usize, tallies: Vec<Tally>) -> Outcome {
         sum.reads.merge(&tally.reads);
         sum.writes.merge(&tally.writes);
         sum.syncs.merge(&tally.syncs);
+        sum.over_time.merge(&tally.over_time);
         sum.read_bytes += tally.read_bytes;
         sum.written_bytes += tally.written_bytes;
         sum.outstanding_ns += tally.outstanding_ns;
@@ -444,6 +449,7 @@ fn gather(times: &Times, targets: usize, tallies: Vec<Tally>) -> Outcome {
         ramp_ns: times.ramp_ns,
         steady: times.steady,
         seconds: sum.seconds,
+        over_time: sum.over_time,
         by_target,
         all: sum.all,
         cpu_ns: times.cpu_ns,
@@ -674,7 +680,9 @@ impl Worker<'_> {
         }
         let latency = now.saturating_sub(io.from_ns);
         self.tally.outstanding_ns += now.saturating_sub(io.submitted_ns);
-        let second = self.second(now);
+        let since = now.saturating_sub(self.shared.begin_ns.load(Ordering::Relaxed));
+        self.tally.over_time.record(io.action, since, latency);
+        let second = self.second(since);
         match io.action {
             Action::Read => {
                 second.reads += 1;
@@ -694,9 +702,9 @@ impl Worker<'_> {
         Ok(1)
     }
 
-    fn second(&mut self, now: u64) -> &mut Second {
-        let begin = self.shared.begin_ns.load(Ordering::Relaxed);
-        let index = usize::try_from(now.saturating_sub(begin) / SECOND).unwrap_or(usize::MAX);
+    /// The second of the measured time in which it has lasted for so many ns.
+    fn second(&mut self, since: u64) -> &mut Second {
+        let index = usize::try_from(since / SECOND).unwrap_or(usize::MAX);
         let seconds = &mut self.tally.seconds;
         if seconds.len() <= index {
             seconds.resize(index + 1, Second::default());

@@ -14,6 +14,7 @@ mod io;
 pub mod layout;
 pub mod nbd;
 pub mod one_engine;
+pub mod over_time;
 pub mod pace;
 pub mod provision;
 pub mod settings;

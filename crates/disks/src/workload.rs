@@ -446,7 +446,7 @@ fn closed(seconds: &[Second], elapsed_ns: u64) -> Vec<Second> {
     all.iter().copied().chain([both]).collect()
 }
 
-/// Each second, then reads, writes and syncs with their distributions.
+/// Each second, latencies over time, then reads, writes and syncs with their distributions.
 pub(crate) fn points(outcome: &Outcome) -> Vec<Point> {
     let (begin, elapsed) = (outcome.ramp_ns, outcome.elapsed_ns);
     let seconds = stretches(&closed(&outcome.seconds, elapsed), (begin, elapsed), |seconds, length_s| {
@@ -464,7 +464,8 @@ pub(crate) fn points(outcome: &Outcome) -> Vec<Point> {
         let samples = vec![Sample::new("operations", latencies.count() as f64)];
         Point::new(name, (begin, begin + elapsed), samples, latencies.encoded()).of(&[&format!("{name}_us")])
     });
-    seconds.into_iter().chain(kinds).collect()
+    let over_time = outcome.over_time.points((begin, elapsed));
+    seconds.into_iter().chain(over_time).chain(kinds).collect()
 }
 
 #[cfg(test)]

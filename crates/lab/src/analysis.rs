@@ -12,6 +12,7 @@ use crate::run::{better, places, workload_of};
 use crate::slope;
 use crate::tally::{self, Finished, Observation};
 use crate::time_use;
+use crate::timeline;
 use crate::values;
 pub use crate::values::RATE;
 use baremark_model::arm::ResolvedArm;
@@ -84,6 +85,7 @@ fn measured(run: &Run, workloads: &[&Descriptor]) -> Document {
         observed: None,
         time: time_use::rows(&run.trials),
         details: details(run),
+        timelines: timeline::rows(run),
         reliability: reliability::of(&run.trials),
     }
 }

@@ -41,5 +41,6 @@ mod spend;
 pub mod spread;
 pub mod tally;
 mod time_use;
+mod timeline;
 mod turns;
 mod values;

@@ -12,6 +12,7 @@ use crate::placement::Placed;
 use crate::plan::{Absent, Contrast, Mode, PlannedWorkload, Treatment};
 use crate::seam::Sample;
 use crate::study::Design;
+use crate::timeline::TimelineRow;
 use crate::units::Share;
 use crate::wire::ProgramShare;
 use serde::{Deserialize, Serialize};
@@ -75,6 +76,9 @@ pub struct Document {
     /// What only this kind of workload reports: of each treatment the last phase that has such a detail.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<DetailRow>,
+    /// What each treatment measured over the time of its phases, where its workload counts that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timelines: Vec<TimelineRow>,
     /// How good the conditions of the run were; `null` where its trials say nothing of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reliability: Option<Reliability>,

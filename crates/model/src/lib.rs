@@ -61,6 +61,7 @@ pub mod spawned;
 pub mod study;
 pub mod tables;
 pub mod team;
+pub mod timeline;
 pub mod unit;
 pub mod units;
 pub mod verify;

@@ -16,11 +16,13 @@ use crate::roofline;
 use crate::svg::{Anchor, Svg};
 use crate::text::clean;
 use crate::tile;
+use crate::timeline;
 use crate::treatment::Factors;
 use crate::words::{Quantity, limits_of, ratio_of};
 use baremark_model::document::{Document, RatioRow, TrialRow};
 use baremark_model::event::TrialStatus;
 use baremark_model::plan::{Contrast, Treatment};
+use std::collections::BTreeSet;
 
 /// Ratios of a workload of which every block is drawn; a study can have thousands.
 const MOST: usize = 40;
@@ -34,7 +36,7 @@ pub fn figures(document: &Document) -> Vec<Figure> {
     let searches = knee::figures(document).into_iter().chain(tile::figures(document));
     let answers = searches.chain(application::figures(document)).chain(latencies).chain(curves);
     let answers = answers.chain(roofline::figure(&parts));
-    answers.chain(parts.iter().flat_map(courses)).collect()
+    answers.chain(parts.iter().flat_map(courses)).chain(parts.iter().flat_map(timeline::figures)).collect()
 }
 
 /// `text` with the workload in front of it, where there are several.
@@ -63,11 +65,36 @@ struct Course {
 }
 
 /// Whether a trial counts.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Mark {
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Mark {
     Counts,
     Flagged,
     Void,
+}
+
+impl Mark {
+    pub(crate) fn of(trial: &TrialRow) -> Mark {
+        match trial.status {
+            TrialStatus::Ok if trial.flags.is_empty() => Mark::Counts,
+            TrialStatus::Ok => Mark::Flagged,
+            TrialStatus::Void { .. } | TrialStatus::Failed { .. } => Mark::Void,
+        }
+    }
+
+    /// The class of the time of such a trial, and how a caption explains it; none of one that counts.
+    pub(crate) fn shade(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Mark::Counts => None,
+            Mark::Flagged => Some(("doubtful", "grey: trials with a flag")),
+            Mark::Void => Some(("discarded", "shaded: trials that do not count")),
+        }
+    }
+}
+
+/// What shades mean, for those that a figure has: `; shaded: trials that do not count`.
+pub(crate) fn shades_in_words(marks: impl Iterator<Item = Mark>) -> String {
+    let found: BTreeSet<Mark> = marks.collect();
+    found.into_iter().rev().filter_map(Mark::shade).map(|(_, says)| format!("; {says}")).collect()
 }
 
 /// One figure for each ratio: its value in every block, in order.
@@ -133,13 +160,8 @@ fn points(
     value: impl Fn(&TrialRow) -> Option<f64>,
     belongs: impl Fn(&TrialRow) -> bool,
 ) -> Vec<(u64, Option<f64>, Mark)> {
-    let mark = |trial: &TrialRow| match trial.status {
-        TrialStatus::Ok if trial.flags.is_empty() => Mark::Counts,
-        TrialStatus::Ok => Mark::Flagged,
-        TrialStatus::Void { .. } | TrialStatus::Failed { .. } => Mark::Void,
-    };
     let trials = document.trials.iter().filter(|trial| belongs(trial));
-    trials.map(|trial| (trial.block, value(trial).filter(|v| v.is_finite() && *v > 0.0), mark(trial))).collect()
+    trials.map(|trial| (trial.block, value(trial).filter(|v| v.is_finite() && *v > 0.0), Mark::of(trial))).collect()
 }
 
 fn draw(part: &Part<'_>, course: &Course, number: usize) -> Option<Figure> {

@@ -60,6 +60,7 @@ mod sections;
 mod svg;
 mod text;
 mod tile;
+mod timeline;
 mod treatment;
 mod unmeasured;
 mod wake_up;

@@ -6,6 +6,7 @@ use baremark_model::document::{
 };
 use baremark_model::plan::{Absent, PlannedWorkload, Treatment};
 use baremark_model::tables::WORKLOAD;
+use baremark_model::timeline::TimelineRow;
 use std::borrow::Cow;
 
 /// One workload's share of a document.
@@ -54,6 +55,7 @@ of_treatments! {
     DetailRow: treatment;
     ExplanationRow: treatment;
     PredictionRow: treatment, relative_to;
+    TimelineRow: treatment;
 }
 
 impl OfTreatments for TrialRow {
@@ -91,6 +93,7 @@ fn of(document: &Document, workload: &PlannedWorkload) -> Document {
         references,
         absent,
         details,
+        timelines,
         explanations,
         predictions,
         trials,
@@ -103,6 +106,7 @@ fn of(document: &Document, workload: &PlannedWorkload) -> Document {
     keep(references, kind);
     keep(absent, kind);
     keep(details, kind);
+    keep(timelines, kind);
     keep(explanations, kind);
     keep(predictions, kind);
     keep(trials, kind);

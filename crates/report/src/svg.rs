@@ -64,6 +64,14 @@ impl Svg {
         ));
     }
 
+    /// A rectangle that says `says` when it is pointed at.
+    pub(crate) fn cell(&mut self, class: &str, [x, y]: [f64; 2], [width, height]: [f64; 2], says: &str) {
+        let says = escape(says);
+        self.push(format_args!(
+            r#"<rect class="{class}" x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}"><title>{says}</title></rect>"#
+        ));
+    }
+
     /// A dot that says `says` when it is pointed at.
     pub(crate) fn dot(&mut self, class: &str, [x, y]: [f64; 2], radius: f64, says: &str) {
         let says = escape(says);

@@ -130,6 +130,7 @@ fn run(id: &str, native: f64, ratio: f64, seed: u64) -> Document {
         fairness: Vec::new(),
         time: Vec::new(),
         details: Vec::new(),
+        timelines: Vec::new(),
         reliability: None,
         observed: None,
     }

@@ -112,6 +112,7 @@ fn run(id: &str, ratios: Vec<RatioRow>) -> Document {
         fairness: Vec::new(),
         time: Vec::new(),
         details: Vec::new(),
+        timelines: Vec::new(),
         reliability: None,
         observed: None,
     }

@@ -143,6 +143,7 @@ fn result() -> TrialResult {
                 samples: vec![Sample::new("requests_per_s", 0.1)],
                 histogram: Some("AAAA".to_owned()),
                 distributions: vec!["latency_ms".to_owned()],
+                bins: vec![[33, 5]],
             }],
             detail: Some(Detail {
                 format: "baremark-load/1".to_owned(),

@@ -210,6 +210,7 @@ pub fn empty() -> Document {
         fairness: Vec::new(),
         time: Vec::new(),
         details: Vec::new(),
+        timelines: Vec::new(),
         reliability: None,
         observed: None,
     }

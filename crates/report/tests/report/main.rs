@@ -10,3 +10,4 @@ mod maximum;
 mod progress;
 mod scale;
 mod terminal;
+mod timeline;
