@@ -70,7 +70,7 @@ fn measured(run: &Run, workloads: &[&Descriptor]) -> Document {
         format: FORMAT.to_owned(),
         method: METHOD.to_owned(),
         run: head(run),
-        trials: run.trials.iter().map(|trial| trial_row(&run.plan, trial)).collect(),
+        trials: run.trials.iter().map(|trial| trial_row(run, trial)).collect(),
         estimates: estimates(run, workloads),
         slopes: slope::slopes(&run.plan, &run.trials, workloads),
         members: member_estimates(run, workloads),
@@ -233,7 +233,8 @@ fn members(trial: &Finished, arm: usize, metrics: &[String]) -> Vec<Vec<Sample>>
     (0..count).map(of_member).collect()
 }
 
-fn trial_row(plan: &Plan, trial: &Finished) -> TrialRow {
+fn trial_row(run: &Run, trial: &Finished) -> TrialRow {
+    let plan = &run.plan;
     let metrics = metrics_of(trial);
     let records = trial.result.as_ref().map(|result| result.arms.as_slice()).unwrap_or_default();
     let arms = plan.arms_of(plan.cells[trial.cell]);
@@ -263,6 +264,7 @@ fn trial_row(plan: &Plan, trial: &Finished) -> TrialRow {
         verified: records.iter().filter_map(|record| record.verified).min_by(|a, b| a.0.total_cmp(&b.0)),
         flags: trial.result.as_ref().map(|result| result.flags.clone()).unwrap_or_default(),
         elapsed_ns: trial.elapsed_ns,
+        observed_s: observed::of_trial(run, trial),
     }
 }
 

@@ -270,6 +270,18 @@ fn series(run: &Run) -> Vec<ObservedSeries> {
         .collect()
 }
 
+/// From when to when a trial was observed, in seconds since the run began; `None` where it was not.
+pub(crate) fn of_trial(run: &Run, trial: &Finished) -> Option<[f64; 2]> {
+    #[expect(clippy::cast_precision_loss, reason = "to a microsecond over centuries")]
+    let of = |observation: &Observation| {
+        let began = observation.began_unix_ns.saturating_sub(run.started.0) as f64 / 1e9;
+        [began, began + observation.seconds]
+    };
+    let all = trial.result.iter().flat_map(|result| &result.observations).map(of);
+    let whole = all.reduce(|[from, to], [other_from, other_to]| [from.min(other_from), to.max(other_to)])?;
+    Some(whole.map(|at| (at * 1e3).round() / 1e3))
+}
+
 /// At most [`MOST_POINTS`]: each the mean of neighbours, at the last one's time.
 #[expect(clippy::cast_precision_loss, reason = "few neighbours")]
 fn thinned(points: Vec<[f64; 2]>) -> Vec<[f64; 2]> {

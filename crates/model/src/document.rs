@@ -292,6 +292,9 @@ pub struct TrialRow {
     pub flags: Vec<String>,
     /// How long it took, start of the agent included.
     pub elapsed_ns: u64,
+    /// When system activity was observed for it, from and to, in seconds since the run began; `null` where it was not observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_s: Option<[f64; 2]>,
 }
 
 /// One arm of a trial.

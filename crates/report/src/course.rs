@@ -2,10 +2,11 @@
 
 use crate::around::label;
 use crate::axis::{Axis, Figure, MARGIN, Shows, WIDTH};
+use crate::figure::{Mark, shades_in_words};
 use crate::number::{fixed, three_digits};
 use crate::svg::{Anchor, Svg};
 use crate::text::{clean, cut};
-use baremark_model::document::Document;
+use baremark_model::document::{Document, TrialRow};
 use baremark_model::observation::ObservedSeries;
 
 /// What is drawn, in this order, where anything of it happened.
@@ -33,6 +34,8 @@ const MOST_FIGURES: usize = 40;
 const HEIGHT: f64 = 130.0;
 const LEFT: f64 = 62.0;
 const TOP: f64 = 28.0;
+/// Height of the bar that marks stalls.
+const BAR: f64 = 4.0;
 
 /// The figures of a document; none where nothing was observed for longer than a moment.
 pub(crate) fn figures(document: &Document) -> Vec<Figure> {
@@ -49,29 +52,88 @@ pub(crate) fn figures(document: &Document) -> Vec<Figure> {
             .map(|series| (series.quantity.as_str(), series.instance.as_str())),
     );
     keys.dedup();
+    let around = Around::of(document);
     let figure = |(quantity, instance): (&str, &str)| {
         let lines: Vec<&ObservedSeries> = match instance {
             "" => observed.series.iter().filter(whole).filter(|series| series.quantity == quantity).collect(),
             _ => observed.series.iter().filter(|s| s.quantity == quantity && s.instance == instance).collect(),
         };
         let happened = lines.iter().any(|line| line.points.iter().any(|[_, value]| *value != 0.0));
-        if happened { draw(quantity, &lines) } else { None }
+        if happened { draw(quantity, &lines, &around) } else { None }
     };
     keys.into_iter().filter_map(figure).take(MOST_FIGURES).collect()
 }
 
-fn draw(quantity: &str, lines: &[&ObservedSeries]) -> Option<Figure> {
+/// What is marked in every figure.
+struct Around {
+    /// Trials that do not count or have a flag: from, to, in seconds since the run began.
+    trials: Vec<([f64; 2], Mark)>,
+    /// Times in which work stalled, likewise.
+    stalls: Vec<[f64; 2]>,
+}
+
+/// Shares of time, in %, for which the hypervisor kept a CPU or some task waited for one, a disk or memory.
+const STALLS: [&str; 4] = ["cpu.steal_share", "pressure.cpu", "pressure.io", "pressure.memory"];
+/// From which on that is marked, in %.
+const STALLED: f64 = 10.0;
+
+impl Around {
+    fn of(document: &Document) -> Around {
+        let marked = |trial: &TrialRow| Some((trial.observed_s?, Mark::of(trial)));
+        let trials = document.trials.iter().filter_map(marked).filter(|(_, mark)| *mark != Mark::Counts);
+        let series = document.observed.iter().flat_map(|observed| &observed.series);
+        let waits = series.filter(|of| of.instance.is_empty() && STALLS.contains(&of.quantity.as_str()));
+        let stalls = waits.flat_map(|of| {
+            let usual = usual_step(&of.points);
+            let stalled = of.points.iter().filter(|[_, value]| *value > STALLED);
+            // A point is of the time before it.
+            stalled.map(move |[at, _]| [(at - usual).max(0.0), *at])
+        });
+        Around { trials: trials.collect(), stalls: joined(stalls.collect()) }
+    }
+}
+
+/// Spans of time in order, those that overlap or touch as one.
+fn joined(mut spans: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
+    spans.sort_by(|one, two| one[0].total_cmp(&two[0]));
+    let mut all: Vec<[f64; 2]> = Vec::new();
+    for [from, to] in spans {
+        match all.last_mut() {
+            Some(last) if from <= last[1] + 1e-3 => last[1] = last[1].max(to),
+            _ => all.push([from, to]),
+        }
+    }
+    all
+}
+
+fn draw(quantity: &str, lines: &[&ObservedSeries], around: &Around) -> Option<Figure> {
     let lines = &lines[..lines.len().min(MOST_LINES)];
     let first = lines.first()?;
     let points = || lines.iter().flat_map(|line| &line.points);
     let across = Axis::over(points().map(|[at, _]| *at), [LEFT, WIDTH - MARGIN], false)?;
     let up = Axis::over(points().map(|[_, value]| *value).chain([0.0]), [TOP + HEIGHT, TOP], false)?;
-    let caption = label(quantity, &first.instance, &first.unit);
+    let what = label(quantity, &first.instance, &first.unit);
+    let shades = shades_in_words(around.trials.iter().map(|(_, mark)| *mark));
+    let stalls = match around.stalls.is_empty() {
+        true => String::new(),
+        false => format!(
+            "; bar at the bottom: some task waited for a CPU, a disk or memory for more than {STALLED:.0} % of the time"
+        ),
+    };
+    let caption = format!("{what}{shades}{stalls}");
     let name = format!("around-{}{}", word(quantity), word(&first.instance));
-    let mut svg = Svg::new(&name, [WIDTH, TOP + HEIGHT + 36.0], &caption, &in_words(lines));
+    let mut svg = Svg::new(&name, [WIDTH, TOP + HEIGHT + 36.0], &what, &in_words(lines));
+    for ([from, to], mark) in &around.trials {
+        let Some((class, _)) = mark.shade() else { continue };
+        svg.rect(class, [across.at(*from), TOP], [across.at(*to) - across.at(*from), HEIGHT]);
+    }
     for (value, text) in up.ticks(4.0) {
         svg.line("rule", [LEFT, up.at(value)], [WIDTH - MARGIN, up.at(value)]);
         svg.text("tick", [LEFT - 6.0, up.at(value) + 4.0], Anchor::End, &text);
+    }
+    for [from, to] in &around.stalls {
+        let wide = (across.at(*to) - across.at(*from)).max(1.0);
+        svg.rect("stall", [across.at(*from), TOP + HEIGHT - BAR], [wide, BAR]);
     }
     for (value, text) in across.ticks(6.0) {
         svg.line("rule", [across.at(value), TOP + HEIGHT], [across.at(value), TOP + HEIGHT + 4.0]);
@@ -95,10 +157,15 @@ fn draw(quantity: &str, lines: &[&ObservedSeries]) -> Option<Figure> {
 
 /// Where nothing was observed for far longer than a point lasts, a line has a gap.
 fn parts(points: &[[f64; 2]]) -> Vec<&[[f64; 2]]> {
+    let usual = usual_step(points);
+    points.chunk_by(|a, b| b[0] - a[0] <= 5.0 * usual.max(0.1)).collect()
+}
+
+/// The median of the times between points.
+fn usual_step(points: &[[f64; 2]]) -> f64 {
     let mut steps: Vec<f64> = points.windows(2).map(|pair| pair[1][0] - pair[0][0]).collect();
     steps.sort_by(f64::total_cmp);
-    let usual = steps.get(steps.len() / 2).copied().unwrap_or(0.0);
-    points.chunk_by(|a, b| b[0] - a[0] <= 5.0 * usual.max(0.1)).collect()
+    steps.get(steps.len() / 2).copied().unwrap_or(0.0)
 }
 
 /// Letters and digits alone, for the name of a file.

@@ -92,6 +92,7 @@ fn run(id: &str, native: f64, ratio: f64, seed: u64) -> Document {
         verified: None,
         flags: Vec::new(),
         elapsed_ns: 1,
+        observed_s: None,
     };
     Document {
         format: RESULT.to_owned(),

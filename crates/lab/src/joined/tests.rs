@@ -250,6 +250,7 @@ fn a_ratio_without_an_interval_says_which_run_lacks_what() {
         verified: None,
         flags: Vec::new(),
         elapsed_ns: 1,
+        observed_s: None,
     });
     let row = join(&one(base.clone()), &one(other.clone())).expect("joined").rows.remove(0);
     assert_eq!(row.words, "not enough data: 2 of 4 blocks in b; last failed trial: the disk is full; make room");

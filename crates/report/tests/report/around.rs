@@ -1,7 +1,8 @@
 //! System activity, as reports show it.
 
 use crate::documents::{self, arm};
-use baremark_model::document::{Document, UsedEnvironment};
+use baremark_model::document::{Document, TrialRow, UsedEnvironment};
+use baremark_model::event::TrialStatus;
 use baremark_model::observation::*;
 use baremark_model::observer::Absence;
 use baremark_model::plan::{Absent, Treatment};
@@ -91,6 +92,38 @@ fn a_short_table_stands_in_the_terminal() {
     let to = text.find("\nRun\n").expect("provenance");
     assert!(text.lines().all(|line| line.chars().count() <= 80));
     insta::assert_snapshot!(&text[from..to]);
+}
+
+/// Of 59 s in 406 units, with 6 % as a margin.
+#[test]
+fn trials_that_do_not_count_and_stalls_are_marked_in_every_figure() {
+    let mut document = observed();
+    let native = arm("native", "4k");
+    let trial = |block: u64, status: TrialStatus, observed_s: [f64; 2]| {
+        let row = documents::trial(block, 0, &[(&native, 66_500.0)], status);
+        TrialRow { observed_s: Some(observed_s), ..row }
+    };
+    let discarded = TrialStatus::Void { reasons: vec!["the clock was set".to_owned()] };
+    let flagged = TrialRow { flags: vec!["a gap".to_owned()], ..trial(1, TrialStatus::Ok, [30.0, 35.0]) };
+    document.trials = vec![trial(0, discarded, [10.0, 20.0]), flagged, trial(2, TrialStatus::Ok, [40.0, 50.0])];
+    let waited = |second: i32| if (40..=42).contains(&second) { 50.0 } else { 1.0 };
+    document.observed.as_mut().expect("an observed run").series.push(ObservedSeries {
+        place: THIS_MACHINE.to_owned(),
+        quantity: "pressure.cpu".to_owned(),
+        instance: String::new(),
+        unit: "%".to_owned(),
+        points: (0..60).map(|second| [f64::from(second), waited(second)]).collect(),
+    });
+    let page = html::render(&document);
+    for shape in [
+        r#"<rect class="discarded" x="145.2" y="28.0" width="61.4" height="130.0"/>"#,
+        r#"<rect class="stall" x="323.4" y="154.0" width="18.4" height="4.0"/>"#,
+    ] {
+        assert_eq!(page.matches(shape).count(), 2, "of CPU utilization and of waiting: {shape}");
+    }
+    assert_eq!(page.matches("<rect class=\"doubtful\"").count(), 2);
+    let caption = "; shaded: trials that do not count; grey: trials with a flag; bar at the bottom: some task waited";
+    assert!(page.contains(caption), "{page}");
 }
 
 /// Of many arms the short table reports what all of them saw, by place; members of one place are left to the page.

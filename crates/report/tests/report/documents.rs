@@ -137,6 +137,7 @@ pub fn trial(block: u64, cell: usize, arms: &[(&Treatment, f64)], status: TrialS
         verified: None,
         flags: Vec::new(),
         elapsed_ns: 2_100_000_000,
+        observed_s: None,
     }
 }
 
