@@ -26,6 +26,7 @@ mod databases;
 mod engine;
 mod farms;
 mod images;
+mod inside;
 mod kills;
 mod load_sites;
 mod run_in;
