@@ -31,6 +31,11 @@ impl Piece<'_> {
     fn length_ns(&self) -> u64 {
         self.point.end_ns - self.point.begin_ns
     }
+
+    /// Times that a stranger wrote may be any.
+    fn end_ns(&self) -> u64 {
+        self.from_ns.saturating_add(self.length_ns())
+    }
 }
 
 /// The rows of a run, one for each treatment whose phases have parts over time.
@@ -44,7 +49,7 @@ pub(crate) fn rows(run: &Run) -> Vec<TimelineRow> {
 
 /// The parts of all phases of an arm, also of trials that do not count.
 fn pieces(run: &Run, arm: usize) -> Vec<Piece<'_>> {
-    let (mut pieces, mut before_ns) = (Vec::new(), 0);
+    let (mut pieces, mut before_ns) = (Vec::new(), 0_u64);
     for trial in &run.trials {
         let arms = run.plan.cells.get(trial.cell).map(|cell| run.plan.arms_of(*cell)).unwrap_or_default();
         let phases = trial.result.iter().flat_map(|result| &result.series);
@@ -54,10 +59,10 @@ fn pieces(run: &Run, arm: usize) -> Vec<Piece<'_>> {
             let end_ns = parts().map(|point| point.end_ns).max().unwrap_or(begin_ns);
             let block = trial.block;
             pieces.extend(parts().map(|point| {
-                let from_ns = before_ns + (point.begin_ns - begin_ns);
+                let from_ns = before_ns.saturating_add(point.begin_ns - begin_ns);
                 Piece { from_ns, block, point }
             }));
-            before_ns += end_ns - begin_ns;
+            before_ns = before_ns.saturating_add(end_ns - begin_ns);
         }
     }
     pieces
@@ -122,11 +127,11 @@ impl<'p> Sum<'p> {
 
 /// At most [`MOST_STRETCHES`] of whole seconds each. A part belongs to the stretch in which its middle is.
 fn stretches(pieces: &[Piece<'_>]) -> Vec<Stretch> {
-    let total_ns = pieces.iter().map(|piece| piece.from_ns + piece.length_ns()).max().unwrap_or(0);
+    let total_ns = pieces.iter().map(Piece::end_ns).max().unwrap_or(0);
     let width_ns = total_ns.div_ceil(MOST_STRETCHES as u64).div_ceil(SECOND).max(1) * SECOND;
     let mut sums: BTreeMap<u64, Sum<'_>> = BTreeMap::new();
     for piece in pieces {
-        sums.entry((piece.from_ns + piece.length_ns() / 2) / width_ns).or_default().add(piece);
+        sums.entry(piece.from_ns.saturating_add(piece.length_ns() / 2) / width_ns).or_default().add(piece);
     }
     let stretch = |(number, sum): (u64, Sum<'_>)| {
         let from_ns = number * width_ns;
@@ -190,7 +195,7 @@ mod tests {
         let whole = second(0, 1.0, 0.0, 1.0, &[(1, 1)]).of(&["latency_ms"]);
         let binned = Point { bins: vec![[33, 5], [900, 1]], ..Point::new("read", (0, SECOND), Vec::new(), None) };
         assert!(!is_over_time(&whole) && is_over_time(&binned));
-        // A bin that there is not is another program's.
+        // A bin that does not exist is not counted.
         let found = stretches(&pieces(&[binned], 0));
         assert_eq!(found[0].latencies, [BinnedLatencies { name: "read".to_owned(), bins: vec![[33, 5]] }]);
         assert!(stretches(&[]).is_empty());

@@ -76,7 +76,7 @@ fn two_seconds_are_no_course() {
     let mut document = document(|_| (Vec::new(), latencies("read", &[[19, 7]])));
     document.timelines[0].stretches.truncate(2);
     assert!(figures(&document).is_empty());
-    // A bin that there is not is another program's.
+    // A bin that does not exist is drawn without a panic.
     document.timelines[0].stretches =
         vec![Stretch { seconds: 1.0, latencies: latencies("read", &[[u64::MAX, 1]]), ..Stretch::default() }; 3];
     assert!(figures(&document).len() <= 1);
