@@ -8,6 +8,7 @@ use crate::topology::{Demand, QUICK, Topology, resolve};
 use crate::workload::{KIND, MOST, USERS};
 use baremark_model::command::RAMP_DOWN;
 use baremark_model::config::{Layer, Reader, Section};
+use baremark_model::former;
 use baremark_model::literal;
 use baremark_model::problem::Problems;
 use toml::{Table, Value};
@@ -37,6 +38,8 @@ pub struct Converted {
     pub study: String,
     /// The topology of its first arm.
     pub topology: Topology,
+    /// A notice of each key of the file that has another name today.
+    pub renamed: Vec<String>,
 }
 
 /// A phase beyond its own time may take so long.
@@ -44,7 +47,7 @@ const MARGIN_S: f64 = 600.0;
 /// The longest that a search without a budget may take, in s.
 const UNLIMITED_S: f64 = 24.0 * 3600.0;
 /// Keys of `[load]` that are parameters of the workload.
-const OF_THE_WORKLOAD: [&str; 4] = [USERS, "profile", "duration", "warm"];
+const OF_THE_WORKLOAD: [&str; 4] = [USERS, "profile", "duration", "warm_up"];
 
 /// Whether a text is a study already, and no topology file.
 #[must_use]
@@ -80,7 +83,8 @@ pub fn convert(request: &Request<'_>) -> Result<Converted, Problems> {
     }
     let topic = section(whole, &[("folder", request.folder), ("keep", request.keep)]);
     let study = written(&topology.title, &topology.load, (blocks, &arms), topic);
-    Ok(Converted { study, topology })
+    let renamed = Layer::parse(file, text)?.renamed();
+    Ok(Converted { study, topology, renamed })
 }
 
 /// One arm of a topology file.
@@ -227,7 +231,14 @@ fn time(seconds: f64) -> Value {
 
 /// The keys of a text that was read already.
 fn table(text: &str) -> Table {
-    toml::from_str(text).unwrap_or_default()
+    let mut table: Table = toml::from_str(text).unwrap_or_default();
+    for (section, former, now) in former::IN_SECTIONS {
+        let Some(Value::Table(section)) = table.get_mut(section) else { continue };
+        if let Some(value) = section.remove(former) {
+            section.insert(now.to_owned(), value);
+        }
+    }
+    table
 }
 
 /// Lays the keys of `other` over those of `table`.

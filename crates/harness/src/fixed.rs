@@ -505,7 +505,7 @@ mod tests {
 
     /// The load of the defaults with another cycle and warm-up.
     fn demand(cycle: &str, warm: &str) -> Demand {
-        let text = format!("[load]\nusers = 10\ncycle = \"{cycle}\"\nwarm = \"{warm}\"\n");
+        let text = format!("[load]\nusers = 10\ncycle = \"{cycle}\"\nwarm_up = \"{warm}\"\n");
         let mut topology = topology::resolve_levels("test", &text, &[]).expect("a topology");
         topology.applications.remove(0).load
     }

@@ -905,7 +905,7 @@ fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
             "on",
             "cycle",
             "duration",
-            "warm",
+            "warm_up",
             "ramp_down",
             "threads",
             "cpus",
@@ -923,17 +923,14 @@ fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
         ],
     );
     let limits = reader.section(root, "limits");
-    reader.known(&limits, &["per_operation", "latency", "beyond", "delay", "failures", "mix", "utilization"]);
+    reader
+        .known(&limits, &["per_operation", "latency", "violations_allowed", "delay", "failures", "mix", "utilization"]);
     let users = reader.count(&load, "users", (0, 10_000_000))?;
     let number = |reader: &mut Reader, key: &str, most: u64| reader.count(&load, key, (1, most)).unwrap_or(1);
     let (lowest, highest) = (number(reader, "lowest", 10_000_000), number(reader, "highest", 10_000_000));
     if lowest >= highest {
-        reader.wrong(
-            &load,
-            "lowest",
-            format!("lowest = {lowest} is not below highest = {highest}"),
-            "let lowest be below highest",
-        );
+        let what = format!("lowest = {lowest} is not below highest = {highest}");
+        reader.wrong(&load, "lowest", what, "let lowest be below highest");
     }
     let mut search = Plan::between(lowest as f64, highest as f64);
     search.first = number(reader, "first", 10_000_000) as f64;
@@ -951,7 +948,7 @@ fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
         profile: reader.text(&load, "profile").unwrap_or_default().to_owned(),
         cycle_s: reader.seconds(&load, "cycle").max(0.01),
         duration_s: reader.seconds(&load, "duration"),
-        warm_s: reader.seconds(&load, "warm"),
+        warm_s: reader.seconds(&load, "warm_up"),
         ramp_down_s: reader.seconds(&load, "ramp_down"),
         on: load_sites(reader, &load),
         threads: usize::try_from(number(reader, "threads", 256)).unwrap_or(1),
@@ -960,7 +957,7 @@ fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
         verify_s: reader.seconds(&load, "verify"),
         budget_s: Some(reader.seconds(&load, "budget")).filter(|seconds| *seconds > 0.0),
         latency_s: users::latency_limit(reader, &limits),
-        beyond: reader.share(&limits, "beyond"),
+        beyond: reader.share(&limits, "violations_allowed"),
         delay_s: reader.seconds(&limits, "delay"),
         failures: reader.share(&limits, "failures"),
         mix: reader.share(&limits, "mix"),

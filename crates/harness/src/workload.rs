@@ -21,6 +21,7 @@ use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command::{self, DURATION, RAMP_DOWN, TIMEOUT, WARM_UP};
 use baremark_model::config;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, OwnSection, Together, Value};
+use baremark_model::former;
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings, Update};
 use baremark_model::knob::Misfit;
 use baremark_model::literal::quoted;
@@ -181,7 +182,7 @@ const NOT_IN_STUDIES: &[(&str, &str, &str)] = &[
     ("load", "users", "write users in [workload] or [factors]"),
     ("load", "profile", "write the profile as users in [workload] or [factors]"),
     ("load", "duration", "write duration in [workload] or [factors]"),
-    ("load", "warm", "write warm_up in [workload] or [factors]"),
+    ("load", "warm_up", "write warm_up in [workload] or [factors]"),
     ("load", RAMP_DOWN, "write ramp_down in [workload] or [factors]"),
 ];
 
@@ -190,7 +191,10 @@ fn has_key(key: &str) -> bool {
     let top = key.split('.').next().unwrap_or_default();
     let elsewhere = |(section, name, _): &(&str, &str, &str)| match *section {
         "" => *name == top,
-        section => key.strip_prefix(section).and_then(|rest| rest.strip_prefix('.')) == Some(name),
+        section => {
+            let own = key.strip_prefix(section).and_then(|rest| rest.strip_prefix('.'));
+            own.map(|key| former::now_in(section, key).unwrap_or(key)) == Some(name)
+        }
     };
     topology::has_key(key) && !NOT_IN_STUDIES.iter().any(elsewhere)
 }

@@ -541,7 +541,7 @@ pub const COMMAND: &[Knob] = &[
                on without the largest and the smallest fifth",
     },
     Knob {
-        key: "warmup",
+        key: "warmup_runs",
         kind: Kind::Count { min: 0, max: 10_000 },
         default: Default::Typed("0"),
         help: "runs before the first one that is measured: once on this machine itself, in every trial elsewhere",

@@ -1,6 +1,7 @@
 //! Settings typed as TOML, in one text or in layers of several: the line of every mistake, the nearest key, typed values.
 
 use crate::descriptor::{Knob, Value};
+use crate::former;
 use crate::literal::literal;
 use crate::problem::{Problem, Problems, nearest, with_article};
 use crate::units::{Bytes, Nanos, Share};
@@ -82,6 +83,27 @@ impl<'t> Layer<'t> {
         let mut typed: Vec<_> = table.iter().collect();
         typed.sort_by_key(|(key, _)| key.span().start);
         typed.into_iter().map(|(key, value)| (key.get_ref().as_ref(), self.line(key.span().start), value)).collect()
+    }
+
+    /// A notice of each key that has another name today.
+    #[must_use]
+    pub fn renamed(&self) -> Vec<String> {
+        self.renamed_in("", &self.table)
+    }
+
+    /// The same of a table of it, which is the section of that path.
+    #[must_use]
+    pub fn renamed_in(&self, path: &str, table: &DeTable<'_>) -> Vec<String> {
+        let mut notices = Vec::new();
+        for (key, line, value) in self.entries(table) {
+            let now = former::now_in(path, key);
+            notices.extend(now.map(|now| format!("{}:{line}: '{key}' in [{path}] is called '{now}' now", self.file)));
+            if let Some(below) = value.get_ref().as_table() {
+                let path = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+                notices.extend(self.renamed_in(&path, below));
+            }
+        }
+        notices
     }
 }
 
@@ -183,7 +205,8 @@ impl<'l> Section<'l> {
     }
 
     fn value(&self, key: &str) -> Option<(&'l Layer<'l>, &'l Spanned<DeValue<'l>>)> {
-        self.parts.iter().find_map(|(layer, table, _)| Some((*layer, table.get(key)?)))
+        let typed = |table: &'l DeTable<'l>| table.get(key).or_else(|| table.get(former::before_in(&self.path, key)?));
+        self.parts.iter().find_map(|(layer, table, _)| Some((*layer, typed(*table)?)))
     }
 
     fn child(&self, key: &str) -> String {
@@ -300,8 +323,19 @@ impl Reader {
     pub fn known(&mut self, section: &Section<'_>, keys: &[&str]) {
         for (layer, table, _) in &section.parts {
             for (key, line, _) in layer.entries(table).into_iter().filter(|(key, ..)| !keys.contains(key)) {
-                let what = format!("unknown key '{key}'{}", section.inside());
-                self.add(&layer.file, Problem::new(line, what, nearest(key, keys)));
+                let problem = match former::now_in(&section.path, key).filter(|now| keys.contains(now)) {
+                    Some(now) if table.contains_key(now) => {
+                        let what =
+                            format!("'{key}' is the former name of '{now}', which is set{} too", section.inside());
+                        Problem::new(line, what, "keep one of the two")
+                    }
+                    Some(_) => continue,
+                    None => {
+                        let what = format!("unknown key '{key}'{}", section.inside());
+                        Problem::new(line, what, nearest(key, keys))
+                    }
+                };
+                self.add(&layer.file, problem);
             }
         }
     }

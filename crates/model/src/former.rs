@@ -1,7 +1,9 @@
-//! Parameters that had another name in earlier versions. They are read as what they are called today, with a notice, from studies and from stored arms.
+//! Parameters, and keys of commands and topologies, that had another name in earlier versions. They are read as what they are called today, with a notice, from
+//! studies, topologies and stored arms.
 
 /// The former name of a parameter and its name.
-const RENAMED: [(&str, &str); 3] = [("time", "duration"), ("warm", "warm_up"), ("max", "most")];
+const RENAMED: [(&str, &str); 4] =
+    [("time", "duration"), ("warm", "warm_up"), ("max", "most"), ("warmup", "warmup_runs")];
 
 /// What a parameter of this former name is called; `None` of any other name.
 #[must_use]
@@ -13,4 +15,26 @@ pub fn now(key: &str) -> Option<&'static str> {
 #[must_use]
 pub fn before(key: &str) -> Option<&'static str> {
     RENAMED.iter().find(|(_, now)| *now == key).map(|(former, _)| *former)
+}
+
+/// Keys of a topology's sections: the section, the former name and the name.
+pub const IN_SECTIONS: [(&str, &str, &str); 2] =
+    [("load", "warm", "warm_up"), ("limits", "beyond", "violations_allowed")];
+
+/// The entries of a section by its path, of which the last part counts.
+fn of_section(path: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let section = path.rsplit('.').next().unwrap_or_default().to_owned();
+    IN_SECTIONS.into_iter().filter(move |(of, ..)| *of == section).map(|(_, former, now)| (former, now))
+}
+
+/// What a key of this former name in a section is called; `None` of any other name.
+#[must_use]
+pub fn now_in(path: &str, key: &str) -> Option<&'static str> {
+    of_section(path).find(|(former, _)| *former == key).map(|(_, now)| now)
+}
+
+/// What a key of a section was called; `None` where it was always called so.
+#[must_use]
+pub fn before_in(path: &str, key: &str) -> Option<&'static str> {
+    of_section(path).find(|(_, now)| *now == key).map(|(former, _)| former)
 }

@@ -69,7 +69,8 @@ pub fn run(context: &Context, args: &RunArgs) -> Result<(String, Exit), Refusal>
     if args.defaults {
         return Ok((DEFAULTS.to_owned(), Exit::Success));
     }
-    let Converted { study: text, topology } = described(args)?;
+    let Converted { study: text, topology, renamed } = described(args)?;
+    renamed.iter().for_each(say);
     if args.print_study {
         return Ok((text, Exit::Success));
     }

@@ -70,7 +70,7 @@ pub const TLS: [(&str, &str); 4] = [
 /// Few users by TLS: the result, and how many operations succeeded and failed.
 pub fn over_tls(set: &str) -> (Value, u64, u64) {
     let bench = Bench::new();
-    let few = ["topology.tls=true", "load.users=10", "load.warm=1 s", "load.duration=2 s", "limits.mix=900 %"];
+    let few = ["topology.tls=true", "load.users=10", "load.warm_up=1 s", "load.duration=2 s", "limits.mix=900 %"];
     let result = document(&ran(&bench, &[&[set][..], &few].concat(), &[]));
     let operations = sound(&result)["load"]["operations"].as_array().unwrap();
     let sum = |key: &str| operations.iter().map(|row| row[key].as_u64().unwrap()).sum();
@@ -81,7 +81,7 @@ pub fn over_tls(set: &str) -> (Value, u64, u64) {
 /// Few users of two sites over two balancers, with TLS; also what is reported of it.
 pub fn over_two_balancers() -> (Value, String) {
     let bench = Bench::new();
-    let few = ["load.users=10", "load.warm=1 s", "load.duration=3 s", "limits.mix=900 %"];
+    let few = ["load.users=10", "load.warm_up=1 s", "load.duration=3 s", "limits.mix=900 %"];
     let balanced =
         ["topology.tls=true", "balancer.service=haproxy", "balancer.count=2", "load.on=['native', 'native']"];
     let result = document(&ran(&bench, &[few, balanced].concat(), &[]));

@@ -13,7 +13,7 @@ pub const SMALL: &[&str] = &[
     "topology.argon2=64,1",
     "load.users=40",
     "load.cycle=400 ms",
-    "load.warm=4 s",
+    "load.warm_up=4 s",
     "load.duration=6 s",
     "load.first=20",
     "load.verify=3 s",
@@ -148,7 +148,7 @@ pub const OTHER_NEEDS: &[&str] = &["haproxy", "apache2", "mariadbd", "mariadb-in
 
 /// A run under way, and the processes below it: its servers serve users.
 pub fn under_way(bench: &Bench, set: &[&str]) -> (Child, Vec<u32>) {
-    let set = [set, &["load.duration=300 s", "load.warm=1 s"]].concat();
+    let set = [set, &["load.duration=300 s", "load.warm_up=1 s"]].concat();
     let runs = bench.path("runs");
     // Databases run as somebody else, who must get there.
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o711);
@@ -336,7 +336,7 @@ pub fn kept_data_are_reused(more: &[&str]) {
     let bench = Bench::new();
     // A database runs as somebody else, who must get to the run's own folder, not to the kept data.
     let data = format!("topology.data=keep:{}", bench.path("kept").display());
-    let few = ["load.users=20", "load.warm=1 s", "load.duration=3 s", "limits.mix=900 %"];
+    let few = ["load.users=20", "load.warm_up=1 s", "load.duration=3 s", "limits.mix=900 %"];
     let set = [&[data.as_str()][..], more, &few].concat();
     for _ in 0..2 {
         // Invariants hold: the second run has the rows of the first load, and none of its bids.

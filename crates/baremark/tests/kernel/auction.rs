@@ -13,7 +13,7 @@ fn the_pressure_of_a_tier_is_reported() {
     {
         return eprintln!("skipped: no control groups of version 2 that know pressure");
     }
-    let few = ["load.users=10", "load.warm=1 s", "load.duration=3 s", "limits.mix=900 %"];
+    let few = ["load.users=10", "load.warm_up=1 s", "load.duration=3 s", "limits.mix=900 %"];
     let result = document(&ran(&Bench::new(), &few, &[]));
     let waits = &sound(&result)["load"]["waits"];
     for key in ["app.cpu_stall", "app.memory_stall", "app.io_stall"] {

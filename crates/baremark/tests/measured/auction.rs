@@ -98,7 +98,7 @@ fn a_search_ends_with_its_time_budget_and_says_so() {
 #[test]
 fn log_ins_of_a_steady_population_are_not_what_is_measured() {
     let bench = Bench::new();
-    let set = ["load.users=60", "load.cycle=2 s", "load.warm=2 s", "load.duration=10 s"];
+    let set = ["load.users=60", "load.cycle=2 s", "load.warm_up=2 s", "load.duration=10 s"];
     // At the cost that is the default, unlike other tests.
     let mut words = arguments(&set);
     let cost = words.iter().position(|word| word.starts_with("topology.argon2=")).expect("other tests set it");

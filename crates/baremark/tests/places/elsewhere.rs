@@ -29,7 +29,7 @@ fn guests() -> Option<Vec<String>> {
 
 /// Users that an emulated processor carries.
 const FEW: &[&str] =
-    &["load.users=8", "load.cycle=1 s", "load.warm=3 s", "load.duration=6 s", "app.settings.lease=6 s"];
+    &["load.users=8", "load.cycle=1 s", "load.warm_up=3 s", "load.duration=6 s", "app.settings.lease=6 s"];
 const BACKED: &[&str] = &["balancer.service=haproxy", "database.service=postgres"];
 
 fn answered(result: &Value) -> u64 {

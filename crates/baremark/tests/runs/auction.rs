@@ -57,7 +57,7 @@ fn several_applications_carry_their_sum() {
 #[test]
 fn an_exceeded_limit_and_too_many_failures_have_codes_of_their_own() {
     let bench = Bench::new();
-    let few = ["load.users=40", "load.cycle=100 ms", "load.warm=500 ms", "load.duration=3 s", "limits.mix=900 %"];
+    let few = ["load.users=40", "load.cycle=100 ms", "load.warm_up=500 ms", "load.duration=3 s", "limits.mix=900 %"];
     // Each operation takes longer.
     let strict = ran(&bench, &[&few[..], &["limits.delay=1 us"]].concat(), &[]);
     assert_eq!(strict.status.code(), Some(4), "{}", text(&strict.stderr));
@@ -85,8 +85,14 @@ fn a_topology_has_its_own_users_database_folder_and_limit_on_a_tier() {
     let visitors = bench.write("visitors.toml", visitors);
     let (folder, scenario) =
         (format!("database.folder={}", data.display()), format!("load.scenario={}", visitors.display()));
-    let set =
-        [&folder, &scenario, "limits.utilization.app=0.01 %", "load.users=20", "load.warm=500 ms", "load.duration=3 s"];
+    let set = [
+        &folder,
+        &scenario,
+        "limits.utilization.app=0.01 %",
+        "load.users=20",
+        "load.warm_up=500 ms",
+        "load.duration=3 s",
+    ];
     let words = [&arguments(&set)[..], &["--keep", kept.to_str().unwrap()]].concat();
     let mut child = bench.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let below = |folder: &Path| {

@@ -8,7 +8,7 @@ fn loaded_data_of_sqlite_are_kept_verified_and_reused() {
     kept_data_are_reused(&[]);
 }
 
-const FEW: [&str; 4] = ["load.users=10", "load.warm=1 s", "load.duration=3 s", "limits.mix=900 %"];
+const FEW: [&str; 4] = ["load.users=10", "load.warm_up=1 s", "load.duration=3 s", "limits.mix=900 %"];
 const TWO: &str = "load.on=['native', 'native']";
 
 #[test]

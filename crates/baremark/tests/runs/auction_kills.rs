@@ -58,7 +58,8 @@ fn an_interrupted_run_leaves_nothing() {
 #[test]
 fn a_killed_run_is_resumed_without_its_finished_block() {
     let bench = Bench::new();
-    let few = ["topology.max_users=75", "load.users=10", "load.warm=200 ms", "load.duration=2 s", "limits.mix=900 %"];
+    let few =
+        ["topology.max_users=75", "load.users=10", "load.warm_up=200 ms", "load.duration=2 s", "limits.mix=900 %"];
     let words: Vec<&str> = arguments(&few).into_iter().filter(|word| *word != "--json").collect();
     let mut command = bench.command(&words);
     command.args(["--blocks", "2"]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -136,7 +137,7 @@ const TWO: &str = "load.on=['native', 'native']";
 #[test]
 fn a_site_of_users_that_dies_is_named() {
     let bench = Bench::new();
-    let set = [&[TWO, "load.users=10", "load.duration=300 s", "load.warm=1 s"], SMALL].concat();
+    let set = [&[TWO, "load.users=10", "load.duration=300 s", "load.warm_up=1 s"], SMALL].concat();
     let mut command = bench.command(&["auction", "run", "--json"]);
     command.args(set.iter().flat_map(|text| ["--set", text]));
     let said = std::fs::File::create(bench.path("said")).unwrap();

@@ -92,7 +92,7 @@ fn the_database_can_be_one_that_somebody_else_has_started() {
         format!("database.on=external:localhost:{}", server.port),
         format!("database.credentials={}", credentials.display()),
     );
-    let few = ["load.users=10", "load.warm=1 s", "load.duration=2 s", "limits.mix=900 %", "topology.max_users=75"];
+    let few = ["load.users=10", "load.warm_up=1 s", "load.duration=2 s", "limits.mix=900 %", "topology.max_users=75"];
     let set = [&["database.service=postgres", &on, &file][..], &few].concat();
     let kept = bench.path("kept");
     let output = ran(&bench, &set, &["--keep", kept.to_str().unwrap()]);

@@ -58,7 +58,7 @@ fn nothing_is_left_of_tiers_on_a_bridge_that_are_killed() {
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o711);
     fs::set_permissions(bench.folder.path(), open).unwrap();
     fs::create_dir(bench.path("runs")).unwrap();
-    let set = [LAB, &["load.duration=300 s", "load.warm=1 s"]].concat();
+    let set = [LAB, &["load.duration=300 s", "load.warm_up=1 s"]].concat();
     let mut run = command(&bench, &arguments(&set));
     run.arg("--folder").arg(bench.path("runs"));
     let (mut child, servers) = served(&bench, run);

@@ -53,6 +53,26 @@ fn without_a_file_it_is_one_search_for_the_most_users() {
 }
 
 #[test]
+fn keys_of_former_names_are_read_with_a_notice() {
+    let text = "[load]\nusers = 3\nwarm = \"7 s\"\n[limits]\nbeyond = \"2 %\"\n";
+    let found = convert(&Request { text, ..REQUEST }).unwrap_or_else(|why| panic!("{why}"));
+    let notices = [
+        "it.toml:3: 'warm' in [load] is called 'warm_up' now",
+        "it.toml:5: 'beyond' in [limits] is called 'violations_allowed' now",
+    ];
+    assert_eq!(found.renamed, notices);
+    assert!(found.study.contains("warm_up = \"7 s\"\n"), "{}", found.study);
+    assert!(found.study.contains("violations_allowed = \"2 %\"\n"), "{}", found.study);
+    // A study says the same of its own section.
+    let old = found.study.replace("violations_allowed", "beyond");
+    let parsed =
+        study::parse("study.toml", old.as_bytes(), &[descriptor()]).unwrap_or_else(|why| panic!("{why}\n{old}"));
+    let [notice] = parsed.renamed.as_slice() else { panic!("{:?}", parsed.renamed) };
+    assert!(notice.ends_with("'beyond' in [topology.limits] is called 'violations_allowed' now"), "{notice}");
+    planned(&old);
+}
+
+#[test]
 fn what_lies_over_the_file_is_in_the_study() {
     let levels =
         ["load.users = 40", "app.settings.pool = 8", "load.users = 9", "topology.max_users = 75"].map(str::to_owned);

@@ -92,16 +92,19 @@ fn every_limit_of_the_user_model_is_judged() {
 #[test]
 fn one_limit_for_all_operations_takes_the_place_of_each_of_their_own() {
     let scenario = users::scenario("http://127.0.0.1:1", "a password", None).unwrap();
-    let text = "[limits]\nlatency = \"500 ms\"\nbeyond = \"5 %\"\n";
-    let demand = resolve("it", text, &[]).unwrap_or_else(|why| panic!("{why}")).load;
-    let qos = users::qos(&scenario, &demand);
-    let latencies: Vec<String> = qos
-        .limits
-        .iter()
-        .filter(|limit| matches!(limit.bound, Bound::Latency { .. }))
-        .map(|limit| limit.to_string().split(':').next_back().unwrap_or_default().to_owned())
-        .collect();
-    assert_eq!(latencies, vec!["p95<500 ms"; 15]);
+    // The second is what earlier versions called it.
+    for key in ["violations_allowed", "beyond"] {
+        let text = format!("[limits]\nlatency = \"500 ms\"\n{key} = \"5 %\"\n");
+        let demand = resolve("it", &text, &[]).unwrap_or_else(|why| panic!("{why}")).load;
+        let qos = users::qos(&scenario, &demand);
+        let latencies: Vec<String> = qos
+            .limits
+            .iter()
+            .filter(|limit| matches!(limit.bound, Bound::Latency { .. }))
+            .map(|limit| limit.to_string().split(':').next_back().unwrap_or_default().to_owned())
+            .collect();
+        assert_eq!(latencies, vec!["p95<500 ms"; 15], "{key}");
+    }
     let refused = resolve("it", "[limits]\nlatency = \"6 s\"\n", &[]).map(drop).unwrap_err().to_string();
     assert!(refused.contains("longer than users wait for an answer; write at most \"5 s\""), "{refused}");
 }

@@ -4,6 +4,7 @@
 use super::{Entry, Reader};
 use crate::command::{self, Beside, Declared, Finder, Program, READING_DEFAULTS, Reading, Stdout, Success, Take};
 use crate::descriptor::{Better, Default, Kind, Knob, Value};
+use crate::former;
 use crate::machine::Isa;
 use crate::percentile::Percentile;
 use crate::problem::{nearest, with_article};
@@ -100,7 +101,8 @@ impl Reader<'_> {
     fn own(&mut self, base: &Program, of: &str, entries: &[Entry<'_>], beside: &[&str]) -> Program {
         let keys: Vec<&str> = command::COMMAND.iter().map(|knob| knob.key).chain(OWN.iter().copied()).collect();
         let suggested: Vec<&str> = keys.iter().chain(beside).copied().collect();
-        for (key, line, _) in entries.iter().filter(|(key, ..)| !keys.contains(key)) {
+        let is_known = |key: &str| keys.contains(&former::now(key).unwrap_or(key));
+        for (key, line, _) in entries.iter().filter(|(key, ..)| !is_known(key)) {
             let remedy = match *key {
                 "timeout" => "it belongs in [workload]".to_owned(),
                 _ => nearest(key, &suggested),
@@ -108,7 +110,7 @@ impl Reader<'_> {
             self.report(*line, format!("unknown key '{key}' in [{of}]"), remedy);
         }
         let flat: Vec<Entry<'_>> =
-            entries.iter().copied().filter(|(key, ..)| keys.contains(key) && !OWN.contains(key)).collect();
+            entries.iter().copied().filter(|(key, ..)| is_known(key) && !OWN.contains(key)).collect();
         let mut head = self.known(of, command::COMMAND, &flat);
         let table = |name: &str| entries.iter().find(|(key, ..)| *key == name).copied();
         let mut program = base.clone();
@@ -137,7 +139,7 @@ impl Reader<'_> {
         if let Some(Value::Switch(on)) = head.remove("repeat") {
             program.repeat = on;
         }
-        if let Some(Value::Count(runs)) = head.remove("warmup") {
+        if let Some(Value::Count(runs)) = head.remove("warmup_runs") {
             program.warmup = runs;
         }
         if let Some(Value::SizeBytes(size)) = head.remove("output_limit") {

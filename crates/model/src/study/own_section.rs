@@ -16,7 +16,11 @@ impl Reader<'_> {
                 self.mistakes.add(&self.layer.file, problem);
             }
             for &(key, _, value) in entries {
-                flatten(&format!("{}.{key}", section.name), value.get_ref(), &mut chosen.parameters);
+                let path = format!("{}.{key}", section.name);
+                if let Some(table) = value.get_ref().as_table() {
+                    self.renamed.extend(self.layer.renamed_in(&path, table));
+                }
+                flatten(&path, value.get_ref(), &mut chosen.parameters);
             }
         }
     }

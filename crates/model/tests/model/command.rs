@@ -160,7 +160,7 @@ directory = "/srv/data"
 stdin = "in.txt"
 stdout = "drop"
 repeat = true
-warmup = 2
+warmup_runs = 2
 setup = [["make", "old"]]
 prepare = [["sync"]]
 
@@ -189,6 +189,19 @@ level = [1, 9]
 ratio_to = { command = "old" }
 columns = "command"
 "#;
+
+#[test]
+fn the_former_name_of_warm_up_runs_is_read_with_a_notice() {
+    let study = parsed(&SEVERAL.replace("warmup_runs", "warmup")).expect("sound");
+    let [notice] = study.renamed.as_slice() else { panic!("{:?}", study.renamed) };
+    assert!(notice.ends_with("'warmup' in [command] is called 'warmup_runs' now"), "{notice}");
+    let limits = Limits { cpus: vec![0], memory_available: Bytes(1 << 30), ..Limits::default() };
+    let plan = resolve("a.toml", &study, &limits, Mode::default()).expect("a plan");
+    assert_eq!(command::of_arm(&plan.arms[0].arm).expect("a program").warmup, 2);
+    let both = SEVERAL.replace("warmup_runs = 2", "warmup_runs = 2\nwarmup = 3");
+    let refused = parsed(&both).map(drop).expect_err("twice");
+    assert!(refused.contains("'warmup_runs' is set twice, also as 'warmup'; keep one of the two"), "{refused}");
+}
 
 #[test]
 fn programs_by_name_are_levels_of_a_factor_and_share_what_they_do_not_say() {
@@ -228,7 +241,11 @@ fn mistakes_in_programs_by_name_are_told() {
         ),
         ("\"./new\", ", "\"{lev}\", ", "nothing fills the placeholder {lev}"),
         ("cleanup = [[\"make\", \"clean\"]]", "cleanup = \"make\"", "'cleanup' is a string"),
-        ("[commands.old]", "[commands.old]\nwarm = 3", "unknown key 'warm' in [commands.old]; did you mean 'warmup'?"),
+        (
+            "[commands.old]",
+            "[commands.old]\nrepaet = true",
+            "unknown key 'repaet' in [commands.old]; did you mean 'repeat'?",
+        ),
         ("[commands.old]", "[commands.\"old=1\"]", "[commands.old=1] has a name that cannot be used"),
         (
             "[commands.\"new build\".environment]",

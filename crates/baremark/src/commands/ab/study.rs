@@ -125,7 +125,7 @@ fn written(request: Request<'_>, typed: Vec<String>) -> Result<Study, Refusal> {
     put(&mut own, "directory", command::escape(folder, &[]));
     put(&mut own, "inherit", vec!["*"]);
     put(&mut own, "repeat", true);
-    put(&mut own, "warmup", whole(options.warmup));
+    put(&mut own, "warmup_runs", whole(options.warmup));
     let keys: Vec<&str> = parameters.keys().map(String::as_str).collect();
     if let Some(stdin) = &options.stdin {
         put(&mut own, "stdin", command::escape(stdin, &keys));
