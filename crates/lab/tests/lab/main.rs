@@ -25,4 +25,5 @@ mod search;
 mod several_sites;
 mod spend;
 mod spread;
+mod timelines;
 mod turns;

@@ -10,7 +10,8 @@ use baremark_lab::{scale, schedule};
 use baremark_model::codes::Origin;
 use baremark_model::command;
 use baremark_model::plan::{Limits, Mode, Plan, PlannedArm, resolve};
-use baremark_model::study;
+use baremark_model::problem::Problems;
+use baremark_model::study::{self, Study};
 use baremark_model::units::Bytes;
 use baremark_model::verify::Verify;
 use baremark_model::wire::TrialSpec;
@@ -88,7 +89,7 @@ pub(super) fn study(head: &Head) -> Derived {
     if let Some((_, why)) = special.into_iter().find(|(is, _)| *is) {
         return Derived::Unknown(why.to_owned());
     }
-    match planned(head, plan.mode) {
+    let found = match planned(head, plan.mode) {
         Ok(expected) if plan.title == pilot_title(&expected) => {
             let differences = |of: &Plan| compared(&pilot_of(of, plan.design.budget), plan);
             // A pilot is not conducted as a run of --quick, so it does not say whether its plan was one.
@@ -98,20 +99,31 @@ pub(super) fn study(head: &Head) -> Derived {
         }
         Ok(expected) => Derived::of(compared(&expected, plan)),
         Err(why) => Derived::Unknown(format!("the study's text cannot be planned here: {why}")),
+    };
+    // The plan of a former version may have the keys of that time.
+    let renamed = || parsed(head).ok()?.renamed.into_iter().next();
+    match found {
+        Derived::Follows => Derived::Follows,
+        other => {
+            renamed().map_or(other, |key| Derived::Unknown(format!("the study's text cannot be planned here: {key}")))
+        }
     }
+}
+
+/// The study of the run's text.
+fn parsed(head: &Head) -> Result<Study, Problems> {
+    study::parse(&head.study_file, head.study_text.as_bytes(), &descriptors())
+}
+
+/// The first of several problems, in short.
+fn first(problems: Problems) -> String {
+    problems.list.first().map_or_else(String::new, |problem| problem.what.chars().take(120).collect())
 }
 
 /// The plan of the study's text on a machine that has what the run's machine had.
 fn planned(head: &Head, mode: Mode) -> Result<Plan, String> {
     let plan = &head.plan;
-    let first = |problems: baremark_model::problem::Problems| {
-        problems.list.first().map_or_else(String::new, |problem| problem.what.chars().take(120).collect())
-    };
-    let study = study::parse(&head.study_file, head.study_text.as_bytes(), &descriptors()).map_err(first)?;
-    // The plan of a former version has the keys of that time.
-    if let Some(key) = study.renamed.first() {
-        return Err(key.clone());
-    }
+    let study = parsed(head).map_err(first)?;
     let runs: BTreeSet<&str> = plan.arms.iter().map(|arm| arm.environment.as_str()).collect();
     let place = |absent: &baremark_model::plan::Absent| absent.treatment.get("environment").cloned();
     let lacks = plan.absent.iter().filter_map(|absent| Some((place(absent)?, absent.reason.clone())));
