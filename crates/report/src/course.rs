@@ -2,7 +2,7 @@
 
 use crate::around::label;
 use crate::axis::{Axis, Figure, MARGIN, Shows, WIDTH};
-use crate::figure::{Mark, shades_in_words};
+use crate::mark::{Mark, shades_in_words};
 use crate::number::{fixed, three_digits};
 use crate::svg::{Anchor, Svg};
 use crate::text::{clean, cut};

@@ -10,6 +10,7 @@ use crate::axis::{Axis, MARGIN, Shows, WIDTH};
 use crate::curve;
 use crate::knee;
 use crate::latency;
+use crate::mark::Mark;
 use crate::number::{fixed, percent, three_digits};
 use crate::part::{Part, parts};
 use crate::roofline;
@@ -20,9 +21,7 @@ use crate::timeline;
 use crate::treatment::Factors;
 use crate::words::{Quantity, limits_of, ratio_of};
 use baremark_model::document::{Document, RatioRow, TrialRow};
-use baremark_model::event::TrialStatus;
 use baremark_model::plan::{Contrast, Treatment};
-use std::collections::BTreeSet;
 
 /// Ratios of a workload of which every block is drawn; a study can have thousands.
 const MOST: usize = 40;
@@ -62,39 +61,6 @@ struct Course {
     limits: Option<[f64; 2]>,
     centre: Option<f64>,
     ratio: bool,
-}
-
-/// Whether a trial counts.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Mark {
-    Counts,
-    Flagged,
-    Void,
-}
-
-impl Mark {
-    pub(crate) fn of(trial: &TrialRow) -> Mark {
-        match trial.status {
-            TrialStatus::Ok if trial.flags.is_empty() => Mark::Counts,
-            TrialStatus::Ok => Mark::Flagged,
-            TrialStatus::Void { .. } | TrialStatus::Failed { .. } => Mark::Void,
-        }
-    }
-
-    /// The class of the time of such a trial, and how a caption explains it; none of one that counts.
-    pub(crate) fn shade(self) -> Option<(&'static str, &'static str)> {
-        match self {
-            Mark::Counts => None,
-            Mark::Flagged => Some(("doubtful", "grey: trials with a flag")),
-            Mark::Void => Some(("discarded", "shaded: trials that do not count")),
-        }
-    }
-}
-
-/// What shades mean, for those that a figure has: `; shaded: trials that do not count`.
-pub(crate) fn shades_in_words(marks: impl Iterator<Item = Mark>) -> String {
-    let found: BTreeSet<Mark> = marks.collect();
-    found.into_iter().rev().filter_map(Mark::shade).map(|(_, says)| format!("; {says}")).collect()
 }
 
 /// One figure for each ratio: its value in every block, in order.

@@ -44,6 +44,7 @@ mod guest_disks;
 mod knee;
 mod lane;
 mod latency;
+mod mark;
 mod next_step;
 mod number;
 mod observed_at;

@@ -3,7 +3,7 @@
 
 use crate::answer::labelled;
 use crate::axis::{Axis, Figure, MARGIN, Shows, WIDTH};
-use crate::figure::{Mark, shades_in_words};
+use crate::mark::{Mark, shades_in_words};
 use crate::number::{fixed, three_digits};
 use crate::part::Part;
 use crate::svg::{Anchor, Svg};
@@ -144,14 +144,14 @@ fn heat_map(part: &Part<'_>, row: &TimelineRow, of: &str, name: String) -> Optio
             svg.cell(&format!("heat h{}", shade(*count, most)), corner, size, &says);
         }
     }
-    let line = if of == ALL { overlay(row, (unit, per), &across, &up, &mut svg) } else { "" };
+    let line = if of == ALL { overlay(row, per, &across, &up, &mut svg) } else { "" };
     let shades = shades_in_words(marks(document, row));
     let caption = format!("{title}, {unit}: the darker, the more took so long (logarithmic){line}{shades}");
     Some(Figure { caption, name, shows: Shows::Blocks, svg })
 }
 
-/// The percentile of each stretch as a line, and failures as crosses; what the caption says of them.
-fn overlay(row: &TimelineRow, (_, per): (&str, f64), across: &Axis, up: &Axis, svg: &mut Svg) -> &'static str {
+/// The percentile of each stretch as a line, in units of `per` ns, and failures as crosses; what the caption says of them.
+fn overlay(row: &TimelineRow, per: f64, across: &Axis, up: &Axis, svg: &mut Svg) -> &'static str {
     let middle = |of: &Stretch| across.at(of.at_s + of.seconds / 2.0);
     let percentile = |of: &Stretch| {
         of.samples.iter().find_map(|sample| {
