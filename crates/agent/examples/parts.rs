@@ -74,6 +74,7 @@ fn spec(workload: &str, page: PageSize, parameters: &[(&str, Value)], reps: Opti
         verify: Default::default(),
         observe: None,
         overwritable: Vec::new(),
+        duet: None,
     }
 }
 

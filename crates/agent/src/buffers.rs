@@ -115,6 +115,7 @@ mod tests {
             watchdog_ns: 1,
             observe: None,
             overwritable: Vec::new(),
+            duet: None,
             cpus: Vec::new(),
             seed: 7,
             verify: Default::default(),

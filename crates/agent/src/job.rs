@@ -3,27 +3,19 @@
 //! A run of a program has its own beginning and end, and measures itself.
 
 use crate::disturbance::{Meter, Work};
+use crate::duet;
+use crate::phases::{Phase, Stage, Trial, record};
 use crate::placing;
 use crate::progress::Progress;
-use crate::trial::{CALIBRATION, TrialError, crowds, look_for_lost_time};
+use crate::trial::{CALIBRATION, TrialError, crowds};
 use baremark_kernels::isa;
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::disturbed;
-use baremark_model::job::{Job, JobError, JobRun, Surroundings, Update};
-use baremark_model::placement::Placed;
-use baremark_model::seam::{ExecutorFacts, TickRate, Verification};
-use baremark_model::units::Nanos;
-use baremark_model::wire::{ArmRecord, Disturbance, LostTime, PagesSeen, Series, Stretch, TrialResult, TrialSpec};
+use baremark_model::arm::ResolvedArm;
+use baremark_model::job::{Job, JobRun, ReadyJob, Update};
+use baremark_model::seam::TickRate;
+use baremark_model::wire::{Disturbance, LostTime, Series, TrialResult, TrialSpec};
 use baremark_sys::clock::{self, Calibration, ClockError};
-use baremark_sys::point;
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::atomic::Ordering;
-use std::thread;
 use std::time::{Duration, Instant};
-
-/// This program, which keeps the programs of a job.
-const KEEPER: &str = "/proc/self/exe";
 
 /// Runs a trial of a job; `progress` hears of each phase.
 ///
@@ -34,116 +26,71 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
     // Preparation and warm-up take longer than the calibration, mostly: of a trial of half a second it would be a tenth.
     let calibration = Calibration::begin()?;
     let arms = one_of_each(spec)?;
-    let site = placing::site(spec)?;
-    let cpus = arms.iter().map(|arm| placing::cpus(&site, arm, 1)).collect::<Result<Vec<_>, _>>()?;
+    if let Some(arm) = arms.iter().find(|arm| !job.descriptor().executors.contains(&arm.executor)) {
+        return Err(TrialError::spec(format!("the executor {} runs no programs", arm.executor)));
+    }
     let interrupt = progress.interrupt();
-    let mut ready = Vec::new();
-    for (arm, cpus) in arms.iter().zip(&cpus) {
-        if !job.descriptor().executors.contains(&arm.executor) {
-            return Err(TrialError::spec(format!("the executor {} runs no programs", arm.executor)));
+    let trial = Trial { spec, job, arms: &arms, interrupt: &interrupt, begun };
+    match spec.duet {
+        Some(cpus) => duet::with_both(&trial, cpus, progress, |both, progress| {
+            let result = trial.measure((both, calibration), &[&cpus, &cpus], progress)?;
+            Ok(duet::of_one_rank(result))
+        }),
+        None => {
+            let site = placing::site(spec)?;
+            let cpus = arms.iter().map(|arm| placing::cpus(&site, arm, 1)).collect::<Result<Vec<_>, _>>()?;
+            let mut ready = Vec::new();
+            for (arm, cpus) in arms.iter().zip(&cpus) {
+                let report = &mut |loading| progress.loading(loading);
+                ready.push(job.prepare_reporting(arm, trial.surroundings(cpus), report)?);
+            }
+            if progress.is_one_side() {
+                ready.iter_mut().for_each(|job| job.takes_turns());
+            }
+            ready.iter_mut().try_for_each(|job| job.warm_up())?;
+            let cpus: Vec<&[usize]> = cpus.iter().map(Vec::as_slice).collect();
+            trial.measure((&mut InTurns(ready), calibration), &cpus, progress)
         }
-        let phase = Duration::from_nanos(spec.phase_ns);
-        let (keeper, overwritable) = (Path::new(KEEPER), spec.overwritable.as_slice());
-        let around = Surroundings { keeper, cpus, seed: spec.seed, phase, overwritable, interrupt: &interrupt };
-        ready.push(job.prepare_reporting(arm, around, &mut |loading| progress.loading(loading))?);
     }
-    let in_turns = progress.is_one_side();
-    if in_turns {
-        ready.iter_mut().for_each(|job| job.takes_turns());
+}
+
+/// Arms whose phases run one after the other.
+struct InTurns<'s>(Vec<Box<dyn ReadyJob + 's>>);
+
+impl Stage for InTurns<'_> {
+    fn at_once(&self) -> usize {
+        1
     }
-    ready.iter_mut().try_for_each(|job| job.warm_up())?;
-    let (rate, _) = calibration.end(CALIBRATION)?;
-    let lost_before = look_for_lost_time(rate);
-    if in_turns {
-        ready.iter_mut().try_for_each(|job| job.rest())?;
+
+    fn works_in_own_processes(&self) -> bool {
+        self.0.iter().all(|job| job.works_in_own_processes())
     }
-    // Sites of one trial agree on repetitions, which a job has not.
-    progress.agree(None)?;
-    progress.phases_begin();
-    if job.measures_disks() {
-        progress.disk_phases_begin();
+
+    fn rest(&mut self, arm: usize) -> Result<(), TrialError> {
+        Ok(self.0[arm].rest()?)
     }
-    let meter = Meter::begin(Work::Job, Duration::from_nanos(spec.phase_ns));
-    let mut meter = meter.of_one_side(in_turns).of_several(progress.is_one_of_several());
-    let first = clock::monotonic_ns();
-    let mut series = Vec::with_capacity(spec.schedule.len());
-    let mut checked = vec![String::new(); arms.len()];
-    let (mut flags, mut void) = (Vec::new(), Vec::new());
-    let mut position = 0;
-    while progress
-        .turn(position, spec.schedule.len(), &mut || ready.iter().map(|job| job.resting_cpu_ns()).sum::<u64>())?
-    {
-        if in_turns {
-            ready.iter_mut().for_each(|job| job.wake());
+
+    fn wake(&mut self) {
+        self.0.iter_mut().for_each(|job| job.wake());
+    }
+
+    fn resting_cpu_ns(&self) -> u64 {
+        self.0.iter().map(|job| job.resting_cpu_ns()).sum()
+    }
+
+    fn run(&mut self, position: usize, arms: &[usize], progress: &mut dyn Progress) -> Result<Vec<Phase>, TrialError> {
+        let mut done = Vec::with_capacity(arms.len());
+        for &arm in arms {
+            let begin_ns = clock::monotonic_ns();
+            let stored = progress.stored(position);
+            let run = self.0[arm].take_up(&stored, &mut |update| match update {
+                Update::Part(row) => progress.store(position, row),
+                Update::Loading(loading) => progress.loading(loading),
+            })?;
+            done.push(Phase { arm, begin_ns, end_ns: clock::monotonic_ns(), run });
         }
-        let arm = spec.schedule.get(position);
-        let arm = *arm.ok_or_else(|| TrialError::spec(format!("the schedule has no phase {position}")))?;
-        if let Some(pass) = progress.gate(1)? {
-            sleep_until(pass.begin_ns);
-        }
-        if interrupt.load(Ordering::Acquire) {
-            return Err(JobError::Interrupted.into());
-        }
-        meter.phase_begins(position);
-        let begin_ns = clock::monotonic_ns();
-        let stored = progress.stored(position);
-        let mut run = ready[arm].take_up(&stored, &mut |update| match update {
-            Update::Part(row) => progress.store(position, row),
-            Update::Loading(loading) => progress.loading(loading),
-        })?;
-        let end_ns = clock::monotonic_ns();
-        meter.phase_done(position);
-        progress.timed(position, Stretch { begin_ns, end_ns });
-        // A value that is not a number is not a value; JSON could not carry it either.
-        run.samples.retain(|sample| sample.value.is_finite());
-        series.push(Series {
-            phase: position,
-            arm,
-            begin_ns: begin_ns.saturating_sub(first),
-            end_ns: end_ns.saturating_sub(first),
-            members: Vec::new(),
-            reps: 1,
-            runs: Vec::new(),
-            samples: run.samples,
-            points: run.points,
-            detail: run.detail,
-        });
-        checked[arm] = run.checked;
-        flags.extend(run.flags);
-        void.extend(run.void);
-        if in_turns {
-            // What it still writes is among what observers see in its own phases.
-            ready[arm].rest()?;
-        }
-        progress.phase_done(position, arm);
-        point::reached("phase-done");
-        position += 1;
+        Ok(done)
     }
-    let found = meter.end(&series, arms.len(), rate);
-    let work_of_others = found.work_of_others || !ready.iter().all(|job| job.works_in_own_processes());
-    let disturbance = Disturbance { work_of_others, ..found };
-    let lost_after = look_for_lost_time(rate);
-    flags.extend(disturbed::flags(&disturbance, &[]));
-    for list in [&mut flags, &mut void] {
-        list.sort();
-        list.dedup();
-    }
-    let records = arms.iter().zip(&cpus).zip(checked);
-    Ok(TrialResult {
-        arms: records.map(|((arm, cpus), detail)| record(arm, cpus, detail)).collect(),
-        series,
-        void,
-        flags,
-        tick_rate_per_s: rate,
-        instruction_set: isa::widest(),
-        lost_before,
-        lost_after,
-        elapsed_ns: Nanos::from(begun.elapsed()).0,
-        spent_ns: BTreeMap::new(),
-        disturbance: Some(disturbance),
-        discarded: Vec::new(),
-        observations: Vec::new(),
-    })
 }
 
 /// Reads who else uses the CPUs while this process does what is measured itself.
@@ -208,10 +155,6 @@ pub fn of_one_phase(
     })
 }
 
-fn sleep_until(moment_ns: u64) {
-    thread::sleep(Duration::from_nanos(moment_ns.saturating_sub(clock::monotonic_ns())));
-}
-
 /// The arms; several members that are jobs are at sites of their own.
 fn one_of_each(spec: &TrialSpec) -> Result<Vec<&ResolvedArm>, TrialError> {
     let one = |(arm, members): (_, usize)| match members {
@@ -222,30 +165,6 @@ fn one_of_each(spec: &TrialSpec) -> Result<Vec<&ResolvedArm>, TrialError> {
         }),
     };
     crowds(spec)?.into_iter().map(one).collect()
-}
-
-/// A job has no memory of the agent's, and nothing is entered to run it.
-fn record(arm: &ResolvedArm, cpus: &[usize], detail: String) -> ArmRecord {
-    ArmRecord {
-        executor: ExecutorFacts {
-            name: arm.executor.to_string(),
-            ranks: cpus.len(),
-            cpus: cpus.to_vec(),
-            runs_body: true,
-            virtual_machine: arm.executor == ExecutorKind::Microvm,
-            mmu: None,
-            translation: None,
-            notes: BTreeMap::new(),
-        },
-        pages_before: PagesSeen::default(),
-        pages_after: PagesSeen::default(),
-        placed: Placed { cpus: cpus.to_vec(), ..Placed::default() },
-        counters: BTreeMap::new(),
-        grown: BTreeMap::new(),
-        verification: Verification::Passed { detail },
-        verified: None,
-        empty_run_ns: 0.0,
-    }
 }
 
 #[cfg(test)]

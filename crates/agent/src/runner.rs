@@ -46,6 +46,9 @@ impl Runner for Kernel {
     }
 
     fn run(&self, spec: &TrialSpec, progress: &mut dyn Progress) -> Result<TrialResult, TrialError> {
+        if spec.duet.is_some() {
+            return Err(TrialError::spec(format!("{} runs one arm at a time", spec.workload)));
+        }
         trial::run(self.0, spec, progress)
     }
 }

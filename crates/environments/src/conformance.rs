@@ -177,6 +177,7 @@ fn spec(place: &Place<'_>, executor: ExecutorKind, phases: usize) -> TrialSpec {
         verify: Default::default(),
         observe: None,
         overwritable: Vec::new(),
+        duet: None,
     }
 }
 

@@ -129,6 +129,7 @@ fn head(run: &Run) -> RunHead {
         machine: run.machine.clone(),
         version: run.version.clone(),
         design: run.plan.design.clone(),
+        duet: run.plan.duet,
         mode: run.plan.mode,
         extensions: run.plan.extensions.clone(),
         started: run.started.to_string(),

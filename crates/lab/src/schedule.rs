@@ -39,7 +39,7 @@ pub fn quads_of(spec: &TrialSpec) -> u64 {
 ///
 /// A pair is interleaved as quads of ABBA or BAAB, as many of the one as of the other, in random order: within four phases
 /// both orders balance a linear drift, and over a trial neither arm follows the other more often; that is so whether both run in one
-/// process or at two sites. An arm alone runs as many phases as it would have in a pair. With no quads each arm has one phase.
+/// process or at two sites. In a duet each two phases run at the same time, the first of them on the first CPU, so that a quad swaps the CPUs. An arm alone runs as many phases as it would have in a pair. With no quads each arm has one phase.
 #[must_use]
 pub fn trial_of(plan: &Plan, block: u64, cell: usize, count: Option<u64>) -> TrialSpec {
     let place = block.wrapping_mul(plan.cells.len() as u64).wrapping_add(cell as u64);
@@ -76,6 +76,7 @@ pub fn trial_of(plan: &Plan, block: u64, cell: usize, count: Option<u64>) -> Tri
         } else {
             Vec::new()
         },
+        duet: plan.duet.filter(|_| arms.len() == 2),
         seed,
         verify: verify(plan, block, seed),
         observe: (!plan.observe.which.is_empty()).then(|| plan.observe.clone()),

@@ -1,8 +1,9 @@
 //! Which quads of phases do not count for what others took of the CPUs, and what of that a reader should know.
 //!
 //! One rule for all trials: of arms that take turns in one process, which the agent applies, and of arms that take turns at two
-//! sites, which the lab does, for neither site has all phases.
+//! sites, which the lab does, for neither site has all phases. Programs that run at the same time have another: what disturbs one disturbs the other.
 
+use crate::command::{CPU, WALL};
 use crate::seam::TickRate;
 use crate::wire::{DiscardedQuad, Disturbance, PhaseDisturbance, Series};
 
@@ -14,6 +15,8 @@ const TOO_LONG: f64 = 0.02;
 /// A quad in which others certainly used more than this share of all CPUs does not count: certainly, because a tick of resolution is
 /// taken off first.
 const TOO_MUCH: f64 = 0.10;
+/// A program whose CPU others have for three quarters of the time runs next to the other program of a duet for a small part of its run.
+const STARVED: f64 = 0.25;
 /// From here on a reader should know of it.
 const TOLD_QUEUED: f64 = 0.01;
 const TOLD_OTHERS: f64 = 0.10;
@@ -49,6 +52,21 @@ pub fn discarded(series: &[Series], found: &Disturbance, rate: TickRate) -> Vec<
     };
     let discarded: Vec<DiscardedQuad> = (0..all).filter_map(judge).collect();
     if 2 * discarded.len() > all { Vec::new() } else { discarded }
+}
+
+/// The quads of a duet that do not count: those with a phase in which a program had its CPU for less than [`STARVED`] of the share of its run time that it had it at best in the
+/// same trial, so that it ran next to the other program for a small part of its run alone.
+#[must_use]
+pub fn starved(series: &[Series]) -> Vec<DiscardedQuad> {
+    let had = |phase: &Series| {
+        let of = |metric: &str| phase.samples.iter().find(|sample| sample.metric == metric).map(|sample| sample.value);
+        of(CPU.key).zip(of(WALL.key)).map(|(cpu, wall)| cpu / wall).filter(|share| share.is_finite())
+    };
+    let best = |arm: usize| series.iter().filter(|phase| phase.arm == arm).filter_map(had).fold(0.0, f64::max);
+    let is_starved = |phase: &Series| had(phase).is_some_and(|share| share < STARVED * best(phase.arm));
+    let why = "a program had its CPU for less than a quarter of the share of time that it had it in other runs";
+    let quads = series.chunks_exact(QUAD).enumerate().filter(|(_, phases)| phases.iter().any(is_starved));
+    quads.map(|(quad, _)| DiscardedQuad { quad, why: why.to_owned() }).collect()
 }
 
 /// The share of all CPUs that others used over the phases of a quad, where it is certainly more than [`TOO_MUCH`].

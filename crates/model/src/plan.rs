@@ -6,6 +6,7 @@
 
 mod compared;
 mod contrasts;
+mod duet;
 mod levels;
 
 pub use self::compared::{Contrast, Pair, PlannedArm, Treatment};
@@ -157,6 +158,9 @@ pub struct Plan {
     /// versions have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub apart: Vec<usize>,
+    /// The CPUs on which both programs of a pair run at the same time, swapped within a quad; absent where arms take turns, and in plans of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duet: Option<[usize; 2]>,
     /// What the command line added.
     pub mode: Mode,
     /// Each time that the run was given more (`resume --budget`, `--precision`) by somebody who may have seen a result: how many interim analyses there
@@ -220,7 +224,9 @@ impl Plan {
             let arms = self.arms_of(cell);
             let each = self.phases_of(cell) / arms.len() as u64;
             let phases = arms.iter().map(|&arm| self.arms[arm].phase(&self.design).0.saturating_mul(each));
-            phases.fold(0, u64::saturating_add)
+            // Those of a duet run at the same time.
+            let at_once = if self.duet.is_some() { arms.len() as u64 } else { 1 };
+            phases.fold(0, u64::saturating_add) / at_once
         };
         Nanos(self.cells.iter().map(|&cell| trial(cell)).fold(0, u64::saturating_add))
     }
@@ -256,6 +262,7 @@ pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result
         (pairs, cells) = resolver.compare(&arms);
     }
     resolver.check_memory(&arms, &pairs, &cells);
+    resolver.check_duet(&arms, &pairs);
     let environments = resolver.environments(&arms);
     if !resolver.problems.is_empty() {
         resolver.problems.sort_by_key(|problem| problem.line);
@@ -263,6 +270,7 @@ pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result
     }
     let design = resolver.design();
     let apart = resolver.apart(&arms, &pairs);
+    let (duet, observe) = (resolver.duet(), resolver.observed());
     let compares = pairs.iter().any(|pair| pair.asked);
     let quads_by_variance = compares && !mode.quick && design.quads > 0 && study.line("design.quads") == 0;
     let planned = |chosen: &Chosen| PlannedWorkload {
@@ -294,11 +302,12 @@ pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result
         design,
         quads_by_variance,
         apart,
+        duet,
         mode,
         extensions: Vec::new(),
         cpus: limits.cpus.clone(),
         environments,
-        observe: study.observe.clone(),
+        observe,
     })
 }
 
@@ -601,6 +610,7 @@ impl Resolver<'_> {
     fn ranks(&self, levels: &BTreeMap<String, Value>) -> usize {
         match levels.get("ranks") {
             Some(Value::Count(ranks)) => usize::try_from(*ranks).unwrap_or(usize::MAX),
+            _ if self.study.duet => self.provisioned(levels).and_then(Result::ok).unwrap_or(1),
             _ => self.provisioned(levels).and_then(Result::ok).unwrap_or(self.limits.cpus.len()),
         }
     }

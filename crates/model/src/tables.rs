@@ -337,6 +337,12 @@ pub const DESIGN: &[Knob] = &[
         help: "quads in a trial: each interleaves its two arms as ABBA or BAAB, equally often, in random order; 0 for one phase of each arm, where phases take minutes",
     },
     Knob {
+        key: "duet",
+        kind: Kind::Switch,
+        default: Default::Typed("false"),
+        help: "whether both programs of a pair run at the same time, on one CPU each, and swap the CPUs in their next run; they are compared by cpu_s alone",
+    },
+    Knob {
         key: "least_blocks",
         kind: Kind::Count { min: 1, max: 10_000 },
         default: Default::Typed("6"),

@@ -20,7 +20,7 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
 /// The version of this protocol; both sides must agree.
-pub const PROTOCOL: u32 = 7;
+pub const PROTOCOL: u32 = 8;
 
 /// The longest frame that is accepted, in bytes: a torn or foreign stream must not make us allocate what it claims.
 pub const LONGEST_FRAME: u32 = 64 << 20;
@@ -273,6 +273,10 @@ pub struct TrialSpec {
     pub watchdog_ns: u64,
     /// The CPUs for the ranks, in order; empty where the agent shall take those that it may use.
     pub cpus: Vec<usize>,
+    /// The CPUs of both arms of a job, of one rank each, that run at the same time; `None` where they take turns. Each two phases of the schedule begin together, the
+    /// first of them on the first CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duet: Option<[usize; 2]>,
     /// Seed of every random choice inside the trial.
     pub seed: u64,
     /// How much of the result is checked.

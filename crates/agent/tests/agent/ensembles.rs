@@ -42,6 +42,7 @@ pub fn spec(arms: &[(u32, ResolvedArm)]) -> TrialSpec {
         watchdog_ns: 60_000_000_000,
         observe: None,
         overwritable: Vec::new(),
+        duet: None,
         cpus: Vec::new(),
         seed: 7,
         verify: Default::default(),

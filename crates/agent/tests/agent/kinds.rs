@@ -34,6 +34,7 @@ fn spec(kind: &str, phase: Duration) -> TrialSpec {
         watchdog_ns: 60_000_000_000,
         observe: None,
         overwritable: Vec::new(),
+        duet: None,
         cpus: Vec::new(),
         seed: 7,
         verify: Default::default(),

@@ -10,6 +10,7 @@
 )]
 
 mod conformance;
+mod duets;
 mod ensembles;
 mod kinds;
 mod placement;

@@ -23,7 +23,7 @@ static METRICS: [Metric; 1] = [Metric {
     help: "turns of a loop per second",
 }];
 
-const fn descriptor(kind: &'static str, executors: &'static [ExecutorKind]) -> Descriptor {
+pub const fn descriptor(kind: &'static str, executors: &'static [ExecutorKind]) -> Descriptor {
     Descriptor {
         kind,
         help: "counts",

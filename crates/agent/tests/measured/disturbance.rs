@@ -73,6 +73,7 @@ fn spec(kind: &str) -> TrialSpec {
         watchdog_ns: 60_000_000_000,
         observe: None,
         overwritable: Vec::new(),
+        duet: None,
         cpus: Vec::new(),
         seed: 7,
         verify: Default::default(),

@@ -137,6 +137,7 @@ pub fn trial_of(link: &mut Link, cpu: usize, table_bytes: u64) -> Result<FromAge
         verify: Default::default(),
         observe: None,
         overwritable: Vec::new(),
+        duet: None,
     };
     write_frame(&mut link.to_agent, &ToAgent::RunTrial(Box::new(spec)))?;
     loop {

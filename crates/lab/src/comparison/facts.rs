@@ -76,7 +76,7 @@ fn of_document(document: &Document) -> BTreeMap<String, String> {
 
 fn of_run(run: &RunHead) -> BTreeMap<String, String> {
     let places: BTreeMap<&str, _> = run.environments.iter().map(|of| (of.name.as_str(), &of.settings)).collect();
-    let facts = json!({
+    let mut facts = json!({
         "baremark": run.version,
         "design": { "phase": run.design.phase.to_string(), "quads": run.design.quads },
         "mode": run.mode,
@@ -84,6 +84,9 @@ fn of_run(run: &RunHead) -> BTreeMap<String, String> {
         "parameters": run.parameters,
         "machine": run.machine,
     });
+    if run.duet.is_some() {
+        facts["design"]["duet"] = true.into();
+    }
     let mut flat = BTreeMap::new();
     flatten("", &facts, &mut flat);
     flat.retain(|key, _| !VOLATILE.contains(&key.as_str()) && !key.ends_with("free_pages"));

@@ -42,6 +42,7 @@ fn head(id: &str) -> RunHead {
             seed: 1,
         },
         mode: Mode::default(),
+        duet: None,
         extensions: Vec::new(),
         started: "2026-01-01T00:00:00Z".to_owned(),
         ended: None,

@@ -458,6 +458,7 @@ pub fn plan(other: &str) -> Plan {
         },
         quads_by_variance: false,
         apart: Vec::new(),
+        duet: None,
         mode: Mode::default(),
         extensions: Vec::new(),
         cpus: vec![0],

@@ -56,6 +56,22 @@ fn quads_are_abba_or_baab_about_equally_often() {
     assert!((230..=370).contains(&first[0]), "of 600 quads {first:?} began with either arm");
 }
 
+/// The phases of a duet begin two by two, the first on the first CPU.
+#[test]
+fn both_arms_of_a_duet_are_on_each_cpu_once_within_every_quad() {
+    let mut plan = plan("microvm");
+    plan.design.quads = 3;
+    let turns = trial(&plan, 5, 0);
+    plan.duet = Some([2, 4]);
+    let spec = trial(&plan, 5, 0);
+    assert_eq!((turns.duet, spec.duet), (None, Some([2, 4])));
+    assert_eq!((&spec.schedule, spec.seed), (&turns.schedule, turns.seed), "nothing else is drawn");
+    for quad in spec.schedule.chunks(4) {
+        let on = |cpu: usize| quad.iter().skip(cpu).step_by(2).sum::<usize>();
+        assert_eq!([on(0), on(1)], [1, 1], "{quad:?}");
+    }
+}
+
 #[test]
 fn a_program_warms_up_once_on_this_machine_and_in_every_trial_elsewhere() {
     use baremark_model::command::{self, Program};

@@ -17,6 +17,7 @@
 mod command;
 mod config;
 mod descriptors;
+mod duets;
 mod environments;
 mod plan;
 mod reference;

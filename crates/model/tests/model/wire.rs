@@ -82,6 +82,7 @@ fn spec() -> TrialSpec {
         verify: Verify::Ranges(5),
         observe: None,
         overwritable: vec!["/dev/sdb".into()],
+        duet: Some([0, 2]),
     }
 }
 

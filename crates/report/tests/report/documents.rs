@@ -184,6 +184,7 @@ pub fn head() -> RunHead {
             seed: 1,
         },
         mode: Mode::default(),
+        duet: None,
         extensions: Vec::new(),
         started: "2025-11-21T03:35:57Z".to_owned(),
         ended: Some("2025-11-21T03:37:41Z".to_owned()),

@@ -65,6 +65,7 @@ pub fn plan() -> Plan {
         },
         quads_by_variance: false,
         apart: Vec::new(),
+        duet: None,
         mode: Mode::default(),
         extensions: Vec::new(),
         cpus: vec![0, 1],
@@ -101,6 +102,7 @@ pub fn spec(seed: u64) -> TrialSpec {
         verify: Default::default(),
         observe: None,
         overwritable: Vec::new(),
+        duet: None,
     }
 }
 

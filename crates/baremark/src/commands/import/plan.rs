@@ -58,6 +58,7 @@ pub(super) fn of(imported: &Imported) -> Plan {
         design: design(imported),
         quads_by_variance: false,
         apart: Vec::new(),
+        duet: None,
         mode: Mode::default(),
         extensions: Vec::new(),
         cpus: Vec::new(),

@@ -154,6 +154,8 @@ fn compared(expected: &Plan, plan: &Plan) -> Vec<String> {
             (&expected.rows, &expected.columns, &expected.against) == (&plan.rows, &plan.columns, &plan.against),
         ),
         ("design", design == plan.design),
+        // Which CPUs follows from the machine's cores.
+        ("duet", expected.duet.is_some() == plan.duet.is_some()),
         ("observe", expected.observe == plan.observe),
     ];
     let same = same.into_iter().filter(|(_, same)| !same).map(|(what, _)| what.to_owned());

@@ -1,0 +1,167 @@
+//! Both arms of a job at the same time, on a CPU each, which they swap from one phase to the next.
+//!
+//! Whatever else uses the machine meanwhile disturbs both alike. A thread for each CPU has both arms prepared for that CPU and runs the one whose turn it is; both threads
+//! wait for each other before each phase. What an arm used is compared, and not how long it waited: a neighbour has one of the CPUs.
+
+use crate::phases::{Phase, Stage, Trial};
+use crate::progress::Progress;
+use crate::trial_error::TrialError;
+use baremark_model::arm::ResolvedArm;
+use baremark_model::disturbed::{QUAD, starved};
+use baremark_model::job::{JobError, ReadyJob};
+use baremark_model::wire::TrialResult;
+use baremark_sys::clock;
+use std::sync::Barrier;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+/// What a thread answers.
+enum Answer {
+    /// Both arms are prepared and warm on its CPU; whether all their work is done by programs that this one has started.
+    Ready { in_own_processes: bool },
+    /// A phase is over.
+    Done(Phase),
+}
+
+/// The way to the thread of one CPU.
+struct Side {
+    orders: Sender<usize>,
+    answers: Receiver<Result<Answer, JobError>>,
+}
+
+impl Side {
+    fn answer(&self) -> Result<Answer, JobError> {
+        self.answers.recv().unwrap_or_else(|_| Err(gone()))
+    }
+}
+
+/// Both CPUs, in their order.
+struct Both {
+    sides: [Side; 2],
+    in_own_processes: bool,
+}
+
+impl Stage for Both {
+    fn at_once(&self) -> usize {
+        self.sides.len()
+    }
+
+    fn works_in_own_processes(&self) -> bool {
+        self.in_own_processes
+    }
+
+    fn run(
+        &mut self,
+        _position: usize,
+        arms: &[usize],
+        _progress: &mut dyn Progress,
+    ) -> Result<Vec<Phase>, TrialError> {
+        for (side, &arm) in self.sides.iter().zip(arms) {
+            side.orders.send(arm).map_err(|_| gone())?;
+        }
+        // Both are awaited before a failure of one is reported.
+        let answers = self.sides.each_ref().map(Side::answer);
+        let phase = |answer| match answer {
+            Ok(Answer::Done(phase)) => Ok(phase),
+            Ok(Answer::Ready { .. }) => Err(gone().into()),
+            Err(why) => Err(TrialError::from(why)),
+        };
+        answers.into_iter().map(phase).collect()
+    }
+}
+
+fn gone() -> JobError {
+    JobError::failed("a thread that runs one of two programs at the same time has ended")
+}
+
+/// Prepares both arms of the trial for each of the CPUs, and hands over what runs their phases.
+///
+/// # Errors
+/// When an arm cannot be prepared, or what `measure` gives.
+pub(crate) fn with_both(
+    trial: &Trial<'_>,
+    cpus: [usize; 2],
+    progress: &mut dyn Progress,
+    measure: impl FnOnce(&mut dyn Stage, &mut dyn Progress) -> Result<TrialResult, TrialError>,
+) -> Result<TrialResult, TrialError> {
+    let in_pairs = trial.spec.schedule.chunks(2).all(|two| matches!(two, [0, 1] | [1, 0]));
+    if trial.arms.len() != 2 || !in_pairs || trial.arms.iter().any(|arm| arm.ranks != 1) {
+        return Err(TrialError::spec("two arms at the same time have one rank each and equal turns".to_owned()));
+    }
+    if progress.is_one_side() || progress.is_one_of_several() {
+        return Err(TrialError::spec("two arms at the same time are at one site".to_owned()));
+    }
+    let gate = Barrier::new(cpus.len());
+    let gate = &gate;
+    thread::scope(|scope| {
+        let started = cpus.map(|cpu| {
+            let (orders, ordered) = channel();
+            let (sender, answers) = channel();
+            let thread = thread::Builder::new().name(format!("cpu {cpu}"));
+            let started = thread.spawn_scoped(scope, move || serve(trial, cpu, gate, (&ordered, &sender)));
+            started.map(|_| Side { orders, answers })
+        });
+        let [first, second] = started;
+        let cannot = |why| JobError::failed(format!("starting a thread: {why}"));
+        let sides = [first.map_err(cannot)?, second.map_err(cannot)?];
+        let mut in_own_processes = true;
+        for answer in sides.each_ref().map(Side::answer) {
+            match answer? {
+                Answer::Ready { in_own_processes: own } => in_own_processes &= own,
+                Answer::Done(_) => return Err(gone().into()),
+            }
+        }
+        // When these are dropped, the threads end.
+        measure(&mut Both { sides, in_own_processes }, progress)
+    })
+}
+
+/// The thread of one CPU: what is prepared here is dropped here, too.
+fn serve(
+    trial: &Trial<'_>,
+    cpu: usize,
+    gate: &Barrier,
+    (orders, answers): (&Receiver<usize>, &Sender<Result<Answer, JobError>>),
+) {
+    let cpus = [cpu];
+    let mut ready = match prepared(trial, &cpus) {
+        Ok(ready) => ready,
+        Err(why) => return drop(answers.send(Err(why))),
+    };
+    let in_own_processes = ready.iter().all(|job| job.works_in_own_processes());
+    if answers.send(Ok(Answer::Ready { in_own_processes })).is_err() {
+        return;
+    }
+    while let Ok(arm) = orders.recv() {
+        gate.wait();
+        let begin_ns = clock::monotonic_ns();
+        let run = ready[arm].run();
+        let end_ns = clock::monotonic_ns();
+        if answers.send(run.map(|run| Answer::Done(Phase { arm, begin_ns, end_ns, run }))).is_err() {
+            return;
+        }
+    }
+}
+
+/// Both arms, ready and warm.
+fn prepared<'s>(trial: &'s Trial<'_>, cpus: &'s [usize]) -> Result<Vec<Box<dyn ReadyJob + 's>>, JobError> {
+    let prepare = |arm: &&'s ResolvedArm| trial.job.prepare(arm, trial.surroundings(cpus));
+    let mut ready = trial.arms.iter().map(prepare).collect::<Result<Vec<_>, _>>()?;
+    ready.iter_mut().try_for_each(|job| job.warm_up())?;
+    Ok(ready)
+}
+
+/// The result of a trial in which each arm had one rank, on one CPU and on the other. Quads in which a program hardly had its CPU do not count; where they are more than half,
+/// all of them count: what is left would be a choice among disturbed ones.
+pub(crate) fn of_one_rank(mut result: TrialResult) -> TrialResult {
+    result.arms.iter_mut().for_each(|arm| arm.executor.ranks = 1);
+    let starved = starved(&result.series);
+    let Some(why) = starved.first().map(|quad| quad.why.clone()) else { return result };
+    if 2 * QUAD * starved.len() > result.series.len() {
+        result.flags.push(why);
+    } else {
+        result.flags.push(format!("some quads of phases were discarded: {why}"));
+        result.discarded = starved;
+    }
+    result
+}

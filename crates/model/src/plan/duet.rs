@@ -1,0 +1,119 @@
+//! Both programs of a pair at the same time, on a CPU each that they swap: which studies can be run so, and on which CPUs.
+
+use super::{Pair, PlannedArm, Resolver};
+use crate::command::{self, CPU, USUAL, WALL};
+use crate::environments;
+use crate::observer::ObserveSpec;
+use crate::placement::{Cpu, Ranks, Topology};
+use crate::problem::Problem;
+use crate::tables;
+
+/// The key of a study.
+const KEY: &str = "design.duet";
+
+impl Resolver<'_> {
+    /// The CPUs of a duet: of two cores of one node where there are such, so that the programs share no core.
+    pub(super) fn duet(&self) -> Option<[usize; 2]> {
+        let flat = Topology::flat(&self.limits.cpus);
+        let here = self.limits.topology.as_ref().unwrap_or(&flat);
+        let first = *here.cpus.first().filter(|_| self.study.duet)?;
+        let others = || here.cpus.iter().filter(|cpu| cpu.cpu != first.cpu);
+        let of_another_core = |cpu: &&Cpu| cpu.core != first.core;
+        let near = others().find(|cpu| of_another_core(cpu) && cpu.node == first.node);
+        let second = near.or_else(|| others().find(of_another_core)).or_else(|| others().next())?;
+        Some([first.cpu, second.cpu])
+    }
+
+    /// What is observed: of a duet nothing, for activity of two programs that run at the same time is neither one's.
+    pub(super) fn observed(&self) -> ObserveSpec {
+        let asked = self.study.observe.clone();
+        if self.study.duet { ObserveSpec { which: Vec::new(), ..asked } } else { asked }
+    }
+
+    /// Refuses a duet that this machine cannot run, or that would compare what two programs disturb in each other.
+    pub(super) fn check_duet(&mut self, arms: &[PlannedArm], pairs: &[Pair]) {
+        if !self.study.duet {
+            return;
+        }
+        let line = self.study.line(KEY);
+        self.check_metrics();
+        if self.duet().is_none() {
+            let what = "duet = true needs two CPUs, and this process may use one".to_owned();
+            let remedy = "start it with an affinity mask that has two, or drop duet";
+            self.problems.push(Problem::new(line, what, remedy).of_machine());
+        }
+        if self.study.design.quads == 0 {
+            let what = "duet = true swaps the CPUs within a quad, and quads = 0 has no quad".to_owned();
+            self.report(self.study.line("design.quads"), what, "write quads = 1 or more, or drop duet");
+        }
+        if self.study.layout.ratio_to.is_empty() && !self.mode.self_check {
+            let what = "duet = true runs both programs of a pair, and the study requests no ratio".to_owned();
+            self.report(line, what, "write ratio_to in [report], or drop duet");
+        }
+        let observed = self.study.line("observe.which");
+        if observed > 0 && self.study.observe.which != ["null"] {
+            let what = "duet = true observes no system activity: two programs at the same time share it".to_owned();
+            self.report(observed, what, "take 'which' out of [observe], or drop duet");
+        }
+        for arm in arms {
+            self.check_duet_of(arm);
+        }
+        let of_hosts = |pair: &&Pair| {
+            let both = [&arms[pair.numerator], &arms[pair.denominator]];
+            pair.asked && !pair.interleaved && both.iter().all(|arm| arm.on_this_machine())
+        };
+        for pair in pairs.iter().filter(of_hosts) {
+            let keys = tables::host_levels(&arms[pair.numerator].treatment).map(|(key, _)| key).collect::<Vec<_>>();
+            let what = format!(
+                "duet = true runs both programs of a pair at once, and {} has one level at a time",
+                keys.join(", ")
+            );
+            self.report(line, what, "vary it in a study without duet");
+        }
+    }
+
+    /// Refuses an arm that has no place next to another's on this machine.
+    fn check_duet_of(&mut self, arm: &PlannedArm) {
+        if !arm.on_this_machine() {
+            let here = environments::names(|can| can.interleaves && can.runs_work()).join(" and ");
+            let what = format!(
+                "duet = true runs both programs from one agent, and environment '{}' has its own",
+                arm.environment
+            );
+            let remedy = format!("take it out of [factors]: {here} can be compared so; or drop duet");
+            self.report(self.study.line("factors.environment"), what, remedy);
+        }
+        let ranks = arm.arm.ranks.saturating_mul(arm.arm.parts);
+        if ranks != 1 {
+            let what = format!("duet = true gives each program one CPU, and {} were requested", Ranks(ranks));
+            let remedy = "take ranks, provisioned and count out of [factors], or drop duet";
+            let keys = ["factors.ranks", "factors.provisioned", "factors.count"];
+            self.report(keys.map(|key| self.study.line(key)).into_iter().max().unwrap_or(0), what, remedy);
+        }
+    }
+
+    /// Refuses work that is not a program, and metrics that show how long a program waited.
+    fn check_metrics(&mut self) {
+        let study = self.study;
+        for chosen in &study.workloads {
+            let kind = chosen.descriptor.kind;
+            if kind != command::KIND {
+                let what =
+                    format!("duet = true runs two programs at the same time, and workload '{kind}' is not a program");
+                self.report(study.line("workload.kind"), what, "write kind = \"command\" in [workload], or drop duet");
+                continue;
+            }
+            if chosen.metric() != CPU.key {
+                let what = format!("duet = true compares CPU time alone, and the metric is {}", chosen.metric());
+                let remedy = format!("write metric = \"{}\" in [report] (--by {0}), or drop duet", CPU.key);
+                let line = study.line("report.metric");
+                self.report(if line > 0 { line } else { study.line(KEY) }, what, remedy);
+            }
+            let used = |key: &str| USUAL.iter().any(|metric| metric.key == key && metric.key != WALL.key);
+            for key in chosen.also.iter().filter(|key| !used(key)) {
+                let what = format!("duet = true compares what programs use, and 'also' has {key}");
+                self.report(study.line("report.also"), what, format!("take {key} out of it, or drop duet"));
+            }
+        }
+    }
+}

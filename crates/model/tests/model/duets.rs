@@ -1,0 +1,158 @@
+//! Both programs of a pair at the same time: which studies can be run so, on which CPUs, and which quads do not count.
+
+use crate::specimen::WORKLOADS;
+use baremark_model::command::{BARE, CPU, WALL};
+use baremark_model::descriptor::Descriptor;
+use baremark_model::disturbed::starved;
+use baremark_model::placement::{Cpu, Topology};
+use baremark_model::plan::{Limits, Mode, Plan, resolve};
+use baremark_model::problem::{Need, Problems};
+use baremark_model::seam::Sample;
+use baremark_model::study::parse;
+use baremark_model::units::Bytes;
+use baremark_model::wire::Series;
+
+const DUET: &str = r#"[study]
+title = "t"
+[workload]
+kind = "command"
+[commands.A]
+argv = ["true"]
+[commands.B]
+argv = ["false"]
+[factors]
+command = ["A", "B"]
+[design]
+duet = true
+[report]
+metric = "cpu_s"
+also = ["user_s", "page_faults"]
+columns = "command"
+ratio_to = { command = "A" }
+"#;
+
+fn machine(cpus: usize) -> Limits {
+    Limits { cpus: (0..cpus).collect(), memory_available: Bytes(8 << 30), ..Limits::default() }
+}
+
+fn outcome(text: &str, limits: &Limits, mode: Mode) -> Result<Plan, Problems> {
+    let known: Vec<&'static Descriptor> = [&BARE, WORKLOADS[0]].to_vec();
+    let study = parse("a.toml", text.as_bytes(), &known).unwrap_or_else(|why| panic!("{why}\n{text}"));
+    resolve("a.toml", &study, limits, mode)
+}
+
+#[test]
+fn a_duet_has_two_cpus_one_rank_each_and_nothing_observed() {
+    let plan = outcome(DUET, &machine(4), Mode::default()).unwrap();
+    assert_eq!((plan.duet, plan.arms.len(), plan.cells.len()), (Some([0, 1]), 2, 1));
+    assert!(plan.arms.iter().all(|arm| arm.arm.ranks == 1), "{:?}", plan.arms);
+    assert!(plan.observe.which.is_empty(), "{:?}", plan.observe);
+    let turns = outcome(&DUET.replace("duet = true\n", ""), &machine(4), Mode::default()).unwrap();
+    assert_eq!((turns.duet, turns.arms[0].arm.ranks), (None, 4));
+    assert_eq!(plan.least_block().0 * 2, turns.least_block().0, "two phases take as long as one");
+    assert_eq!(serde_json::to_value(&turns).unwrap().get("duet"), None, "as earlier versions wrote it");
+    let itself = outcome(DUET, &machine(4), Mode { self_check: true, ..Mode::default() }).unwrap();
+    assert!(itself.duet.is_some() && itself.pairs.iter().all(|pair| pair.numerator == pair.denominator));
+}
+
+#[test]
+fn the_cpus_of_a_duet_are_two_cores_of_one_node() {
+    let on = |cpus: &[(usize, usize, usize)]| {
+        let cpus = cpus.iter().map(|&(cpu, core, node)| Cpu { cpu, socket: node, node, core }).collect();
+        let topology = Some(Topology { cpus, memory_nodes: vec![0] });
+        outcome(DUET, &Limits { topology, ..machine(4) }, Mode::default()).unwrap().duet.unwrap()
+    };
+    assert_eq!(on(&[(0, 0, 0), (1, 0, 0), (2, 2, 1), (3, 3, 0)]), [0, 3], "CPU 1 is a thread of the same core");
+    assert_eq!(on(&[(0, 0, 0), (1, 0, 0), (2, 2, 1), (3, 2, 1)]), [0, 2], "the other node before the same core");
+    assert_eq!(on(&[(0, 0, 0), (1, 0, 0)]), [0, 1], "there is one core");
+}
+
+#[test]
+fn what_cannot_be_a_duet_is_refused_with_what_would_be_right() {
+    let changed = |from: &str, to: &str| {
+        assert!(DUET.contains(from), "{from}");
+        let problems = outcome(&DUET.replace(from, to), &machine(4), Mode::default()).unwrap_err();
+        assert!(problems.list.iter().all(|problem| problem.need == Need::Study), "{problems}");
+        problems.to_string()
+    };
+    let of_commands = "kind = \"command\"\n[commands.A]\nargv = [\"true\"]\n[commands.B]\nargv = [\"false\"]\n[factors]\ncommand = [\"A\", \"B\"]";
+    for (from, to, expected) in [
+        (
+            "metric = \"cpu_s\"",
+            "metric = \"wall_s\"",
+            "compares CPU time alone, and the metric is wall_s; write metric",
+        ),
+        ("metric = \"cpu_s\"\n", "", "compares CPU time alone, and the metric is wall_s"),
+        ("\"user_s\"", "\"wall_s\"", "'also' has wall_s; take wall_s out of it"),
+        ("duet = true", "duet = true\nquads = 0", "quads = 0 has no quad; write quads = 1 or more"),
+        (
+            "[factors]",
+            "[factors]\nenvironment = \"sandbox\"",
+            "environment 'sandbox' has its own; take it out of [factors]: native and microvm",
+        ),
+        ("[factors]", "[factors]\nranks = [2]", "gives each program one CPU, and 2 ranks were requested; take ranks"),
+        ("ratio_to = { command = \"A\" }\n", "", "the study requests no ratio; write ratio_to"),
+        ("[design]", "[observe]\nwhich = \"cpu\"\n[design]", "observes no system activity"),
+    ] {
+        let why = changed(from, to);
+        assert!(why.contains(expected), "{to}: {why}");
+    }
+    let kernel = DUET.replace(of_commands, "kind = \"random-access\"\n[factors]\npage = [\"4k\", \"2m\"]");
+    let kernel = kernel.replace(
+        "metric = \"cpu_s\"\nalso = [\"user_s\", \"page_faults\"]\ncolumns = \"command\"\n",
+        "columns = \"page\"\n",
+    );
+    let kernel = kernel.replace("{ command = \"A\" }", "{ page = \"4k\" }");
+    let why = outcome(&kernel, &machine(4), Mode::default()).unwrap_err().to_string();
+    assert!(why.contains("workload 'random-access' is not a program; write kind = \"command\""), "{why}");
+}
+
+#[test]
+fn a_machine_with_one_cpu_lacks_what_a_duet_needs() {
+    let problems = outcome(DUET, &machine(1), Mode::default()).unwrap_err();
+    assert_eq!(problems.list.len(), 1, "{problems}");
+    assert_eq!(problems.list[0].need, Need::Machine);
+    assert!(problems.list[0].what.contains("needs two CPUs, and this process may use one"), "{problems}");
+}
+
+#[test]
+fn nothing_else_is_observed_and_none_may_be_asked() {
+    let null = DUET.replace("[design]", "[observe]\nwhich = \"null\"\n[design]");
+    assert!(outcome(&null, &machine(2), Mode::default()).unwrap().observe.which.is_empty());
+}
+
+/// A phase of an arm with so much of its CPU, as a share of its run time; `None` without CPU time.
+fn phase(phase: usize, arm: usize, share: Option<f64>) -> Series {
+    let cpu = share.map(|share| Sample::new(CPU.key, 3.0 * share));
+    Series {
+        phase,
+        arm,
+        begin_ns: 0,
+        end_ns: 1,
+        reps: 1,
+        runs: Vec::new(),
+        samples: [Sample::new(WALL.key, 3.0)].into_iter().chain(cpu).collect(),
+        members: Vec::new(),
+        points: Vec::new(),
+        detail: None,
+    }
+}
+
+#[test]
+fn quads_in_which_a_program_hardly_had_its_cpu_do_not_count() {
+    let quads = |shares: [[Option<f64>; 4]; 3]| {
+        let all = shares.into_iter().flatten().zip([0, 1, 1, 0].into_iter().cycle()).enumerate();
+        let series: Vec<Series> = all.map(|(place, (share, arm))| phase(place, arm, share)).collect();
+        starved(&series).into_iter().map(|of| of.quad).collect::<Vec<_>>()
+    };
+    let none: [usize; 0] = [];
+    let (all, half, least) = (Some(1.0), Some(0.5), Some(0.24));
+    assert_eq!(quads([[all; 4]; 3]), none);
+    assert_eq!(quads([[all; 4], [all, half, half, all], [half; 4]]), none, "a neighbour that has every other slice");
+    assert_eq!(quads([[all; 4], [all, least, all, all], [all; 4]]), [1]);
+    assert_eq!(quads([[least; 4]; 3]), none, "work that mostly sleeps");
+    // Each arm is compared with itself: one may sleep and the other not.
+    let (sleeps, works) = (Some(0.01), Some(1.0));
+    assert_eq!(quads([[sleeps, works, works, sleeps]; 3]), none);
+    assert_eq!(quads([[None; 4]; 3]), none, "CPU time was not counted");
+}
