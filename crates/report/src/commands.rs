@@ -5,6 +5,7 @@ use crate::number::{self, Digits, count, duration, fixed, ratio_decimals};
 use crate::outline::{conditions, interval_head};
 use crate::part::parts;
 use crate::text::{Style, beside, clean, cut, left, width};
+use crate::words::at_once;
 use baremark_model::command::{
     self, CALL_COST, CPU, EXIT_COST, EXIT_SHARE, EXITLESS_CALLS, EXITLESS_FALLBACKS, FORWARDED_CALLS, GUEST_FAULTS,
     GUEST_SIGNALS, GUEST_START, PEAK_MEMORY, POLLING_CPU, RUN_TIMES, SYSTEM, USER, VM_EXITS, WALL,
@@ -205,7 +206,8 @@ fn sentence(document: &Document, row: &RatioRow) -> String {
     let pair = pair(row);
     let Some(ratio) = row.ratio else { return format!("{pair}: {}", clean(&row.words)) };
     let elapsed: u64 = document.trials.iter().map(|trial| trial.elapsed_ns).sum();
-    let ran = format!("{} in {}", count(row.blocks as u64, "block"), duration(elapsed));
+    let how = document.run.duet.map(|cpus| format!(", {}", at_once(cpus))).unwrap_or_default();
+    let ran = format!("{} in {}{how}", count(row.blocks as u64, "block"), duration(elapsed));
     let shown = fixed(ratio, decimals(row, ratio));
     match interval(row) {
         Some(interval) => {

@@ -71,3 +71,4 @@ mod words;
 pub use number::estimate;
 pub use published_page::published_page;
 pub use text::{Color, Style, beside, one_line, printable};
+pub use words::at_once;

@@ -3,6 +3,7 @@
 use crate::number::{count, percent};
 use crate::text::clean;
 use crate::treatment::Factors;
+use crate::words::at_once;
 use baremark_model::codes::Origin;
 use baremark_model::document::{Document, RunHead, UsedEnvironment};
 use baremark_model::event::TrialStatus;
@@ -131,7 +132,8 @@ fn design(run: &RunHead) -> String {
         false => format!("phases of {}, ", design.phase),
     };
     let (precision, delta, budget, seed) = (design.precision, design.delta, design.budget, design.seed);
-    format!("precision {precision}, delta {delta}, budget {budget}, {phases}seed {seed}")
+    let how = run.duet.map(|cpus| format!("{}, ", at_once(cpus))).unwrap_or_default();
+    format!("precision {precision}, delta {delta}, budget {budget}, {phases}{how}seed {seed}")
 }
 
 /// The machine in one line, of what its facts tell; `None` when they tell nothing.

@@ -24,7 +24,7 @@ use crate::treatment::{ENVIRONMENT, Factors, list};
 use crate::unmeasured;
 use crate::wake_up;
 use crate::web_farm;
-use crate::words::{Quantity, Tone, caution, limits_of, outcome, ratio_of, short, tone};
+use crate::words::{Quantity, Tone, at_once, caution, limits_of, outcome, ratio_of, short, tone};
 use baremark_model::codes::{Cause, Flag};
 use baremark_model::command;
 use baremark_model::descriptor::Better;
@@ -627,7 +627,8 @@ fn pages(part: &Part<'_>) -> Option<String> {
 
 /// What a reader must know of the intervals and of the trials, and where there is more.
 fn notes(document: &Document, rows: &[Row<'_>]) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> =
+        document.run.duet.map(|cpus| format!("Programs: {}.", at_once(cpus))).into_iter().collect();
     let cautioned = rows.iter().filter_map(|row| Some(format!("{}: {}", row.label, caution(row.ratio?)?)));
     let cautioned: Vec<String> = cautioned.collect();
     match cautioned.as_slice() {

@@ -12,6 +12,12 @@ use baremark_model::document::{Document, Outcome, RatioRow, ReferenceRow, Sensit
 use baremark_model::environments;
 use baremark_model::plan::{Contrast, Treatment};
 
+/// How both programs of a pair ran on these CPUs.
+#[must_use]
+pub fn at_once([first, second]: [usize; 2]) -> String {
+    format!("both at once on CPUs {first} and {second}, swapped")
+}
+
 /// A ratio in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Headline {

@@ -17,7 +17,7 @@ use baremark_model::environments;
 use baremark_model::plan::{Cell, Mode, Plan, PlannedArm, Treatment};
 use baremark_model::tables::WORKLOAD;
 use baremark_model::units::{Nanos, Share};
-use baremark_report::beside;
+use baremark_report::{at_once, beside};
 use baremark_sys::machine;
 use std::fmt::Write;
 
@@ -111,6 +111,10 @@ fn priors(context: &Context, plan: &Plan) -> Result<Vec<Run>, Refusal> {
         if head.plan.workload != plan.workload || head.machine.fingerprint() != here {
             continue;
         }
+        // Programs that run at the same time vary by something else than programs that take turns.
+        if head.plan.duet.is_some() != plan.duet.is_some() {
+            continue;
+        }
         let kind = if head.plan.mode.self_check { &mut checks } else { &mut others };
         if kind.len() < PRIORS_OF_A_KIND {
             kind.push(record::load(&store, &run.id)?);
@@ -201,8 +205,12 @@ fn describe(plan: &Plan) -> String {
         let arms: Vec<String> = plan.arms_of(cell).iter().map(|&arm| label(&plan.arms[arm].treatment)).collect();
         let said = match cell {
             Cell::Pair(_) => {
-                let sites = if plan.environments_of(cell).len() > 1 { ", at a site each" } else { "" };
-                let other = format!("{}: {phases} phases, interleaved{sites}", arms[0]);
+                let how = match plan.duet {
+                    Some(cpus) => at_once(cpus),
+                    None if plan.environments_of(cell).len() > 1 => "interleaved, at a site each".to_owned(),
+                    None => "interleaved".to_owned(),
+                };
+                let other = format!("{}: {phases} phases, {how}", arms[0]);
                 line("  ", &arms[1]) + &line("    against ", &other)
             }
             Cell::Single(_) => line("  ", &format!("{}: {phases} phases", arms[0])),

@@ -6,7 +6,7 @@ use crate::common::played::{PLAYED, is_ratio};
 use crate::common::points::{kill, stopped_at};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A metric of what a command prints.
@@ -91,6 +91,39 @@ fn a_killed_comparison_leaves_nothing_and_is_resumed() {
     let row = &resumed["ratios"][0];
     assert!(row["metric"] == "rate" && is_ratio(row, 1.2), "{row:#}");
     assert_eq!(row["blocks"], rows(&resumed, "trials").len(), "every trial counts: {row:#}");
+}
+
+/// One command writes into a pipe what the other reads: whichever ran alone would wait for the other until its time-out.
+#[test]
+fn both_commands_of_a_duet_run_at_the_same_time_and_a_killed_one_is_resumed() {
+    if !std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1) {
+        println!("skipped: a duet needs two CPUs");
+        return;
+    }
+    let bench = Bench::new();
+    assert!(Command::new("mkfifo").arg(bench.path("pipe")).status().unwrap().success());
+    let options = ["ab", "--duet", "--by", "cpu_s", "--shell", "--warmup", "0", "--timeout", "2min"];
+    let printed = bench.run(&[&options[..], &["--print-study", "echo a >pipe", "read x <pipe"]].concat());
+    assert!(printed.status.success(), "{}", text(&printed.stderr));
+    // Each runs once in a phase.
+    bench.write("duet.toml", text(&printed.stdout).replace("repeat = true", "repeat = false"));
+    let planned = unbroken(&bench.run(&["plan", "duet.toml"]).stdout);
+    assert!(planned.contains("both at once on CPUs"), "{planned}");
+    let mut command = bench.command(&["run", "duet.toml", "--quick"]);
+    let mut lab = stopped_at(command.stdout(Stdio::null()).stderr(Stdio::null()), "trial-stored");
+    kill(&mut lab);
+    let ran = bench.run(&["--quiet", "resume"]);
+    let out = unbroken(&ran.stdout);
+    assert!(ran.status.success(), "{out}{}", text(&ran.stderr));
+    assert!(out.contains("both at once on CPUs") && out.contains(", swapped"), "{out}");
+    let document = bench.json(&["--json", "report"]);
+    sound(&document);
+    let cpus = document["run"]["duet"].as_array().unwrap();
+    assert!(cpus.len() == 2 && cpus[0] != cpus[1], "{cpus:?}");
+    let row = &document["ratios"][0];
+    assert_eq!((&row["metric"], row["blocks"].as_u64()), (&"cpu_s".into(), Some(6)), "{row:#}");
+    assert_eq!(rows(&document, "trials").len(), 6, "every trial counts");
+    assert!(!rows(&document, "ratios").iter().any(|row| row["metric"] == "wall_s"), "{document:#}");
 }
 
 #[test]

@@ -90,6 +90,22 @@ fn the_next_step_is_what_decides() {
 }
 
 #[test]
+fn first_screens_say_that_both_programs_ran_at_once() {
+    let mut document = documents::bounded();
+    let wide = Style { width: 200, ..Style::default() };
+    let screens = |document: &Document| {
+        let of_commands = baremark_report::commands::render(document, &[], &wide);
+        [of_commands, summary::render(document, &wide), baremark_report::terminal::render(document, &wide)]
+    };
+    let says = "both at once on CPUs 0 and 1, swapped";
+    assert!(screens(&document).iter().all(|screen| !screen.contains(says)), "arms took turns");
+    document.run.duet = Some([0, 1]);
+    for screen in screens(&document) {
+        assert!(screen.contains(says), "{screen}");
+    }
+}
+
+#[test]
 fn percentiles_are_a_table_and_a_figure_with_every_trial() {
     let mut document = documents::typical();
     let arms: Vec<_> = document.estimates.iter().take(2).map(|row| row.treatment.clone()).collect();

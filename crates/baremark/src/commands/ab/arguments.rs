@@ -5,6 +5,7 @@ use crate::overrides::{Spending, percent};
 use baremark_model::units::{Nanos, Share};
 use std::path::PathBuf;
 
+const MEASUREMENT: &str = "Measurement";
 const PLACES: &str = "Environments";
 const OUTPUT: &str = "Output";
 
@@ -22,6 +23,9 @@ pub struct Arguments {
     pub(super) arguments: Vec<String>,
     #[command(flatten)]
     pub(super) spending: Spending,
+    /// Run both commands of a pair at the same time, a CPU each, and swap the CPUs in the next run; needs --by cpu_s
+    #[arg(long, help_heading = MEASUREMENT)]
+    pub(super) duet: bool,
     #[command(flatten)]
     pub(super) options: Options,
 }
@@ -30,6 +34,7 @@ impl Arguments {
     /// With all that is given for the commands in their options.
     pub(super) fn joined(mut self) -> Self {
         self.options.spending = self.spending.clone();
+        self.options.duet = self.duet;
         self
     }
 }
@@ -91,4 +96,7 @@ pub struct Options {
     /// Given next to these; arguments of their own, since a group of arguments has no other in it.
     #[arg(skip)]
     pub spending: Spending,
+    /// Of several commands alone.
+    #[arg(skip)]
+    pub(super) duet: bool,
 }

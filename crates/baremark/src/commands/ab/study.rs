@@ -74,6 +74,9 @@ pub fn of_commands(arguments: &Arguments) -> Result<Study, Refusal> {
 
 fn commands_in(arguments: &Arguments, folder: &str, typed: Vec<String>) -> Result<Study, Refusal> {
     let options = &arguments.options;
+    if options.duet && options.spending.by.as_deref() != Some(command::CPU.key) {
+        return Err(Refusal::bad_input("--duet: compares CPU time alone; add --by cpu_s"));
+    }
     let parameters = parameters(&options.parameter)?;
     let commands = commands(arguments, &parameters)?;
     let places = elsewhere::places(&options.places, options.image.as_deref())?;
@@ -339,13 +342,17 @@ fn design(arguments: &Options) -> Table {
     let half = arguments.fail_above.map_or(0.01, |margin| margin.0 / 2.0);
     let precision = arguments.spending.precision.unwrap_or(Share(half.min(0.01)));
     let delta = Share(arguments.fail_above.map_or(0.0, |margin| margin.0).max(2.0 * precision.0));
-    section([
+    let mut design = section([
         ("precision", precision.to_string().into()),
         ("delta", delta.to_string().into()),
         ("budget", arguments.spending.budget.unwrap_or(BUDGET).to_string().into()),
         ("phase", "100 ms".into()),
         ("most_blocks", 10_000.into()),
-    ])
+    ]);
+    if arguments.duet {
+        put(&mut design, "duet", true);
+    }
+    design
 }
 
 /// What is compared: commands where there are several, else places, else values of a parameter.
@@ -356,7 +363,9 @@ fn report(
     places: &[Place],
 ) -> Table {
     let metric = options.spending.by.as_deref().unwrap_or(METRIC).split(':').next().unwrap_or_default();
-    let also: Vec<&str> = ALSO.into_iter().filter(|key| *key != metric).collect();
+    // How long a program took next to the other is not compared.
+    let compared = |key: &&str| *key != metric && !(options.duet && *key == METRIC);
+    let also: Vec<&str> = ALSO.into_iter().filter(compared).collect();
     let mut report = section([("metric", metric.into()), ("also", also.into())]);
     let compared = match (commands, places, parameters.iter().next()) {
         ([first, _, ..], ..) => Some((command::KIND, first.name.as_str().into())),
@@ -418,6 +427,19 @@ mod tests {
     fn a_comparison_of_commands_leaves_its_quads_to_what_they_vary_by() {
         let study = parsed(&["true", "false"]);
         assert_eq!((study.design.quads, study.line("design.quads")), (1, 0));
+    }
+
+    #[test]
+    fn a_duet_compares_cpu_time_alone() {
+        let study = parsed(&["true", "false", "--duet", "--by", "cpu_s"]);
+        assert!(study.duet && !parsed(&["true", "false", "--by", "cpu_s"]).duet);
+        let chosen = &study.workloads[0];
+        assert_eq!(chosen.metric(), "cpu_s");
+        assert_eq!(chosen.also, ["user_s", "system_s", "context_switches", "page_faults"]);
+        for by in [&[][..], &["--by", "wall_s"], &["--by", "rate", "-m", "rate=rate ([0-9]+)"]] {
+            let why = study_of(&[&["true", "false", "--duet"], by].concat()).err().unwrap_or_default();
+            assert_eq!(why, "--duet: compares CPU time alone; add --by cpu_s", "{by:?}");
+        }
     }
 
     #[test]
