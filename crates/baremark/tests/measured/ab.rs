@@ -74,6 +74,19 @@ fn one_percent_more_work_is_found_in_30_s() {
 }
 
 #[test]
+fn a_program_at_the_same_time_as_itself_does_not_differ_by_cpu_time_in_20_s() {
+    println!("bound: 0.95");
+    let Some(([lo, hi], _)) = round("count-duet", &["--budget", "20"]) else { return };
+    assert!(0.0 < lo && lo <= 1.0 && 1.0 <= hi, "{lo} to {hi}");
+}
+
+#[test]
+fn one_percent_more_work_is_found_in_10_s_by_cpu_time_of_both_at_once() {
+    let Some((interval, good)) = round("duet-1", &[]) else { return };
+    assert!(good, "{interval:?}");
+}
+
+#[test]
 fn three_percent_more_work_is_found_in_60_s_beside_busy_loops_by_cpu_time() {
     let Some((interval, good)) = round("busy-3", &[]) else { return };
     assert!(good, "{interval:?}");
