@@ -20,7 +20,7 @@ enum Answer {
     /// Both arms are prepared and warm on its CPU; whether all their work is done by programs that this one has started.
     Ready { in_own_processes: bool },
     /// A phase is over.
-    Done(Phase),
+    Done(Box<Phase>),
 }
 
 /// The way to the thread of one CPU.
@@ -57,12 +57,12 @@ impl Stage for Both {
         _progress: &mut dyn Progress,
     ) -> Result<Vec<Phase>, TrialError> {
         for (side, &arm) in self.sides.iter().zip(arms) {
-            side.orders.send(arm).map_err(|_| gone())?;
+            side.orders.send(arm).ok().ok_or_else(gone)?;
         }
         // Both are awaited before a failure of one is reported.
         let answers = self.sides.each_ref().map(Side::answer);
         let phase = |answer| match answer {
-            Ok(Answer::Done(phase)) => Ok(phase),
+            Ok(Answer::Done(phase)) => Ok(*phase),
             Ok(Answer::Ready { .. }) => Err(gone().into()),
             Err(why) => Err(TrialError::from(why)),
         };
@@ -137,7 +137,8 @@ fn serve(
         let begin_ns = clock::monotonic_ns();
         let run = ready[arm].run();
         let end_ns = clock::monotonic_ns();
-        if answers.send(run.map(|run| Answer::Done(Phase { arm, begin_ns, end_ns, run }))).is_err() {
+        let done = |run| Answer::Done(Box::new(Phase { arm, begin_ns, end_ns, run }));
+        if answers.send(run.map(done)).is_err() {
             return;
         }
     }

@@ -83,6 +83,11 @@ impl Resolver<'_> {
             let remedy = format!("take it out of [factors]: {here} can be compared so; or drop duet");
             self.report(self.study.line("factors.environment"), what, remedy);
         }
+        if command::is_exitless(&arm.arm) {
+            let what = "duet = true gives each program one CPU, and exitless = \"on\" needs another".to_owned();
+            let line = self.study.line("factors.exitless").max(self.study.line("workload.exitless"));
+            self.report(line, what, "write exitless = \"off\", or drop duet");
+        }
         let ranks = arm.arm.ranks.saturating_mul(arm.arm.parts);
         if ranks != 1 {
             let what = format!("duet = true gives each program one CPU, and {} were requested", Ranks(ranks));

@@ -91,6 +91,11 @@ fn what_cannot_be_a_duet_is_refused_with_what_would_be_right() {
             "environment 'sandbox' has its own; take it out of [factors]: native and microvm",
         ),
         ("[factors]", "[factors]\nranks = [2]", "gives each program one CPU, and 2 ranks were requested; take ranks"),
+        (
+            "[factors]",
+            "[factors]\nenvironment = \"microvm\"\nexitless = \"on\"",
+            "exitless = \"on\" needs another; write exitless = \"off\"",
+        ),
         ("ratio_to = { command = \"A\" }\n", "", "the study requests no ratio; write ratio_to"),
         ("[design]", "[observe]\nwhich = \"cpu\"\n[design]", "observes no system activity"),
     ] {
