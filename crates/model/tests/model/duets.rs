@@ -120,12 +120,6 @@ fn a_machine_with_one_cpu_lacks_what_a_duet_needs() {
     assert!(problems.list[0].what.contains("needs two CPUs, and this process may use one"), "{problems}");
 }
 
-#[test]
-fn nothing_else_is_observed_and_none_may_be_asked() {
-    let null = DUET.replace("[design]", "[observe]\nwhich = \"null\"\n[design]");
-    assert!(outcome(&null, &machine(2), Mode::default()).unwrap().observe.which.is_empty());
-}
-
 /// A phase of an arm with so much of its CPU, as a share of its run time; `None` without CPU time.
 fn phase(phase: usize, arm: usize, share: Option<f64>) -> Series {
     let cpu = share.map(|share| Sample::new(CPU.key, 3.0 * share));
