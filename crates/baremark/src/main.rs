@@ -206,11 +206,11 @@ enum Command {
     Report {
         /// Run ID or unique prefix [default: the latest one]
         run: Option<String>,
-        /// Divide the ratios of RUN2 by those of RUN1: two releases of a database, two boots or MMU modes of the host
+        /// Divide the ratios of other runs by those of RUN1: releases of a database, boots or MMU modes of the host; as `compare --join`
         ///
         /// Each is a run, or RUN,RUN,RUN for an interval from the spread between runs; levels are picked as in `compare`. Rows that one
         /// run alone has are named with the reason, and what differs between the runs is listed.
-        #[arg(long, num_args = 2, value_names = ["RUN1", "RUN2"], conflicts_with_all = ["run", "Form", "without_damaged"])]
+        #[arg(long, num_args = 2..=8, value_names = ["RUN1", "RUN2"], conflicts_with_all = ["run", "Form", "without_damaged"])]
         join: Option<Vec<String>>,
         #[command(flatten)]
         form: report::Form,
@@ -239,6 +239,15 @@ enum Command {
         base: String,
         /// Side that is compared with the baseline
         other: String,
+        /// With --join: further sides, eight at most with the baseline
+        #[arg(value_name = "OTHER", requires = "join")]
+        more: Vec<String>,
+        /// Divide the ratios of each side by those of the baseline: boots, releases or MMU modes, which cannot share a run
+        ///
+        /// A ratio within a run, such as that of a guest to native, does not change with what slows both. Rows that one run alone has are
+        /// named with the reason, and what differs between the runs is listed as a possible cause.
+        #[arg(long, conflicts_with_all = ["delta", "factor"])]
+        join: bool,
         #[command(flatten)]
         args: compare::CompareArgs,
     },
@@ -582,7 +591,10 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Bundle(arguments)) => bundle::bundle(&context, &arguments),
         Some(Command::Verify(arguments)) => verify::run(&context, &arguments),
         Some(Command::Site(arguments)) => site::run(context, &arguments),
-        Some(Command::Compare { base, other, args }) => compare::run(&context, &base, &other, &args),
+        Some(Command::Compare { base, other, more, join: true, .. }) => {
+            report::join(&context, &[vec![base, other], more].concat())
+        }
+        Some(Command::Compare { base, other, args, .. }) => compare::run(&context, &base, &other, &args),
         Some(Command::Check { against, margin, summary, confirm, run, args }) => {
             check::run(&context, &against, run.as_deref(), margin, (summary.as_deref(), confirm), &args)
         }

@@ -1,9 +1,9 @@
-//! Two runs joined: the ratios that both have, divided by each other.
+//! Runs joined: the ratios that each has in common with the first, divided by the first's.
 //!
 //! Releases, boots, MMU modes and mitigations cannot share a run. What they can share is the base: a ratio to native on its
 //! own boot survives what slows both of its arms. Where each side is one run, the interval is that of the two estimates by
 //! their blocks (Welch), and how much runs of one setup differ is not in it; of three runs and more a side it is made of
-//! the spread between runs. Everything is worked out from result documents, as in [`crate::comparison`].
+//! the spread between runs. Of several sides all intervals are judged together. Everything is worked out from result documents, as in [`crate::comparison`].
 
 use crate::analysis::{EMULATED, RATE, in_document, in_statistics, subject};
 use crate::comparison::{Chosen, facts, label, missing, together, without};
@@ -22,24 +22,23 @@ use std::collections::BTreeSet;
 /// Treatments of a side that a message names; more are counted.
 const NAMED: usize = 4;
 
-/// Why two sides cannot be joined.
+/// Sides that are joined at most, the base among them: a table of more has no room on a screen.
+pub const MOST_SIDES: usize = 8;
+
+/// Why sides cannot be joined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unjoinable {
     /// The same run twice.
     #[error(
-        "run {0} is named twice; name two runs, or compare levels of one run: `baremark compare {0}:FACTOR=LEVEL {0}:FACTOR=LEVEL`"
+        "run {0} is named twice; name different runs, or compare levels of one run: `baremark compare {0}:FACTOR=LEVEL {0}:FACTOR=LEVEL`"
     )]
     Twice(String),
+    /// Too few sides, or too many.
+    #[error("{0} sides are named; join 2 to {MOST_SIDES}: RUN1 RUN2 ...")]
+    Sides(usize),
     /// Too few runs for a spread between them, and too many for none.
-    #[error(
-        "the base has {base} and the other side {other} runs; name one run a side, or at least {FEWEST}: RUN,RUN,RUN"
-    )]
-    Runs {
-        /// Runs of the base.
-        base: usize,
-        /// Runs of the other side.
-        other: usize,
-    },
+    #[error("the sides have {} runs; name one run a side, or at least {FEWEST}: RUN,RUN,RUN", listed(.0))]
+    Runs(Vec<usize>),
     /// No ratio in common.
     #[error(
         "the runs have no ratio in common: {base} and {other}; join runs of one study, or of studies with the same workload, metric \
@@ -65,51 +64,82 @@ struct Key {
     relative_to: Treatment,
 }
 
-/// Joins `other` to `base`: the ratios of `other` divided by those of `base`.
+/// Joins sides to the first, the base: the ratios of each divided by those of the base.
 ///
 /// # Errors
-/// When a run is named twice, for two runs of a side, and when no ratio is in both.
-pub fn join(base: &Chosen, other: &Chosen) -> Result<Joined, Unjoinable> {
-    let spread = spread(base, other)?;
-    let (of_base, of_other) = (keys(base), keys(other));
-    let common: Vec<Key> = of_base.iter().filter(|key| of_other.contains(key)).cloned().collect();
-    if common.is_empty() {
-        return Err(Unjoinable::Nothing { base: has(base, &of_base), other: has(other, &of_other) });
-    }
-    let documents = || base.documents.iter().chain(&other.documents);
-    let delta = Share(documents().map(|document| document.run.design.delta.0).fold(0.0, f64::max));
-    let (rows, confidence) = rows(&common, base, other, spread, delta);
-    let alone = |keys: &[Key], lacking: &Chosen, only_in: Which| -> Vec<Unmatched> {
-        let own = keys.iter().filter(|key| !common.contains(key));
-        own.map(|key| unmatched(key, lacking, only_in)).collect()
+/// For fewer than two sides or more than [`MOST_SIDES`], when a run is named twice, for two runs of a side, and when a side has no ratio in
+/// common with the base.
+pub fn join(sides: &[Chosen]) -> Result<Joined, Unjoinable> {
+    let (Some((base, others)), 2..=MOST_SIDES) = (sides.split_first(), sides.len()) else {
+        return Err(Unjoinable::Sides(sides.len()));
     };
-    let mut lone = alone(&of_base, other, Which::Base);
-    lone.extend(alone(&of_other, base, Which::Other));
-    let found = facts::between(&base.documents, &other.documents);
+    let spread = spread(sides)?;
+    let of_base = keys(base);
+    let of_others: Vec<Vec<Key>> = others.iter().map(keys).collect();
+    let (mut asked, mut lone) = (Vec::new(), Vec::new());
+    for (at, (other, of_other)) in others.iter().zip(&of_others).enumerate() {
+        if !of_base.iter().any(|key| of_other.contains(key)) {
+            return Err(Unjoinable::Nothing { base: has(base, &of_base), other: has(other, of_other) });
+        }
+        let alone = |keys: &[Key], there: &[Key], lacking: &Chosen, only_in: Which| -> Vec<Unmatched> {
+            let own = keys.iter().filter(|key| !there.contains(key));
+            own.map(|key| unmatched(key, lacking, (at, only_in))).collect()
+        };
+        lone.extend(alone(&of_base, of_other, other, Which::Base));
+        lone.extend(alone(of_other, &of_base, base, Which::Other));
+    }
+    for key in &of_base {
+        let with = of_others.iter().enumerate().filter(|(_, keys)| keys.contains(key));
+        asked.extend(with.map(|(at, _)| Asked {
+            key,
+            side: at,
+            below: found(base, key),
+            above: found(&others[at], key),
+        }));
+    }
+    let documents = sides.iter().flat_map(|side| &side.documents);
+    let delta = Share(documents.map(|document| document.run.design.delta.0).fold(0.0, f64::max));
+    let (rows, confidence) = rows(&asked, spread, delta);
+    let documents: Vec<&[Document]> = sides.iter().map(|side| side.documents.as_slice()).collect();
+    let (factors, mixed) = facts::among(&documents);
     Ok(Joined {
         format: FORMAT.to_owned(),
         base: side(base),
-        other: side(other),
+        others: others.iter().map(side).collect(),
         spread,
         delta,
         confidence,
         rows,
         unmatched: lone,
-        factors: found.differing,
-        mixed: found.mixed,
+        factors,
+        mixed,
     })
 }
 
-fn spread(base: &Chosen, other: &Chosen) -> Result<Spread, Unjoinable> {
+/// A ratio of the base and another side.
+struct Asked<'k, 's> {
+    key: &'k Key,
+    /// Which of the other sides.
+    side: usize,
+    below: Vec<Part<'s>>,
+    above: Vec<Part<'s>>,
+}
+
+fn listed(runs: &[usize]) -> String {
+    runs.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn spread(sides: &[Chosen]) -> Result<Spread, Unjoinable> {
     let mut seen = BTreeSet::new();
-    let mut runs = base.documents.iter().chain(&other.documents).map(|document| &document.run.id);
+    let mut runs = sides.iter().flat_map(|side| &side.documents).map(|document| &document.run.id);
     if let Some(twice) = runs.find(|run| !seen.insert(*run)) {
         return Err(Unjoinable::Twice(twice.clone()));
     }
-    match (base.documents.len(), other.documents.len()) {
-        (1, 1) => Ok(Spread::WithinRuns),
-        (one, two) if one >= FEWEST && two >= FEWEST => Ok(Spread::BetweenRuns),
-        (base, other) => Err(Unjoinable::Runs { base, other }),
+    let runs: Vec<usize> = sides.iter().map(|side| side.documents.len()).collect();
+    match (runs.iter().all(|runs| *runs == 1), runs.iter().all(|runs| *runs >= FEWEST)) {
+        (true, _) => Ok(Spread::WithinRuns),
+        (false, true) => Ok(Spread::BetweenRuns),
+        (false, false) => Err(Unjoinable::Runs(runs)),
     }
 }
 
@@ -204,17 +234,16 @@ fn shift(base: &[Part<'_>], other: &[Part<'_>], spread: Spread) -> Option<Shift>
 }
 
 /// The rows, and the confidence of the widest interval. Those of emulated machines are estimated and give no outcome.
-fn rows(keys: &[Key], base: &Chosen, other: &Chosen, spread: Spread, delta: Share) -> (Vec<JoinedRow>, f64) {
-    let parts: Vec<_> = keys.iter().map(|key| (found(base, key), found(other, key))).collect();
-    let shifts: Vec<Option<Shift>> = parts.iter().map(|(below, above)| shift(below, above, spread)).collect();
-    let emulated = |part: usize| parts[part].0.iter().chain(&parts[part].1).any(|(_, row)| row.emulated);
+fn rows(asked: &[Asked<'_, '_>], spread: Spread, delta: Share) -> (Vec<JoinedRow>, f64) {
+    let shifts: Vec<Option<Shift>> = asked.iter().map(|of| shift(&of.below, &of.above, spread)).collect();
+    let emulated = |part: usize| asked[part].below.iter().chain(&asked[part].above).any(|(_, row)| row.emulated);
     let judged: Vec<Option<Shift>> =
         shifts.iter().enumerate().map(|(part, shift)| shift.filter(|_| !emulated(part))).collect();
     let mut confidence: f64 = 1.0 - RATE;
     let mut rows = Vec::new();
-    for (part, (key, interval)) in keys.iter().zip(together(&judged, RATE)).enumerate() {
-        let ((below, above), shift) = (&parts[part], &shifts[part]);
-        let mut row = bare(key, below, above, shift.as_ref(), spread);
+    for (part, (of, interval)) in asked.iter().zip(together(&judged, RATE)).enumerate() {
+        let shift = &shifts[part];
+        let mut row = bare(of, shift.as_ref(), spread);
         let interval = interval.or_else(|| shift.as_ref().map(|shift| shift.interval(1.0 - RATE)));
         if let Some(interval) = &interval {
             confidence = confidence.max(interval.confidence);
@@ -229,18 +258,20 @@ fn rows(keys: &[Key], base: &Chosen, other: &Chosen, spread: Spread, delta: Shar
                 let verdict = Verdict::of(&found, Some(&interval), delta.0, in_statistics(better), subject);
                 (row.outcome, row.words) = (in_document(&found), verdict.words);
             }
-            _ => row.words = lacking(key, below, above, spread),
+            _ => row.words = lacking(of, spread),
         }
         rows.push(row);
     }
     (rows, confidence)
 }
 
-fn bare(key: &Key, below: &[Part<'_>], above: &[Part<'_>], shift: Option<&Shift>, spread: Spread) -> JoinedRow {
+fn bare(of: &Asked<'_, '_>, shift: Option<&Shift>, spread: Spread) -> JoinedRow {
+    let Asked { key, side, below, above } = of;
     let (unit, better) = unit_of(below.iter().chain(above)).unzip();
     let (base, other) = (side_ratio(below), side_ratio(above));
     let ratio = base.ratio.zip(other.ratio).map(|(base, other)| other / base);
     JoinedRow {
+        side: *side,
         metric: key.metric.clone(),
         unit: unit.unwrap_or_default(),
         better,
@@ -284,7 +315,7 @@ fn unit_of<'r>(mut rows: impl Iterator<Item = &'r Part<'r>>) -> Option<(String, 
 }
 
 /// Why a ratio that both sides have has no interval.
-fn lacking(key: &Key, below: &[Part<'_>], above: &[Part<'_>], spread: Spread) -> String {
+fn lacking(Asked { key, below, above, .. }: &Asked<'_, '_>, spread: Spread) -> String {
     if spread == Spread::BetweenRuns {
         let usable = |rows: &[Part<'_>]| rows.iter().filter(|(_, row)| interval(row).is_some()).count();
         return missing(usable(below), usable(above));
@@ -312,8 +343,9 @@ fn last_failure(document: &Document, row: &RatioRow) -> Option<String> {
     })
 }
 
-fn unmatched(key: &Key, lacking: &Chosen, only_in: Which) -> Unmatched {
+fn unmatched(key: &Key, lacking: &Chosen, (side, only_in): (usize, Which)) -> Unmatched {
     Unmatched {
+        side,
         metric: key.metric.clone(),
         workload: key.workload.clone(),
         treatment: key.treatment.clone(),

@@ -1,10 +1,9 @@
-//! The document of two joined runs: ratios that both have, each divided by the same ratio of the other run.
+//! The document of joined runs: ratios that several runs have, each divided by the same ratio of the first.
 //!
 //! Two releases of a database, two boots of a host, two MMU modes or sets of mitigations cannot be interleaved in one run.
-//! Each is compared with its own base in a run of its own, and the ratios of the two runs are compared here. Whatever else
+//! Each is compared with its own base in a run of its own, and the ratios of the runs are compared here. Whatever else
 //! differs between the runs is listed, for it may be the cause as well.
 
-use crate::comparison::Difference;
 use crate::descriptor::Better;
 use crate::document::Outcome;
 use crate::plan::Treatment;
@@ -12,32 +11,42 @@ use crate::units::Share;
 use serde::{Deserialize, Serialize};
 
 /// The name and version of the format, in every document.
-pub const FORMAT: &str = "baremark-joined/1";
+pub const FORMAT: &str = "baremark-joined/2";
 
-/// Two runs, or two groups of runs, joined.
+/// Two to eight runs, or groups of runs, joined.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Joined {
     /// [`FORMAT`].
     pub format: String,
-    /// What the other side is compared with.
+    /// What the other sides are compared with.
     pub base: JoinedSide,
-    /// The side that is compared.
-    pub other: JoinedSide,
+    /// The sides that are compared, in the order in which they were named.
+    pub others: Vec<JoinedSide>,
     /// Of what the intervals are made.
     pub spread: Spread,
     /// The relative difference that matters: the larger one of the runs' studies.
     pub delta: Share,
     /// The confidence of the widest interval, adjusted over the rows.
     pub confidence: f64,
-    /// Ratios that both sides have.
+    /// Ratios that the base and another side have: one row for each such side, those of one ratio in succession.
     pub rows: Vec<JoinedRow>,
-    /// Ratios that one side has and the other has not.
+    /// Ratios that the base or another side has and the other of the two has not.
     pub unmatched: Vec<Unmatched>,
     /// Facts that differ between the sides: each is a possible cause of a difference.
-    pub factors: Vec<Difference>,
+    pub factors: Vec<JoinedFact>,
     /// Facts that differ among the runs of one side, and not between the sides.
-    pub mixed: Vec<Difference>,
+    pub mixed: Vec<JoinedFact>,
+}
+
+/// A fact that is not the same in all runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct JoinedFact {
+    /// The fact, such as "machine.kernel.release".
+    pub fact: String,
+    /// What it is in each side, the base's first; several values of a side are separated by "|".
+    pub values: Vec<String>,
 }
 
 /// One side.
@@ -65,10 +74,12 @@ pub enum Spread {
     BetweenRuns,
 }
 
-/// A ratio that both sides have.
+/// A ratio that the base and another side have.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct JoinedRow {
+    /// Which of the other sides it is of, from 0.
+    pub side: usize,
     /// The metric's key.
     pub metric: String,
     /// Its unit.
@@ -118,10 +129,12 @@ pub struct SideRatio {
     pub blocks: usize,
 }
 
-/// A ratio that one side has and the other has not.
+/// A ratio that the base or another side has and the other of the two has not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Unmatched {
+    /// Which of the other sides is compared with the base here, from 0.
+    pub side: usize,
     /// The metric's key.
     pub metric: String,
     /// The workload's kind.

@@ -1,11 +1,11 @@
-//! Two joined runs as a terminal shows them: each ratio of ratios, what one run alone has, and what differs between the runs.
+//! Joined runs as a terminal shows them: each ratio of ratios, what one run alone has, and what differs between the runs.
 
-use crate::comparison::{common, differences, name, paint};
+use crate::comparison::{common, name, paint};
 use crate::number::{Digits, count, fixed, ratio_decimals};
 use crate::terminal::{INDENT, Page};
-use crate::text::{Paint, Style, clean};
+use crate::text::{Paint, Style, clean, left, width};
 use crate::treatment::{join, phrase};
-use baremark_model::joined::{Joined, JoinedRow, JoinedSide, SideRatio, Spread, Unmatched, Which};
+use baremark_model::joined::{Joined, JoinedFact, JoinedRow, JoinedSide, SideRatio, Spread, Unmatched, Which};
 use baremark_model::plan::Treatment;
 use std::collections::BTreeSet;
 
@@ -16,13 +16,16 @@ pub fn render(joined: &Joined, style: &Style) -> String {
     page.paragraph(Paint::Strong, 0, INDENT, &format!("Joined runs: {}", title(joined)));
     page.paragraph(Paint::Faint, 0, INDENT, &method(joined));
     page.head("Sides");
-    page.hanging("base ", &side(&joined.base));
-    page.hanging("other", &side(&joined.other));
+    let label = (0..joined.others.len()).map(|at| width(&other(joined, at))).max().unwrap_or(0);
+    page.hanging(&left("base", label), &side(&joined.base));
+    for (at, of) in joined.others.iter().enumerate() {
+        page.hanging(&left(&other(joined, at), label), &side(of));
+    }
     page.head("Ratio of ratios: other / base");
     let treatments = joined.rows.iter().flat_map(|row| [&row.treatment, &row.relative_to]);
     let common = common(treatments);
-    for row in &joined.rows {
-        page.paragraph(paint(row.outcome), INDENT, INDENT, &sentence(joined, row, &common));
+    for rows in joined.rows.chunk_by(same) {
+        ratio(&mut page, joined, rows, &common);
     }
     if !common.is_empty() {
         let levels: Vec<(&str, &str)> = common.iter().map(|(key, label)| (key.as_str(), label.as_str())).collect();
@@ -34,15 +37,64 @@ pub fn render(joined: &Joined, style: &Style) -> String {
     page.list("Only in one run", &lone);
     match joined.factors.is_empty() {
         true => page.list("Possible causes", &["No recorded fact differs between the runs.".to_owned()]),
-        false => differences(&mut page, "Possible causes: this differs between the runs", &joined.factors),
+        false => facts(&mut page, "Possible causes: this differs between the runs", &joined.factors),
     }
-    differences(&mut page, "Not the same among the runs of a side", &joined.mixed);
+    facts(&mut page, "Not the same among the runs of a side", &joined.mixed);
     page.text
 }
 
+/// Whether two rows are of one ratio.
+fn same(one: &JoinedRow, two: &JoinedRow) -> bool {
+    let what = (&one.workload, &one.metric, &one.treatment, &one.relative_to);
+    what == (&two.workload, &two.metric, &two.treatment, &two.relative_to)
+}
+
+/// One ratio: in one line for two sides; for more that of the base and a line for each other side.
+fn ratio(page: &mut Page, joined: &Joined, rows: &[JoinedRow], common: &Treatment) {
+    let Some(first) = rows.first() else { return };
+    let pair = (&first.treatment, &first.relative_to);
+    let what = subject(joined, &first.workload, &first.metric, pair, common);
+    if joined.others.len() == 1 {
+        let text = format!("{what}: {} -> {}", own(&first.base), sentence(joined, first));
+        return page.paragraph(paint(first.outcome), INDENT, INDENT, &text);
+    }
+    page.paragraph(Paint::Plain, INDENT, INDENT, &format!("{what}: base {}", own(&first.base)));
+    for row in rows {
+        let text = format!("{}: {}", other(joined, row.side), sentence(joined, row));
+        page.paragraph(paint(row.outcome), 2 * INDENT, INDENT, &text);
+    }
+}
+
+/// The name of another side: "other", of several "other 1", "other 2" ...
+fn other(joined: &Joined, side: usize) -> String {
+    if joined.others.len() == 1 { "other".to_owned() } else { format!("other {}", side + 1) }
+}
+
+/// A list of facts under a head, the base's value first; nothing where there is none.
+fn facts(page: &mut Page, head: &str, rows: &[JoinedFact]) {
+    if rows.is_empty() {
+        return;
+    }
+    page.head(head);
+    let label = rows.iter().map(|row| width(&row.fact)).max().unwrap_or(0).min(page.style.width / 2);
+    for row in rows {
+        let mut values: Vec<String> = row.values.iter().map(|value| clean(value)).collect();
+        if values.iter().all(|value| Some(value) == values.first()) {
+            values.truncate(1);
+        }
+        page.hanging(&left(&clean(&row.fact), label), &values.join(" -> "));
+    }
+}
+
 fn title(joined: &Joined) -> String {
-    let (base, other) = (clean(&joined.base.study), clean(&joined.other.study));
-    if base == other { base } else { format!("{base} and {other}") }
+    let mut studies = vec![clean(&joined.base.study)];
+    for other in &joined.others {
+        let study = clean(&other.study);
+        if !studies.contains(&study) {
+            studies.push(study);
+        }
+    }
+    studies.join(" and ")
 }
 
 fn method(joined: &Joined) -> String {
@@ -81,13 +133,12 @@ fn subject(
     format!("{before}{} to {}", name(above), name(below))
 }
 
-/// "container to native: 0.912 (0.901 to 0.923) -> 0.951 (0.940 to 0.962), 1.043 times (1.02 to 1.06): faster by more than 2 %."
-fn sentence(joined: &Joined, row: &JoinedRow, common: &Treatment) -> String {
-    let what = subject(joined, &row.workload, &row.metric, (&row.treatment, &row.relative_to), common);
-    let values = format!("{} -> {}", own(&row.base), own(&row.other));
+/// "0.951 (0.940 to 0.962), 1.043 times (1.02 to 1.06): faster by more than 2 % [12 and 12 blocks]."
+fn sentence(joined: &Joined, row: &JoinedRow) -> String {
+    let value = own(&row.other);
     let limits = row.lo.zip(row.hi);
     let Some((ratio, (lo, hi))) = row.ratio.zip(limits) else {
-        return format!("{what}: {values}: {}.", clean(&row.words));
+        return format!("{value}: {}.", clean(&row.words));
     };
     let places = ratio_decimals(ratio, limits, 1.0, Digits::Two);
     let times = format!("{} times ({} to {})", fixed(ratio, places), fixed(lo, places), fixed(hi, places));
@@ -96,7 +147,7 @@ fn sentence(joined: &Joined, row: &JoinedRow, common: &Treatment) -> String {
         Spread::BetweenRuns => (row.base.runs, row.other.runs, "run"),
     };
     let (base, other, noun) = units;
-    format!("{what}: {values}, {times}: {} [{base} and {}].", clean(&row.words), count(other as u64, noun))
+    format!("{value}, {times}: {} [{base} and {}].", clean(&row.words), count(other as u64, noun))
 }
 
 /// One side's ratio with its interval.
@@ -109,9 +160,10 @@ fn own(of: &SideRatio) -> String {
 }
 
 fn unmatched(joined: &Joined, row: &Unmatched) -> String {
+    let (base, other) = ("base".to_owned(), other(joined, row.side));
     let (has, lacks) = match row.only_in {
-        Which::Base => ("base", "other"),
-        Which::Other => ("other", "base"),
+        Which::Base => (base, other),
+        Which::Other => (other, base),
     };
     let pair = (&row.treatment, &row.relative_to);
     let what = subject(joined, &row.workload, &row.metric, pair, &Treatment::new());

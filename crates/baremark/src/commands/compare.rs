@@ -15,7 +15,8 @@ Examples:
   baremark compare old.json new.json    # of --json, or of another program
   baremark compare old new              # names given by `import --as`
   baremark compare 7f3a:environment=native 7f3a:environment=microvm
-  baremark compare 7f3a,91c0,aa01 b2e4,c3d9,d017";
+  baremark compare 7f3a,91c0,aa01 b2e4,c3d9,d017
+  baremark compare --join 7f3a 91c0 b2e4     # boots, releases or MMU modes: ratios of ratios";
 
 /// Options of both `compare` and `check`.
 #[derive(clap::Args)]

@@ -1,4 +1,4 @@
-//! `baremark report`: show a stored run again, worked out anew from its trials, or two runs joined.
+//! `baremark report`: show a stored run again, worked out anew from its trials, or several runs joined.
 
 use crate::commands::form::write_page;
 pub use crate::commands::form::{Damage, Form, Rows, Tables};
@@ -110,11 +110,10 @@ fn verified(context: &Context, run: &Run, document: &Document) -> Result<(String
     Ok((if lines.is_empty() { none() } else { lines.concat() }, exit))
 }
 
-/// The ratios of the second side divided by those of the first, as text or as JSON.
+/// The ratios of each side divided by those of the first, as text or as JSON.
 pub fn join(context: &Context, named: &[String]) -> Result<(String, Exit), Refusal> {
-    let [base, other] = named else { return Err(Refusal::bad_input("--join takes two runs: --join RUN1 RUN2")) };
-    let joined =
-        joined::join(&sides::find(context, base)?, &sides::find(context, other)?).map_err(Refusal::bad_input)?;
+    let sides: Vec<_> = named.iter().map(|side| sides::find(context, side)).collect::<Result<_, _>>()?;
+    let joined = joined::join(&sides).map_err(Refusal::bad_input)?;
     let text = match context.json {
         true => serde_json::to_string_pretty(&joined).map_err(Refusal::failure)? + "\n",
         false => baremark_report::joined::render(&joined, &crate::watch::style()),

@@ -1,6 +1,7 @@
 //! Comparing runs: what is said, and the exit codes that scripts read. Every document is made of one stored run.
 
 use crate::common::bench::{Bench, text};
+use crate::common::schemas::assert_fits;
 use crate::common::stored::{self, SMALL_RUN};
 use serde_json::Value;
 use std::fs;
@@ -105,4 +106,45 @@ fn what_is_no_side_is_refused() {
     }
     let output = bench.run(&["compare", "base", "other", "--delta", "0 %"]);
     assert_eq!(output.status.code(), Some(2));
+}
+
+/// Three boots whose guest keeps 90, 80 and 90 % of native.
+#[test]
+fn runs_of_several_boots_are_joined_into_one_table_with_what_differs() {
+    let (bench, run) = bench();
+    for (name, ratio, kernel) in [("a", 0.9, "6.1"), ("b", 0.8, "6.2"), ("c", 0.9, "6.8")] {
+        let mut document = run.clone();
+        document["run"]["id"] = name.into();
+        document["run"]["machine"]["kernel"]["release"] = kernel.into();
+        let row = &mut document["ratios"][0];
+        row["contrast"] = "environment".into();
+        row["treatment"]["environment"] = "container".into();
+        (row["ratio"], row["lo"], row["hi"]) = (ratio.into(), (ratio * 0.99).into(), (ratio / 0.99).into());
+        row["blocks"] = 12.into();
+        bench.write(&format!("{name}.json"), document.to_string());
+    }
+    let output = bench.run(&["compare", "--join", "a.json", "b.json", "c.json", "--json"]);
+    let joined = assert_fits(&output.stdout, "baremark-joined/2");
+    let rows = joined["rows"].as_array().unwrap();
+    let found: Vec<(u64, &str)> =
+        rows.iter().map(|row| (row["side"].as_u64().unwrap(), row["outcome"].as_str().unwrap())).collect();
+    assert_eq!((found.len(), found[0]), (2, (0, "slower_by_more")), "{joined:#}");
+    for (row, expected) in rows.iter().zip([0.8 / 0.9, 1.0]) {
+        assert!((row["ratio"].as_f64().unwrap() / expected - 1.0).abs() < 1e-9, "{joined:#}");
+    }
+    let output = bench.run(&["compare", "--join", "a.json", "b.json", "c.json"]);
+    let said = text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in ["other 1 b on ", "other 2 c on ", "machine.kernel.release 6.1 -> 6.2 -> 6.8"] {
+        assert!(said.contains(part), "no {part} in {said}");
+    }
+    for (arguments, says) in [
+        (&["compare", "--join", "a.json", "a.json"][..], "is named twice"),
+        (&[&["compare", "--join"][..], &["a.json"; 9][..]].concat(), "9 sides are named; join 2 to 8"),
+        (&["compare", "a.json", "b.json", "c.json"], "--join"),
+    ] {
+        let output = bench.run(arguments);
+        let said = text(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(says), "{said}");
+    }
 }

@@ -7,7 +7,7 @@ use crate::common::schemas::assert_fits;
 use baremark_databases::database::Database as _;
 use baremark_databases::kept::Kept;
 use baremark_databases::sqlite::{Sqlite, Synchronous};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
 
 /// In a place that has its own agent, which reports over the wire.
@@ -82,19 +82,16 @@ fn two_runs_of_a_database_are_joined() {
         runs.push(document["run"]["id"].as_str().unwrap().to_owned());
     }
     let output = bench.run(&["report", "--join", &runs[0], &runs[1], "--json"]);
-    let joined = assert_fits(&output.stdout, "baremark-joined/1");
+    let joined = assert_fits(&output.stdout, "baremark-joined/2");
     let (row, facts) = (&joined["rows"][0], &joined["factors"]);
     assert_eq!((joined["spread"].as_str(), joined["rows"].as_array().unwrap().len()), (Some("within_runs"), 1));
     let [base, other, both] =
         [&row["base"]["ratio"], &row["other"]["ratio"], &row["ratio"]].map(|of| of.as_f64().unwrap());
     assert!((both / (other / base) - 1.0).abs() < 1e-9 && row["lo"].as_f64() < Some(both), "{row:#}");
     let buffers = facts.as_array().unwrap().iter().find(|fact| fact["fact"] == "parameters.buffers");
-    assert_eq!(
-        buffers.map(|fact| [fact["base"].clone(), fact["other"].clone()]),
-        Some(["256 MiB".into(), "64 MiB".into()])
-    );
+    assert_eq!(buffers.map(|fact| &fact["values"]), Some(&json!(["256 MiB", "64 MiB"])));
 
-    let output = bench.run(&["report", "--join", &runs[0], &runs[1]]);
+    let output = bench.run(&["compare", "--join", &runs[0], &runs[1]]);
     let said = text(&output.stdout);
     assert!(output.status.success() && said.contains("Ratio of ratios: other / base"), "{said}");
     assert!(said.contains("parameters.buffers") && said.contains("256 MiB -> 64 MiB"), "{said}");
@@ -103,7 +100,7 @@ fn two_runs_of_a_database_are_joined() {
     let document = bench.json(&["run", "study.toml", "--json"]);
     let third = document["run"]["id"].as_str().unwrap();
     for (base, other, says) in [
-        (runs[0].as_str(), runs[0].as_str(), "is named twice; name two runs"),
+        (runs[0].as_str(), runs[0].as_str(), "is named twice; name different runs"),
         (&runs[0], third, "the runs have no ratio in common"),
         (&runs[0], "nobody", "no run is called 'nobody'"),
     ] {

@@ -3,6 +3,7 @@
 use baremark_model::comparison::Difference;
 use baremark_model::document::{Document, RunHead};
 use baremark_model::environments;
+use baremark_model::joined::JoinedFact;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,6 +34,28 @@ pub fn between(base: &[Document], other: &[Document]) -> Found {
         if one == two { found.mixed.push(difference) } else { found.differing.push(difference) }
     }
     found
+}
+
+/// The facts on which several sides do not agree, the first one's value first: those that differ between sides, and those that differ among
+/// the runs of one side alone.
+pub fn among(sides: &[&[Document]]) -> (Vec<JoinedFact>, Vec<JoinedFact>) {
+    let gathered: Vec<_> = sides.iter().map(|side| self::gathered(side)).collect();
+    let keys: BTreeSet<&String> = gathered.iter().flat_map(BTreeMap::keys).collect();
+    let none = BTreeSet::from(["none".to_owned()]);
+    let (mut differing, mut mixed) = (Vec::new(), Vec::new());
+    for fact in keys {
+        let values: Vec<&BTreeSet<String>> = gathered.iter().map(|side| side.get(fact).unwrap_or(&none)).collect();
+        // Each is set against the first one that has another value, which of long lists shows what that lacks.
+        let against = |own: &BTreeSet<String>| values.iter().copied().find(|other| *other != own);
+        let words = values.iter().map(|own| said(own, against(own).unwrap_or(own)));
+        let found = JoinedFact { fact: fact.clone(), values: words.collect() };
+        match values.iter().any(|own| against(own).is_some()) {
+            true => differing.push(found),
+            false if values.first().is_some_and(|own| own.len() > 1) => mixed.push(found),
+            false => {}
+        }
+    }
+    (differing, mixed)
 }
 
 /// Values in words; of long lists of words only what the other side lacks.

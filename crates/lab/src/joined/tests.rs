@@ -123,6 +123,11 @@ fn one(document: Document) -> Chosen {
     Chosen { documents: vec![document], levels: Treatment::new() }
 }
 
+/// The other side joined to the base.
+fn pair(base: &Chosen, other: &Chosen) -> Result<Joined, Unjoinable> {
+    join(&[base.clone(), other.clone()])
+}
+
 /// Log ratios of so many blocks about `centre`.
 fn blocks(rng: &mut Rng, centre: f64, noise: f64, count: usize) -> Vec<f64> {
     (0..count).map(|_| centre + noise * rng.normal()).collect()
@@ -153,7 +158,7 @@ fn intervals_of_joined_runs_cover_the_ratio_of_ratios() {
         for _ in 0..studies {
             let base = simulated(&mut rng, "a", runs, (-0.1, between, within), count);
             let other = simulated(&mut rng, "b", runs, (-0.1 + truth, between, within), count);
-            let row = join(&base, &other).expect("joined").rows.remove(0);
+            let row = pair(&base, &other).expect("joined").rows.remove(0);
             let (lo, hi) = row.lo.zip(row.hi).expect("an interval");
             covered += u32::from(lo.ln() <= truth && truth <= hi.ln());
         }
@@ -171,7 +176,7 @@ fn the_ratio_of_ratios_is_judged_and_names_its_spread() {
     let mut rng = Rng::new(3);
     let mut side = |name: &str, centre: f64, runs: usize| simulated(&mut rng, name, runs, (centre, 0.0, 0.004), 12);
     let (base, other) = (side("a", -0.1, 1), side("b", -0.2, 1));
-    let joined = join(&base, &other).expect("joined");
+    let joined = pair(&base, &other).expect("joined");
     assert_eq!((joined.spread, joined.rows.len(), joined.unmatched.len()), (Spread::WithinRuns, 1, 0));
     let row = &joined.rows[0];
     assert_eq!((row.outcome, row.words.as_str()), (Outcome::SlowerByMore, "slower by 9.32 to 9.93 %"));
@@ -179,9 +184,9 @@ fn the_ratio_of_ratios_is_judged_and_names_its_spread() {
     assert!((found / expected - 1.0).abs() < 0.01 && row.lo < Some(found) && row.hi > Some(found), "{row:?}");
     assert_eq!((row.unit.as_str(), row.better, row.between), ("tx/s", Some(Better::Higher), None));
     assert_eq!((row.base.blocks, row.other.runs), (12, 1));
-    let alike = join(&side("a", -0.1, 1), &side("b", -0.1, 1)).expect("joined");
+    let alike = pair(&side("a", -0.1, 1), &side("b", -0.1, 1)).expect("joined");
     assert_eq!(alike.rows[0].outcome, Outcome::Equivalent, "{alike:?}");
-    let several = join(&side("a", -0.1, 3), &side("b", -0.2, 3)).expect("joined");
+    let several = pair(&side("a", -0.1, 3), &side("b", -0.2, 3)).expect("joined");
     assert_eq!((several.spread, several.rows[0].outcome), (Spread::BetweenRuns, Outcome::SlowerByMore));
     assert!(several.rows[0].between.is_some() && several.rows[0].base.lo.is_none(), "{several:?}");
 }
@@ -190,9 +195,9 @@ fn the_ratio_of_ratios_is_judged_and_names_its_spread() {
 fn the_between_run_component_makes_the_interval_longer() {
     let mut rng = Rng::new(5);
     let wandering = |rng: &mut Rng, name| simulated(rng, name, 3, (0.0, 0.05, 0.001), 12);
-    let row = join(&wandering(&mut rng, "a"), &wandering(&mut rng, "b")).expect("joined").rows.remove(0);
+    let row = pair(&wandering(&mut rng, "a"), &wandering(&mut rng, "b")).expect("joined").rows.remove(0);
     let within =
-        join(&simulated(&mut rng, "c", 1, (0.0, 0.0, 0.001), 12), &simulated(&mut rng, "d", 1, (0.0, 0.0, 0.001), 12));
+        pair(&simulated(&mut rng, "c", 1, (0.0, 0.0, 0.001), 12), &simulated(&mut rng, "d", 1, (0.0, 0.0, 0.001), 12));
     let within = within.expect("joined").rows.remove(0);
     let width = |row: &JoinedRow| row.hi.zip(row.lo).map_or(0.0, |(hi, lo)| (hi / lo).ln());
     assert!(width(&row) > 10.0 * width(&within), "{row:?} {within:?}");
@@ -212,7 +217,7 @@ fn rows_that_one_run_has_are_named_with_the_reason() {
         reason: "no qemu-system-x86_64; install it".to_owned(),
         code: None,
     });
-    let joined = join(&one(base.clone()), &one(other.clone())).expect("joined");
+    let joined = pair(&one(base.clone()), &one(other.clone())).expect("joined");
     let told: Vec<(Which, &str)> = joined.unmatched.iter().map(|row| (row.only_in, row.reason.as_str())).collect();
     assert_eq!(
         told,
@@ -222,7 +227,7 @@ fn rows_that_one_run_has_are_named_with_the_reason() {
             (Which::Base, "its study has no level ssh of environment"),
         ]
     );
-    let back = join(&one(other), &one(base)).expect("joined");
+    let back = pair(&one(other), &one(base)).expect("joined");
     assert!(back.unmatched.iter().all(|row| row.only_in == Which::Other) && back.unmatched.len() == 3);
 }
 
@@ -253,11 +258,11 @@ fn a_ratio_without_an_interval_says_which_run_lacks_what() {
         elapsed_ns: 1,
         observed_s: None,
     });
-    let row = join(&one(base.clone()), &one(other.clone())).expect("joined").rows.remove(0);
+    let row = pair(&one(base.clone()), &one(other.clone())).expect("joined").rows.remove(0);
     assert_eq!(row.words, "not enough data: 2 of 4 blocks in b; last failed trial: the disk is full; make room");
     assert!(row.outcome == Outcome::NotEnough && row.ratio.is_some() && row.lo.is_none(), "{row:?}");
     other = run("b", vec![RatioRow { emulated: true, ..ratio("container", &blocks(&mut rng, -0.5, 0.01, 10)) }]);
-    let row = join(&one(base), &one(other)).expect("joined").rows.remove(0);
+    let row = pair(&one(base), &one(other)).expect("joined").rows.remove(0);
     assert_eq!((row.outcome, row.words.as_str()), (Outcome::Emulated, EMULATED));
 }
 
@@ -281,9 +286,9 @@ fn what_differs_between_the_runs_is_listed() {
         document
     };
     let joined =
-        join(&one(of("a", "6.1", "off", "Y", "15.3")), &one(of("b", "6.2", "on", "N", "16.1"))).expect("joined");
+        pair(&one(of("a", "6.1", "off", "Y", "15.3")), &one(of("b", "6.2", "on", "N", "16.1"))).expect("joined");
     let told: Vec<String> =
-        joined.factors.iter().map(|of| format!("{}: {} -> {}", of.fact, of.base, of.other)).collect();
+        joined.factors.iter().map(|of| format!("{}: {}", of.fact, of.values.join(" -> "))).collect();
     assert_eq!(
         told,
         [
@@ -305,8 +310,49 @@ fn levels_are_picked_from_runs_of_two_modes() {
         let levels = Treatment::from([("mode".to_owned(), mode.to_owned())]);
         Chosen { documents: vec![run(id, vec![row])], levels }
     };
-    let joined = join(&of("a", "nested"), &of("b", "shadow")).expect("joined");
+    let joined = pair(&of("a", "nested"), &of("b", "shadow")).expect("joined");
     assert_eq!((joined.rows.len(), &joined.rows[0].treatment), (1, &at("container")));
+}
+
+#[test]
+fn several_runs_are_one_table_whose_rows_are_those_of_each_with_the_base() {
+    let mut rng = Rng::new(6);
+    let mut side = |name: &str, centre: f64| simulated(&mut rng, name, 1, (centre, 0.0, 0.004), 12);
+    let mut sides = vec![side("a", -0.1), side("b", -0.2), side("c", -0.1), side("d", -0.05)];
+    let also = RatioRow { metric: "latency_p95_ms".to_owned(), ..sides[0].documents[0].ratios[0].clone() };
+    for at in [0, 2] {
+        sides[at].documents[0].ratios.push(also.clone());
+    }
+    for (side, kernel) in sides.iter_mut().zip(["6.1", "6.2", "6.1", "6.8"]) {
+        side.documents[0].run.machine.kernel.release = Some(kernel.to_owned());
+    }
+    let joined = join(&sides).expect("joined");
+    let rows: Vec<(&str, usize, Outcome)> =
+        joined.rows.iter().map(|row| (row.metric.as_str(), row.side, row.outcome)).collect();
+    assert_eq!(
+        rows,
+        [
+            ("tx_per_s", 0, Outcome::SlowerByMore),
+            ("tx_per_s", 1, Outcome::Equivalent),
+            ("tx_per_s", 2, Outcome::FasterByMore),
+            ("latency_p95_ms", 1, Outcome::NotEnough),
+        ]
+    );
+    let names: Vec<&str> = joined.others.iter().flat_map(|side| &side.runs).map(String::as_str).collect();
+    assert_eq!((joined.base.runs[0].as_str(), names), ("a0", vec!["b0", "c0", "d0"]));
+    let lone: Vec<(usize, Which)> = joined.unmatched.iter().map(|row| (row.side, row.only_in)).collect();
+    assert_eq!(lone, [(0, Which::Base), (2, Which::Base)]);
+    let facts: Vec<String> =
+        joined.factors.iter().map(|of| format!("{}: {}", of.fact, of.values.join(" -> "))).collect();
+    assert_eq!(facts, ["machine.kernel.release: 6.1 -> 6.2 -> 6.1 -> 6.8"]);
+    // The same estimate and spread as alone; judged together an interval is at least as long.
+    let alone = pair(&sides[0], &sides[1]).expect("joined").rows.remove(0);
+    let width = |row: &JoinedRow| row.hi.zip(row.lo).map_or(0.0, |(hi, lo)| (hi / lo).ln());
+    assert_eq!((alone.ratio, alone.within), (joined.rows[0].ratio, joined.rows[0].within));
+    assert!(width(&joined.rows[0]) >= width(&alone), "{joined:?}");
+    assert_eq!(join(&sides[..1]).err(), Some(Unjoinable::Sides(1)));
+    let many: Vec<Chosen> = (0..9).map(|_| sides[0].clone()).collect();
+    assert_eq!(join(&many).err(), Some(Unjoinable::Sides(9)));
 }
 
 #[test]
@@ -314,11 +360,11 @@ fn what_cannot_be_joined_is_refused() {
     let mut rng = Rng::new(9);
     let mut of = |name: &str, runs| simulated(&mut rng, name, runs, (0.0, 0.0, 0.01), 10);
     let base = of("a", 1);
-    assert_eq!(join(&base, &base).err(), Some(Unjoinable::Twice("a0".to_owned())));
-    assert_eq!(join(&base, &of("b", 2)).err(), Some(Unjoinable::Runs { base: 1, other: 2 }));
+    assert_eq!(pair(&base, &base).err(), Some(Unjoinable::Twice("a0".to_owned())));
+    assert_eq!(pair(&base, &of("b", 2)).err(), Some(Unjoinable::Runs(vec![1, 2])));
     let mut other = of("b", 1);
     other.documents[0].run.workload = "dvd-store".to_owned();
-    let why = join(&base, &other).expect_err("another workload").to_string();
+    let why = pair(&base, &other).expect_err("another workload").to_string();
     assert!(
         why.starts_with(
             "the runs have no ratio in common: a0 ('databases') has tx_per_s of order-entry, environment container to environment \
@@ -327,6 +373,6 @@ fn what_cannot_be_joined_is_refused() {
         "{why}"
     );
     other.documents[0].ratios.clear();
-    let why = join(&base, &other).expect_err("no ratio").to_string();
+    let why = pair(&base, &other).expect_err("no ratio").to_string();
     assert!(why.contains("b0 ('databases') has no ratio;"), "{why}");
 }
