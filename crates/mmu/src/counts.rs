@@ -1,6 +1,6 @@
 //! What a simulation counts.
 
-use std::ops::Sub;
+use std::ops::{Add, Sub};
 
 /// Where a reference was answered: L1, L2, last-level cache, memory.
 pub const PLACES: usize = 4;
@@ -73,6 +73,25 @@ impl Tally {
         }
         places[0] = left;
         places
+    }
+}
+
+impl Add for Counts {
+    type Output = Counts;
+
+    fn add(self, other: Counts) -> Counts {
+        let places = |a: [u64; PLACES], b: [u64; PLACES]| std::array::from_fn(|place| a[place] + b[place]);
+        Counts {
+            translations: self.translations + other.translations,
+            first_hits: self.first_hits + other.first_hits,
+            second_hits: self.second_hits + other.second_hits,
+            walks: self.walks + other.walks,
+            table: places(self.table, other.table),
+            nested: places(self.nested, other.nested),
+            nested_translations: self.nested_translations + other.nested_translations,
+            nested_hits: self.nested_hits + other.nested_hits,
+            data: places(self.data, other.data),
+        }
     }
 }
 

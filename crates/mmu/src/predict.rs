@@ -4,6 +4,10 @@
 //! combined with many draws of latencies, overlap and tax, which need no simulation. What was measured on the machine, given
 //! as intervals, weighs the draws by their likelihood (importance sampling; the effective number of draws is reported). A
 //! seed fixes all of it.
+//!
+//! A program that was traced is known by windows of its accesses. Each window is counted, in each structure, and its time is the mean over them. How far another
+//! sample of windows would lie from it is drawn for each result by weights of the windows (Rubin, "The Bayesian bootstrap", Annals of Statistics 1981), made as
+//! wide as Student's t of so few demands and as narrow as the share of the program that is in no window: with all of it in windows nothing is drawn.
 
 use crate::counts::Counts;
 use crate::machine::{Drawn, Machine, Range, Timing};
@@ -15,6 +19,7 @@ use crate::simulator::{SetupError, Simulator};
 use crate::stream::{Dependence, Stream};
 use crate::tables::Placement;
 use crate::time::{self, Overlap};
+use crate::trace::Windows;
 use crate::workload::Kernel;
 
 /// Of the lines that data and low entries take one in 2^THINNING is simulated ([`Setup::thinning`]); `make bench-mmu` prints
@@ -57,6 +62,8 @@ pub struct Question<'q> {
     pub busy: u32,
     /// A fresh stream of the program's addresses.
     pub stream: &'q dyn Fn() -> Box<dyn Stream>,
+    /// The windows of a stream that is a sample of a program, which are counted one by one; `None` of a stream that is whole in itself.
+    pub sample: Option<Windows>,
     /// Nanoseconds of other work for each access, which data and walks come on top of where they are not hidden.
     pub work_ns: Range,
     /// Page faults for each access, which change a page table; each costs what a fault does, and under shadow paging exits.
@@ -118,6 +125,7 @@ impl<'q> Question<'q> {
             machine,
             busy: 1,
             stream,
+            sample: None,
             work_ns: Range::exactly(0.0),
             faults: 0.0,
             switches: 0.0,
@@ -218,6 +226,8 @@ pub struct Prediction {
     pub effective_draws: f64,
     /// Draws in all.
     pub draws: usize,
+    /// The windows of which the program is known; `None` of a stream that is whole in itself.
+    pub sample: Option<Windows>,
 }
 
 /// Why nothing could be predicted.
@@ -251,6 +261,8 @@ pub struct Structure {
     pub placement: [Placement; 3],
     /// Counts by scheme.
     pub counts: Vec<Counts>,
+    /// By scheme the counts of each window, of which those are the sum; one of a stream that is no sample.
+    pub windows: Vec<Vec<Counts>>,
     /// Counts of what was measured, in the question's order.
     pub known: Vec<Counts>,
 }
@@ -307,22 +319,24 @@ fn one_structure(question: &Question<'_>, random: &mut Random) -> Result<Structu
         tables = data;
     }
     let outer = question.outer.get(random.below(question.outer.len() as u64) as usize).copied();
-    let counted = |asked: Scheme, stream: &dyn Fn() -> Box<dyn Stream>| {
+    let counted = |asked: Scheme, stream: &dyn Fn() -> Box<dyn Stream>, sample: Option<Windows>| {
         let scheme = beneath(asked, outer);
         let setup = Setup { data, tables, host_tables, ..Setup::new(scheme) };
-        let counted = count(&drawn, setup, stream, question.effort.accesses);
+        let counted = count(&drawn, setup, stream, (question.effort.accesses, sample));
         counted.map_err(|why| PredictError::Setup { scheme: asked.to_string(), why })
     };
-    let mut counts: Vec<Counts> = Vec::new();
+    let mut windows: Vec<Vec<Counts>> = Vec::new();
     for (at, scheme) in question.schemes.iter().enumerate() {
         // Schemes that walk alike are simulated once.
         let alike = |other: &Scheme| beneath(*other, outer) == beneath(*scheme, outer);
-        let before = question.schemes.iter().take(at).position(alike).and_then(|at| counts.get(at).copied());
-        counts.push(before.map_or_else(|| counted(*scheme, question.stream), Ok)?);
+        let before = question.schemes.iter().take(at).position(alike).and_then(|at| windows.get(at).cloned());
+        windows.push(before.map_or_else(|| counted(*scheme, question.stream, question.sample), Ok)?);
     }
-    let known = question.known.iter().map(|known| counted(known.scheme, &|| known.kernel.stream()));
-    let known = known.collect::<Result<Vec<_>, _>>()?;
-    Ok(Structure { drawn, placement: [data, tables, host_tables], counts, known })
+    let sum = |windows: &Vec<Counts>| windows.iter().fold(Counts::default(), |sum, window| sum + *window);
+    let known = question.known.iter().map(|known| counted(known.scheme, &|| known.kernel.stream(), None));
+    let known = known.map(|counts| counts.map(|counts| sum(&counts))).collect::<Result<Vec<_>, _>>()?;
+    let counts = windows.iter().map(sum).collect();
+    Ok(Structure { drawn, placement: [data, tables, host_tables], counts, windows, known })
 }
 
 /// What is really walked when the machine is itself virtual: its own hypervisor's table is the second one, and whatever a
@@ -341,29 +355,61 @@ fn beneath(scheme: Scheme, outer: Option<Page>) -> Scheme {
     }
 }
 
+/// Accesses of a window before those that are counted, at most: they fill the TLBs, and the caches of a processor's core.
+const SETTLING: usize = 1 << 15;
+/// A window has this share of the accesses that a stream alone has counted: all windows together have twice as many.
+const WINDOW_SHARE: usize = 8;
+
+/// What a stream counts, of a sample of each window.
 fn count(
     drawn: &Drawn,
     setup: Setup,
-    stream: &dyn Fn() -> Box<dyn Stream>,
-    accesses: usize,
-) -> Result<Counts, SetupError> {
-    let counted = |setup: Setup| -> Result<Simulator, SetupError> {
+    fresh: &dyn Fn() -> Box<dyn Stream>,
+    (accesses, sample): (usize, Option<Windows>),
+) -> Result<Vec<Counts>, SetupError> {
+    let counted = |setup: Setup| -> Result<(Vec<Counts>, bool), SetupError> {
         let mut simulator = Simulator::new(&drawn.part, setup)?;
-        let mut stream = stream();
+        let mut stream = fresh();
         let lines: u32 = drawn.part.caches.iter().map(|cache| cache.entries).sum();
         // A look at a large cache leaves part of it empty: what it misses then, it misses for every scheme.
         let warm = (2 * lines as usize + accesses / 4).min(32 * accesses);
         drive(&mut simulator, stream.as_mut(), warm);
-        simulator.forget();
-        drive(&mut simulator, stream.as_mut(), accesses);
-        Ok(simulator)
+        let Some(windows) = sample else {
+            simulator.forget();
+            drive(&mut simulator, stream.as_mut(), accesses);
+            return Ok((vec![simulator.counts()], simulator.is_fair()));
+        };
+        let mut stream = fresh();
+        let settling = SETTLING.min(windows.length / 2);
+        let own = (accesses / WINDOW_SHARE).clamp(1, windows.length - settling);
+        let (mut counts, mut fair) = (Vec::with_capacity(windows.count), 0);
+        for _ in 0..windows.count {
+            drive(&mut simulator, stream.as_mut(), settling);
+            simulator.forget();
+            drive(&mut simulator, stream.as_mut(), own);
+            stream.skip(windows.length - settling - own);
+            counts.push(simulator.counts());
+            fair += usize::from(simulator.is_fair());
+        }
+        Ok((counts, 2 * fair >= windows.count))
     };
-    let sample = sampled(setup, stream().as_ref());
-    let simulated = counted(sample)?;
-    if simulated.is_fair() {
-        return Ok(simulated.counts());
+    let thinned = sampled(setup, fresh().as_ref());
+    match counted(thinned)? {
+        (counts, true) => Ok(counts),
+        _ => Ok(counted(Setup { thinning: 0, ..thinned })?.0),
     }
-    Ok(counted(Setup { thinning: 0, ..sample })?.counts())
+}
+
+/// What makes the spread of weights drawn for so many windows that of Student's t, of the part of the program that is in none of them. Weights of
+/// n windows have (n - 1)/(n + 1) of the variance of a mean of n.
+fn spread_of(sample: Windows) -> f64 {
+    /// 97.5 % quantiles of Student's t by degrees of freedom, from 1; of more than 15 that of 15, which is larger than theirs.
+    const T: [f64; 15] =
+        [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131];
+    const NORMAL: f64 = 1.960;
+    let count = sample.count as f64;
+    let t = T.get(sample.count.saturating_sub(2)).copied().unwrap_or(T[T.len() - 1]);
+    t / NORMAL * ((1.0 - sample.share).max(0.0) * (count + 1.0) / (count - 1.0)).sqrt()
 }
 
 /// The sample of lines and translations that predictions take of a stream.
@@ -411,6 +457,13 @@ impl Draws {
         let [work, fault, exits] = [work, fault, exits].map(|unit| unit / accesses);
         // Nothing hides a fault, nor its walk.
         let overlap = if question.faults > 0.0 { Overlap::NONE } else { overlap };
+        // One weight for each window, the same for every scheme: Dirichlet's distribution, as exponential variables over their sum.
+        let weights: Vec<f64> = match question.sample {
+            Some(sample) => (0..sample.count).map(|_| -(1.0 - random.uniform()).ln()).collect(),
+            None => Vec::new(),
+        };
+        let all: f64 = weights.iter().sum();
+        let spread = question.sample.map_or(0.0, spread_of);
         let mut log_weight = 0.0;
         for (measured, counts) in question.known.iter().zip(&structure.known) {
             let dependence = measured.kernel.stream().dependence();
@@ -420,12 +473,28 @@ impl Draws {
             log_weight -= distance(ns, measured.ns).powi(2) / 2.0;
         }
         for (index, scheme) in question.schemes.iter().enumerate() {
-            let Some(counts) = structure.counts.get(index) else { continue };
-            let walking = time::walking(counts, &timing, overlap);
-            let data = time::data(counts, &timing, dependence).max(work);
+            let Some(windows) = structure.windows.get(index).filter(|windows| !windows.is_empty()) else { continue };
             let taxed = if matches!(scheme, Scheme::Native { .. }) { 1.0 } else { 1.0 + tax };
             let left = if matches!(scheme, Scheme::Shadow { .. }) { exits } else { 0.0 };
-            let ns = (time::together(data, walking, overlap) + fault) * taxed + left;
+            let of_window = |counts: &Counts| {
+                let walking = time::walking(counts, &timing, overlap);
+                let data = time::data(counts, &timing, dependence).max(work);
+                let ns = (time::together(data, walking, overlap) + fault) * taxed + left;
+                (walking, ns)
+            };
+            let times: Vec<(f64, f64)> = windows.iter().map(of_window).collect();
+            let count = times.len() as f64;
+            let walking = times.iter().map(|(walking, _)| walking).sum::<f64>() / count;
+            let mean = times.iter().map(|(_, ns)| ns).sum::<f64>() / count;
+            let weighed = times.iter().zip(&weights).map(|((_, ns), weight)| ns * weight / all).sum::<f64>();
+            let (walking, ns) = match question.sample {
+                None => (walking, mean),
+                // By its logarithm, so that no draw is below nothing.
+                Some(_) => {
+                    let factor = (spread * (weighed / mean - 1.0)).exp();
+                    (walking * factor, mean * factor)
+                }
+            };
             for (_, range) in question.measured.iter().filter(|(measured, _)| measured == scheme) {
                 log_weight -= distance(ns, *range).powi(2) / 2.0;
             }
@@ -491,7 +560,8 @@ impl Draws {
             Interval::of(&contrast, &weights)
         });
         let effective_draws = sum * sum / squares;
-        Ok(Prediction { cells, page_contrast, nested_over_shadow, effective_draws, draws: weights.len() })
+        let (draws, sample) = (weights.len(), question.sample);
+        Ok(Prediction { cells, page_contrast, nested_over_shadow, effective_draws, draws, sample })
     }
 }
 

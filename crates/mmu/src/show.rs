@@ -3,6 +3,7 @@
 use crate::page::Page;
 use crate::predict::{Cell, Effort, Interval, Prediction};
 use crate::scheme::Scheme;
+use crate::trace::Windows;
 use crate::validate::{self, Cold, Compared, HplVerdict, RandomAccessVerdict, ShapeVerdict, ValidateError};
 use std::fmt::Write;
 
@@ -202,11 +203,28 @@ pub fn remarks(prediction: &Prediction) -> Vec<String> {
          for each access. {:.0} of {} draws count.",
         prediction.effective_draws, prediction.draws
     )];
+    remarks.extend(prediction.sample.map(sampled));
     let contrast = prediction.page_contrast.as_ref();
     remarks
         .extend(contrast.map(|of| format!("Contrast of page sizes, native: small over large {}.", interval(of, 1.0))));
     remarks.extend(advice(prediction));
     remarks
+}
+
+/// Of which part of the program the prediction is, and what its intervals have of the rest.
+fn sampled(sample: Windows) -> String {
+    let Windows { count, length, share } = sample;
+    let windows = format!("{count} windows of {length} accesses");
+    if share >= 1.0 {
+        return format!("{windows} are the whole program.");
+    }
+    let differ = "The intervals contain what the windows show of the accesses between them.";
+    match share > 0.0 {
+        true => format!("{windows} are {:.1} % of the program. {differ}", 100.0 * share),
+        false => format!(
+            "{windows} of the beginning. The intervals contain how much the windows differ, and assume that the rest of the program is like them."
+        ),
+    }
 }
 
 /// What to change, where the prediction is clear about it.
@@ -319,6 +337,7 @@ mod tests {
             nested_over_shadow: None,
             effective_draws: 100.0,
             draws: 100,
+            sample: None,
         }
     }
 
@@ -331,6 +350,14 @@ mod tests {
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let times = "nested, guest 4k on host 2m 1.250 (1.000 to 12.345) 10.00 (5.00 to 20.00)";
         assert!(words.contains(times) && words.contains("nested, guest 4k on host 2m 1.0000 4.0000 1.0000"), "{text}");
+    }
+
+    #[test]
+    fn a_prediction_from_windows_says_what_they_are_of_the_program() {
+        let of = |share: f64| sampled(Windows { count: 16, length: 262_144, share });
+        assert!(of(1.0).ends_with("262144 accesses are the whole program."), "{}", of(1.0));
+        assert!(of(0.125).contains("are 12.5 % of the program."), "{}", of(0.125));
+        assert!(of(0.0).contains("assume that the rest of the program is like them"), "{}", of(0.0));
     }
 
     /// "Small over large 1.635 (1.031 to 2.573)" stood above "no clear difference".

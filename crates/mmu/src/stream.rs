@@ -24,6 +24,18 @@ pub trait Stream {
     /// Fills `block` with the next addresses.
     fn fill(&mut self, block: &mut [u64]);
 
+    /// Leaves out the next addresses.
+    fn skip(&mut self, accesses: usize) {
+        let mut block = [0; 1024];
+        let mut left = accesses;
+        while left > 0 {
+            let now = left.min(block.len());
+            let Some(part) = block.get_mut(..now) else { return };
+            self.fill(part);
+            left -= now;
+        }
+    }
+
     /// Whether accesses wait for one another.
     fn dependence(&self) -> Dependence {
         Dependence::Independent

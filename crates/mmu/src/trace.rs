@@ -28,10 +28,22 @@ impl Default for Sampling {
     }
 }
 
+/// The windows of a sample, and how much of the program they are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Windows {
+    /// How many there are, each as long: two at least.
+    pub count: usize,
+    /// Accesses of each.
+    pub length: usize,
+    /// The share of the program's accesses that they have; 0 where the program was ended with its trace, since nobody knows how far it would have gone.
+    pub share: f64,
+}
+
 /// A sample of a program's accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     addresses: Arc<[u64]>,
+    window: usize,
     /// Data accesses in the whole trace.
     pub accesses: u64,
     /// Instructions in the whole trace.
@@ -101,9 +113,27 @@ impl Trace {
     /// # Errors
     /// When there are none.
     pub fn of(addresses: Vec<u64>) -> Result<Self, TraceError> {
-        let mut sample = Sample::new(Sampling { window: addresses.len().max(1), windows: 2 })?;
+        let sampling = Sampling { window: addresses.len().max(1), windows: 2 };
+        Trace::sample(addresses, sampling)
+    }
+
+    /// A sample of addresses that something else makes.
+    ///
+    /// # Errors
+    /// When there are none, or nothing would be kept.
+    pub fn sample(addresses: impl IntoIterator<Item = u64>, sampling: Sampling) -> Result<Self, TraceError> {
+        let mut sample = Sample::new(sampling)?;
         addresses.into_iter().for_each(|address| sample.add(address));
         sample.finish(0)
+    }
+
+    /// The windows of the sample, of a program that was traced to its end or not; `None` where there is one at most, which shows nothing of how the
+    /// program changes.
+    #[must_use]
+    pub fn windows(&self, whole: bool) -> Option<Windows> {
+        let count = self.addresses.len() / self.window;
+        let share = if whole { self.addresses.len() as f64 / self.accesses as f64 } else { 0.0 };
+        (count >= 2).then_some(Windows { count, length: self.window, share })
     }
 
     /// The addresses that were kept.
@@ -142,6 +172,10 @@ impl Stream for Replay {
                 self.next = 0;
             }
         }
+    }
+
+    fn skip(&mut self, accesses: usize) {
+        self.next = (self.next + accesses) % self.addresses.len().max(1);
     }
 
     /// Pages that the sample touches: at most what the program touched.
@@ -232,6 +266,7 @@ impl Sample {
         }
         let pages: HashSet<u64> = self.kept.iter().map(|address| address >> 12).collect();
         let footprint = pages.len() as u64 * 4096;
-        Ok(Trace { addresses: self.kept.into(), accesses: self.accesses, instructions, footprint })
+        let window = self.sampling.window;
+        Ok(Trace { addresses: self.kept.into(), window, accesses: self.accesses, instructions, footprint })
     }
 }

@@ -12,6 +12,7 @@ use crate::predicted;
 use crate::source;
 use crate::tracer;
 use crate::watch::{say, style};
+use baremark_microvm::{MmuMode, mmu_virtualization};
 use baremark_mmu::calibration::Calibration;
 use baremark_mmu::histogram::Histogram;
 use baremark_mmu::machine::{self, Machine, MachineError, Range};
@@ -21,8 +22,9 @@ use baremark_mmu::prior::priors;
 use baremark_mmu::scheme::Scheme;
 use baremark_mmu::show;
 use baremark_mmu::stream::Stream;
-use baremark_mmu::trace::Trace;
+use baremark_mmu::trace::{Trace, Windows};
 use baremark_mmu::workload::{self, Kernel};
+use baremark_model::environments::{self, Capabilities};
 use baremark_model::plan::Mode;
 use baremark_model::units::Nanos;
 use baremark_programs::workshop::search_path;
@@ -37,6 +39,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   baremark predict standard             # a study, on this machine
   baremark predict -- ./prog --size 10  # any program, under valgrind
+  baremark predict --in qemu,container -- ./prog    # of what these environments have
   baremark predict --calibrate          # measure this machine for it";
 
 /// The command's arguments.
@@ -70,6 +73,9 @@ pub struct Arguments {
     /// Trace the program for TIME at most; a longer one is ended, and predicted from its beginning
     #[arg(long, value_name = "TIME", default_value = "60s", requires = "program")]
     limit: Nanos,
+    /// Show the schemes that these environments have [default: all schemes]
+    #[arg(long = "in", value_name = "ENVIRONMENTS", value_delimiter = ',', conflicts_with_all = ["validate", "calibrate"])]
+    environments: Vec<String>,
     /// A program and its arguments, run once under valgrind; processes that it starts are not traced
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
@@ -93,6 +99,8 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
         let text = if context.json { validation_json(&shown) } else { style().plain(&shown.text) };
         return Ok((text, Exit::Success));
     }
+    let paging = if arguments.machine.is_none() { mmu_virtualization().mode } else { MmuMode::Unknown };
+    let places: Vec<Has> = arguments.environments.iter().map(|typed| has(typed, &paging)).collect::<Result<_, _>>()?;
     let (mut machine, outer) = machine_of(arguments.machine.as_deref())?;
     let processor = baremark_sys::machine::this().cpu.model_name.unwrap_or_default();
     if arguments.calibrate {
@@ -115,6 +123,7 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
         let stream = || -> Box<dyn Stream> { subject.stream(arguments.seed) };
         let question = Question {
             busy: arguments.cores.unwrap_or(*cores),
+            sample: subject.sample(),
             work_ns: subject.work_ns(),
             faults: subject.faults(),
             outer: outer.clone(),
@@ -122,7 +131,7 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
             effort,
             ..Question::new(&machine, &priors, &stream, schemes())
         };
-        let prediction = predict(&question).map_err(|why| match why {
+        let mut prediction = predict(&question).map_err(|why| match why {
             PredictError::Setup { .. } => Refusal::bad_input(why),
             _ => Refusal::failure(why),
         })?;
@@ -130,12 +139,17 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
         if let (Subject::Trace(_, whole), None) = (subject, &arguments.machine) {
             keep(context, arguments, *whole, &prediction, predicted::named(&machine, calibration.as_ref()));
         }
+        if !places.is_empty() {
+            prediction.cells.retain(|cell| {
+                matches!(cell.scheme, Scheme::Native { .. }) || places.iter().any(|has| has.has(cell.scheme))
+            });
+        }
         found.push((subject.to_string(), prediction));
     }
     let text = if context.json {
-        prediction_json(&machine, calibration.as_ref(), &found, &left_out)
+        prediction_json(&machine, calibration.as_ref(), &places, &found, &left_out)
     } else {
-        text(&machine, calibration.as_ref(), &outer, &found, &left_out)
+        text(&machine, calibration.as_ref(), (&outer, &places), &found, &left_out)
     };
     Ok((text, Exit::Success))
 }
@@ -162,6 +176,48 @@ fn schemes() -> Vec<Scheme> {
     let nested = pairs.map(|(guest_page, host_backing)| Scheme::Nested { guest_page, host_backing });
     let shadow = pairs.map(|(guest_page, host_backing)| Scheme::Shadow { guest_page, host_backing });
     native.into_iter().chain(nested).chain(shadow).collect()
+}
+
+/// What an environment has of the schemes that are not native.
+struct Has {
+    name: String,
+    nested: bool,
+    shadow: bool,
+    why: String,
+}
+
+impl Has {
+    fn has(&self, scheme: Scheme) -> bool {
+        match scheme {
+            Scheme::Native { .. } => true,
+            Scheme::Nested { .. } => self.nested,
+            Scheme::Shadow { .. } => self.shadow,
+        }
+    }
+}
+
+/// What the environment that is typed has, on a machine whose KVM translates so.
+fn has(typed: &str, paging: &MmuMode) -> Result<Has, Refusal> {
+    let name = typed.split(':').next().unwrap_or(typed);
+    let Some(kind) = environments::find(name) else {
+        let names = environments::names(Capabilities::runs_work);
+        return Err(Refusal::bad_input(format!("--in {typed}: unknown; write {}", names.join(", "))));
+    };
+    let of = |nested: bool, shadow: bool, why: &str| Has { name: name.to_owned(), nested, shadow, why: why.to_owned() };
+    Ok(match (&kind.can, paging) {
+        (can, _) if !can.runs_work() => of(false, false, "none: nothing runs there"),
+        (can, MmuMode::Nested(by)) if can.virtual_machine => {
+            of(true, false, &format!("nested paging, as KVM translates on this machine ({by})"))
+        }
+        (can, MmuMode::Shadow(by)) if can.virtual_machine => {
+            of(false, true, &format!("shadow paging, as KVM translates on this machine ({by})"))
+        }
+        (can, MmuMode::Unknown) if can.virtual_machine => of(true, true, "nested or shadow paging: which is not known"),
+        (can, _) if can.on_these_processors() => {
+            of(false, false, "none: no second table, its walks are those of native")
+        }
+        _ => of(false, false, "not known: another machine; --machine selects its processor"),
+    })
 }
 
 /// The processor, and what this machine's memory may be made of when it is itself virtual.
@@ -272,6 +328,14 @@ impl Subject {
         Range { low: 0.25 * instructions / 3.0, high: instructions / 3.0 }
     }
 
+    /// The windows of a trace.
+    fn sample(&self) -> Option<Windows> {
+        match self {
+            Subject::Trace(trace, whole) => trace.windows(*whole),
+            Subject::Kernel(_) | Subject::Distances(_) => None,
+        }
+    }
+
     /// Page faults for each access.
     fn faults(&self) -> f64 {
         match self {
@@ -297,7 +361,7 @@ impl fmt::Display for Subject {
 fn text(
     machine: &Machine,
     calibration: Option<&Calibration>,
-    outer: &[Page],
+    (outer, places): (&[Page], &[Has]),
     found: &[(String, Prediction)],
     left_out: &[String],
 ) -> String {
@@ -309,6 +373,9 @@ fn text(
     if !outer.is_empty() {
         let virtual_here = "This machine is itself virtual: every scheme walks its hypervisor's table, too, of unknown pages; \"native\" is native here.";
         text.push_str(&beside("", virtual_here, &style()));
+    }
+    for Has { name, why, .. } in places {
+        text.push_str(&beside(&format!("{name}: "), why, &style()));
     }
     for (name, prediction) in found {
         text.push_str(&format!("\n{name}\n{}\n", show::prediction(prediction)));
@@ -323,15 +390,20 @@ fn text(
 fn prediction_json(
     machine: &Machine,
     calibration: Option<&Calibration>,
+    places: &[Has],
     found: &[(String, Prediction)],
     left_out: &[String],
 ) -> String {
+    let place =
+        |of: &Has| serde_json::json!({ "name": of.name, "nested": of.nested, "shadow": of.shadow, "why": of.why });
+    let places: Vec<_> = places.iter().map(place).collect();
     let subjects: Vec<_> = found.iter().map(|(name, prediction)| subject_json(name, prediction)).collect();
     let calibrated = calibration.map(|of| serde_json::json!({ "date": of.date, "run": of.run }));
     let document = serde_json::json!({
         "machine": machine.key,
         "processor": machine.name,
         "calibrated": calibrated,
+        "environments": places,
         "subjects": subjects,
         "not_predicted": left_out,
     });
@@ -384,8 +456,12 @@ fn subject_json(name: &str, prediction: &Prediction) -> serde_json::Value {
             })
         })
         .collect();
+    let sampled = prediction
+        .sample
+        .map(|of| serde_json::json!({ "windows": of.count, "accesses_per_window": of.length, "share": of.share }));
     serde_json::json!({
         "subject": name,
+        "sampled": sampled,
         "cells": cells,
         "native_small_over_large": prediction.page_contrast.as_ref().map(interval),
         "advice": show::advice(prediction),
@@ -404,5 +480,23 @@ mod tests {
         let of = |whole: bool| Subject::Trace(Trace::of(vec![64, 128, 4096]).expect("addresses"), whole).to_string();
         assert_eq!(of(true), "a program of 3 accesses, traced");
         assert_eq!(of(false), "the beginning of a program, its first 3 accesses, traced until the limit");
+    }
+
+    #[test]
+    fn environments_have_the_schemes_that_their_machine_gives_them() {
+        let of = |typed: &str, mode: &MmuMode| has(typed, mode).map(|of| (of.nested, of.shadow)).ok();
+        let (nested, shadow) = (MmuMode::Nested("EPT"), MmuMode::Shadow("PVM"));
+        for machine in ["microvm", "qemu", "cloud-hypervisor"] {
+            assert_eq!(of(machine, &nested), Some((true, false)), "{machine}");
+            assert_eq!(of(machine, &shadow), Some((false, true)), "{machine}");
+            assert_eq!(of(machine, &MmuMode::Unknown), Some((true, true)), "{machine}");
+        }
+        for process in ["native", "sandbox", "container", "container:runsc"] {
+            assert_eq!(of(process, &nested), Some((false, false)), "{process}");
+            assert!(has(process, &nested).is_ok_and(|of| of.why.starts_with("none: no second table")), "{process}");
+        }
+        assert!(has("ssh:node1", &nested).is_ok_and(|of| of.why.starts_with("not known")));
+        let why = has("xen", &nested).err().map(|refusal| refusal.message).unwrap_or_default();
+        assert!(why.starts_with("--in xen: unknown; write native, microvm"), "{why}");
     }
 }

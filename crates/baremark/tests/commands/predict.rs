@@ -2,6 +2,8 @@
 
 use crate::common::bench::{Bench, SMALL, text};
 use crate::common::refused::refused;
+use crate::common::schemas::fits;
+use serde_json::{Value, json};
 
 #[test]
 fn a_study_is_predicted_for_a_named_machine() {
@@ -9,7 +11,7 @@ fn a_study_is_predicted_for_a_named_machine() {
     bench.write("small.toml", SMALL);
     let output = bench.run(&["--json", "predict", "small.toml", "--machine", "nehalem-x5570"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     let cells = document["subjects"][0]["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 10, "native, nested and shadow by page sizes");
     for cell in cells {
@@ -18,6 +20,31 @@ fn a_study_is_predicted_for_a_named_machine() {
         assert!(0.5 < low && low <= median && median <= high && high < 10.0, "{cell}");
     }
     assert!(!bench.store().exists(), "a prediction is not a run");
+    assert_eq!((&document["environments"], &document["subjects"][0]["sampled"]), (&json!([]), &Value::Null));
+}
+
+#[test]
+fn an_environment_is_predicted_with_the_schemes_that_it_has() {
+    let bench = Bench::new();
+    bench.write("small.toml", SMALL);
+    let of = |environments: &str| {
+        let arguments = ["predict", "small.toml", "--machine", "nehalem-x5570", "--in", environments, "--json"];
+        let document = fits(&bench, &arguments, "baremark-prediction/1");
+        let cells = document["subjects"][0]["cells"].as_array().unwrap();
+        let schemes: Vec<String> = cells.iter().map(|cell| cell["scheme"].as_str().unwrap().to_owned()).collect();
+        (schemes, document["environments"].clone())
+    };
+    let (schemes, found) = of("container");
+    assert_eq!(schemes, ["native 4k", "native 2m"], "no second table");
+    assert_eq!((&found[0]["nested"], &found[0]["shadow"]), (&json!(false), &json!(false)));
+    // Which of both a machine has that is requested by name is not known.
+    let (schemes, found) = of("qemu,container");
+    assert_eq!((schemes.len(), found.as_array().unwrap().len()), (10, 2));
+    let output = bench.run(&["predict", "small.toml", "--machine", "nehalem-x5570", "--in", "sandbox"]);
+    let said = text(&output.stdout);
+    assert!(said.contains("sandbox: none: no second table") && !said.contains("shadow, "), "{said}");
+    let unknown = refused(&bench, &["predict", "small.toml", "--in", "xen"], 2);
+    assert!(unknown.contains("--in xen: unknown; write native, "), "{unknown}");
 }
 
 const KERNELS: &str = r#"[study]
@@ -55,7 +82,7 @@ fn every_kernel_of_a_study_is_predicted_and_others_are_named() {
     bench.write("kernels.toml", KERNELS);
     let output = bench.run(&["--json", "predict", "kernels.toml", "--machine", "nehalem-x5570"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     let subjects = document["subjects"].as_array().unwrap();
     let names: Vec<&str> = subjects.iter().map(|one| one["subject"].as_str().unwrap()).collect();
     let expected = [

@@ -11,6 +11,7 @@ use baremark_mmu::statements::Statements;
 use baremark_mmu::stream::Dependence;
 use baremark_mmu::stream::{Chase, RandomAccess, Stream, Triad};
 use baremark_mmu::time::{Overlap, data_from_total, together};
+use baremark_mmu::trace::{Sampling, Trace, Windows};
 use baremark_mmu::validate;
 use proptest::prelude::*;
 
@@ -125,6 +126,48 @@ fn few_changes_of_page_tables_favour_shadow_paging_and_many_favour_nested() {
 fn nested_is_compared_with_shadow_where_both_were_asked_for() {
     let without = asked("zen-4", &chase, &[native(Small), nested(Small, Small)], &[], &[]).unwrap();
     assert_eq!(without.nested_over_shadow, None);
+}
+
+/// A program known by 16 windows of its accesses, of which `share` is in them.
+fn of_windows(addresses: Vec<u64>, share: f64) -> Prediction {
+    let trace = Trace::sample(addresses, Sampling { window: 1 << 13, windows: 16 }).unwrap();
+    let sample = trace.windows(true).map(|windows| Windows { share, ..windows });
+    assert_eq!(sample.map(|of| (of.count, of.length)), Some((16, 1 << 13)));
+    let stream = || -> Box<dyn Stream> { Box::new(trace.stream()) };
+    let (machine, priors) = (machine::known("nehalem-x5570").unwrap(), priors().unwrap());
+    let schemes = vec![native(Small), nested(Small, Small)];
+    let work_ns = Range { low: 0.3, high: 1.0 };
+    predict(&Question { sample, work_ns, effort: LITTLE, ..Question::new(&machine, &priors, &stream, schemes) })
+        .unwrap()
+}
+
+/// The next addresses of a stream, as many as so many windows have.
+fn taken(stream: &mut dyn Stream, windows: usize) -> Vec<u64> {
+    let mut addresses = vec![0; windows << 13];
+    stream.fill(&mut addresses);
+    addresses
+}
+
+/// A program that first accesses a large table at random and then goes through a small one in order, of which half is traced: its time is the mean of both
+/// phases, and what windows that differ say of the rest makes its interval longer.
+#[test]
+fn what_was_not_traced_widens_a_prediction_by_how_much_the_windows_differ() {
+    let random = || taken(&mut RandomAccess::new(1 << 28).unwrap(), 32);
+    let ordered = || taken(&mut Triad::new(1 << 14).unwrap(), 32);
+    let both = || [&random()[..16 << 13], &ordered()[..16 << 13]].concat();
+    let ns = |prediction: &Prediction| prediction.cells[0].ns;
+    let [slow, fast, mixed] = [random(), ordered(), both()].map(|of| ns(&of_windows(of, 1.0)));
+    assert!(fast.median < mixed.median && mixed.median < slow.median, "{fast:?} {mixed:?} {slow:?}");
+    assert!(slow.median > 3.0 * fast.median, "{fast:?} {slow:?}");
+    let length = |of: &Interval| (of.high / of.low).ln();
+    // The same draws, with and without the rest of the program.
+    let rest = ns(&of_windows(both(), 0.0));
+    assert!(length(&rest) > 1.03 * length(&mixed), "{rest:?} {mixed:?}");
+    let alike = ns(&of_windows(ordered(), 0.0));
+    assert!(
+        (length(&alike) / length(&fast) - 1.0).abs() < 0.1,
+        "windows that are alike add nothing: {alike:?} {fast:?}"
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use baremark_mmu::histogram::Histogram;
 use baremark_mmu::stream::{BlockedUpdate, Chase, RandomAccess, Stream, StreamError, Touch, Triad};
-use baremark_mmu::trace::{Sampling, Trace, TraceError};
+use baremark_mmu::trace::{Sampling, Trace, TraceError, Windows};
 use proptest::prelude::*;
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -71,6 +71,26 @@ fn a_long_trace_is_thinned_to_windows_spread_over_all_of_it() {
     let steps: HashSet<u64> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert_eq!(steps.len(), 1, "evenly spaced: {starts:?}");
     assert!(*starts.last().unwrap() > 7_000, "to the end: {starts:?}");
+}
+
+#[test]
+fn windows_know_their_share_of_the_program() {
+    let sampling = Sampling { window: 10, windows: 8 };
+    let of = |accesses: u64, whole| Trace::sample(0..accesses, sampling).unwrap().windows(whole);
+    assert_eq!(of(19, true), None, "one window shows nothing of how a program changes");
+    assert_eq!(of(80, true), Some(Windows { count: 8, length: 10, share: 1.0 }));
+    // Every second window of 160 accesses.
+    assert_eq!(of(160, true), Some(Windows { count: 8, length: 10, share: 0.5 }));
+    assert_eq!(of(160, false), Some(Windows { count: 8, length: 10, share: 0.0 }), "the program would have gone on");
+    let mut stream = Trace::sample(0..160, sampling).unwrap().stream();
+    stream.skip(25);
+    assert_eq!(take(&mut stream, 2), [45, 46], "windows 0, 2 and 4, of which five are left out");
+    stream.skip(80);
+    assert_eq!(take(&mut stream, 1), [47], "it begins anew");
+    let (mut skipped, mut drawn) = (RandomAccess::new(1 << 20).unwrap(), RandomAccess::new(1 << 20).unwrap());
+    skipped.skip(3000);
+    take(&mut drawn, 3000);
+    assert_eq!(take(&mut skipped, 1), take(&mut drawn, 1));
 }
 
 fn obvious(addresses: &[u64], power: usize) -> f64 {
