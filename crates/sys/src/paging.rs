@@ -135,6 +135,9 @@ pub fn faults_of_this_thread() -> io::Result<u64> {
     if done == 0 { Ok(usage.ru_minflt.cast_unsigned()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// The number of [`empty_call`].
+pub const EMPTY_CALL: i64 = libc::SYS_getppid;
+
 /// The system call that does the least: it returns the parent's number.
 #[inline]
 pub fn empty_call() {

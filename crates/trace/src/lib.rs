@@ -1,4 +1,4 @@
-//! What only the kernel sees of single I/Os and packets: small programs at raw tracepoints, and the tables that they fill.
+//! What only the kernel sees of single I/Os, packets and system calls: small programs at raw tracepoints, and the tables that they fill.
 //!
 //! The programs are written with an assembler of our own ([`assembler`]) and fitted to the running kernel by its own type description
 //! ([`btf`]), so that neither building nor running needs a compiler for them. They belong to file descriptors of this process: when it
@@ -7,6 +7,7 @@
 
 pub mod assembler;
 pub mod btf;
+pub mod calls;
 pub mod disk;
 pub mod diskstats;
 pub mod histogram;

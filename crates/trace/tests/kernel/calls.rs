@@ -1,0 +1,38 @@
+//! System calls of a process's descendants, compared with what a program is known to make.
+
+use baremark_sys::paging::empty_call;
+use baremark_trace::calls::CallTrace;
+use std::process::Command;
+
+const MARK: u64 = 20_000;
+/// What a shell writes, a call each.
+const WRITES: u64 = 50;
+
+#[test]
+fn calls_of_descendants_are_counted_by_number_and_no_others() {
+    let trace = match CallTrace::start() {
+        Ok(trace) => trace,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    assert_eq!(trace.choose(MARK).unwrap(), None, "nobody has identified itself");
+    (0..MARK).for_each(|_| empty_call());
+    assert_eq!(trace.choose(MARK).unwrap(), Some(std::process::id()));
+    (0..MARK).for_each(|_| empty_call());
+    assert_eq!(
+        trace.counts().unwrap().get(&number(libc::SYS_getppid)),
+        None,
+        "the chosen process's own are not counted"
+    );
+    let script = format!("i=0; while [ $i -lt {WRITES} ]; do echo x; i=$((i + 1)); done");
+    let output = Command::new("/bin/sh").args(["-c", &script]).output().unwrap();
+    assert_eq!(output.stdout.len() as u64, 2 * WRITES);
+    let counts = trace.counts().unwrap();
+    let of = |call: i64| counts.get(&number(call)).copied().unwrap_or(0);
+    assert_eq!(of(libc::SYS_write), WRITES, "{counts:?}");
+    assert_eq!(of(libc::SYS_execve), 1, "{counts:?}");
+    drop(trace);
+}
+
+fn number(call: i64) -> u32 {
+    u32::try_from(call).unwrap()
+}
