@@ -20,6 +20,7 @@ pub mod trial;
 mod audit;
 mod blinded;
 mod buffers;
+mod call_costs;
 mod disturbance;
 mod duet;
 pub mod job;

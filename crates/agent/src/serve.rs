@@ -1,5 +1,6 @@
 //! The agent's side of the wire: greet, run what is requested, leave when the other side is gone.
 
+use crate::call_costs;
 use crate::gate::{self, Gate};
 use crate::interrupt::Interrupt;
 use crate::load;
@@ -20,7 +21,7 @@ use std::time::Duration;
 
 /// What this agent can do, as it says in its greeting.
 pub const CAPABILITIES: &[&str] =
-    &["run-trial", "run-member", "take-turns", "observe", "load", "steer-load", "put-file", "spawn"];
+    &["run-trial", "run-member", "take-turns", "observe", "load", "steer-load", "put-file", "spawn", "time-calls"];
 
 /// What an agent is told by whoever made it.
 #[derive(Clone, Copy)]
@@ -168,6 +169,7 @@ impl AtWork {
                 Err(why) => failed("preparing the load", why.to_string()),
             },
             ToAgent::ReadClock => gate::now(),
+            ToAgent::TimeCalls { calls } => call_costs::measure(calls),
             ToAgent::PutFile(file) => {
                 let answer = self.spawned.put(&file).map(|path| FromAgent::FilePut { path });
                 or_failed(format!("the file {}", file.name), answer)

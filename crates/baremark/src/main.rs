@@ -11,6 +11,7 @@ mod calibrate;
 mod changes;
 mod commands;
 mod context;
+mod counted;
 mod data;
 mod exit;
 mod help;

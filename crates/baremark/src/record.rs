@@ -13,6 +13,7 @@ use baremark_model::event::TrialStatus;
 use baremark_model::machine::MachineFacts;
 use baremark_model::plan::Plan;
 use baremark_model::scale::InjectedCosts;
+use baremark_model::second_look::SecondLook;
 use baremark_model::units::{Nanos, UnixTime};
 use baremark_model::wire::TrialResult;
 use baremark_store::{
@@ -186,6 +187,10 @@ impl RunLog for Record<'_> {
         point::reached("analysis-stored");
         Ok(())
     }
+
+    fn second_look(&mut self, found: &SecondLook) -> Result<(), RunLogError> {
+        self.store.set_examined(&self.id, found).map_err(unwritten)
+    }
 }
 
 fn unwritten(why: impl ToString) -> RunLogError {
@@ -322,6 +327,7 @@ fn of_stored(stored: StoredRun) -> Run {
         stop_reason: stored.stop_reason,
         trials: trials.collect(),
         looks: stored.looks,
+        examined: stored.examined,
         imported: stored.imported,
         notes,
     }

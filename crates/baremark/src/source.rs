@@ -534,6 +534,7 @@ mod tests {
                 stop_reason: None,
                 trials: Vec::new(),
                 looks: Vec::new(),
+                examined: None,
                 imported: Vec::new(),
                 notes: Vec::new(),
             };

@@ -64,7 +64,7 @@ pub fn document(run: &Run, workloads: &[&Descriptor]) -> Document {
 /// The document but for system activity.
 fn measured(run: &Run, workloads: &[&Descriptor]) -> Document {
     let ratios = ratios(&run.plan, &run.trials, workloads);
-    let explanations = explain::explain(&run.plan, &run.trials, workloads, &ratios);
+    let explanations = explain::explain(&run.plan, &run.trials, workloads, &ratios, run.examined.as_ref());
     let references = references::rows(&run.plan, &run.trials);
     Document {
         format: FORMAT.to_owned(),

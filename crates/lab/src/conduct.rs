@@ -3,6 +3,10 @@
 //! A trial is stored before the next begins. What an interrupt or a kill takes away is the trial that was running, never
 //! one that was finished. A cell whose trials fail again and again is given up, with its reason; the others go on.
 
+mod second_look;
+
+pub use second_look::CallCounter;
+
 use crate::analysis::FRAME_ROUND_TRIP;
 use crate::comparison::label;
 use crate::fitting::{Peers, carried, fitted};
@@ -24,6 +28,7 @@ use baremark_model::observation::THIS_MACHINE;
 use baremark_model::observer::ObserveSpec;
 use baremark_model::plan::{Plan, Treatment, set_elsewhere};
 use baremark_model::seam::Sample;
+use baremark_model::second_look::SecondLook;
 use baremark_model::site::Environment;
 use baremark_model::tables;
 use baremark_model::units::Nanos;
@@ -56,6 +61,12 @@ pub trait RunLog {
     /// # Errors
     /// The run stops.
     fn look(&mut self, look: &LookRow) -> Result<(), RunLogError>;
+
+    /// Stores what was examined after the last block.
+    ///
+    /// # Errors
+    /// The run stops.
+    fn second_look(&mut self, found: &SecondLook) -> Result<(), RunLogError>;
 }
 
 /// Part of a trial that goes on, stored so that the trial can be taken up if it is interrupted.
@@ -105,6 +116,8 @@ pub struct Conductor<'c> {
     pub overwritable: &'c [PathBuf],
     /// Brings this host into the state that a treatment names, before each trial of it; in words why it cannot.
     pub host: &'c mut dyn FnMut(&Treatment) -> Result<(), String>,
+    /// Counts system calls when the run is over; `None` where nothing is to be examined.
+    pub calls: Option<&'c mut dyn CallCounter>,
     /// Where it is written down.
     pub log: &'c mut dyn RunLog,
     /// Who watches.
@@ -154,7 +167,12 @@ impl<'c> Conductor<'c> {
             blocks_done: tally::blocks_of(self.plan, &state.trials),
         });
         let began = Instant::now();
-        let ending = self.blocks(&mut state);
+        let ending = self.blocks(&mut state).and_then(|ending| {
+            if matches!(ending, Ending::Complete(_)) {
+                self.second_look(&mut state)?;
+            }
+            Ok(ending)
+        });
         if let Ok(ending) = &ending {
             (self.watch)(&Event::Stopped {
                 reason: ending.words(),

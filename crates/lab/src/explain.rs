@@ -7,6 +7,7 @@
 //! Costs are told as the extra time that the same work takes: for a rate of which `r` is kept, `1/r - 1`.
 
 use crate::around::{self, row};
+use crate::examined;
 use crate::own_time;
 use crate::run::{better, places, workload_of};
 use crate::tally::{self, Finished};
@@ -18,6 +19,7 @@ use baremark_model::descriptor::{Better, Descriptor, Metric};
 use baremark_model::document::{ExplanationRow, RatioRow};
 use baremark_model::environments;
 use baremark_model::plan::{Contrast, Pair, Plan};
+use baremark_model::second_look::SecondLook;
 use baremark_model::units::Share;
 use baremark_stats::{Estimate, Interval};
 use std::cmp::Ordering;
@@ -55,11 +57,13 @@ pub fn explain(
     trials: &[Finished],
     workloads: &[&Descriptor],
     ratios: &[RatioRow],
+    second_look: Option<&SecondLook>,
 ) -> Vec<ExplanationRow> {
     let study = Study { plan, trials, workloads, ratios };
     let mut rows = Vec::new();
     let mut seen = around::explain(plan, trials);
     let mut own = own_time::explain(plan, trials, workloads);
+    own.extend(second_look.into_iter().flat_map(|found| examined::explain(plan, trials, found, ratios)));
     for arm in 0..plan.arms.len() {
         rows.extend(own.extract_if(.., |(of, _)| *of == arm).map(|(_, row)| row));
         rows.extend(compared(&study, arm));

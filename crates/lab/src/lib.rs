@@ -11,6 +11,7 @@ pub mod attend;
 pub mod comparison;
 pub mod conduct;
 mod disk_counts;
+mod examined;
 mod explain;
 pub mod fitness;
 mod fitting;

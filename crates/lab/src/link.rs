@@ -324,6 +324,19 @@ impl<'i> AgentLink<'i> {
         Ok(best.unwrap_or_default())
     }
 
+    /// Has the agent make so many system calls, or some more; nanoseconds of one, and of a page fault where that can be timed.
+    pub(crate) fn time_calls(&mut self, calls: u64) -> Result<(f64, Option<f64>), LinkError> {
+        if !self.capabilities.iter().any(|name| name == "time-calls") {
+            let what = "it cannot time system calls; use this version of baremark there".to_owned();
+            return Err(LinkError::OutOfTurn(what));
+        }
+        self.send(&ToAgent::TimeCalls { calls })?;
+        match self.receive("time system calls", GREETING)? {
+            FromAgent::CallsTimed { call_ns, fault_ns } => Ok((call_ns, fault_ns)),
+            other => Err(LinkError::OutOfTurn(format!("{other:?}"))),
+        }
+    }
+
     /// How long a short frame takes to the agent and back, in nanoseconds: the quickest of some.
     pub(crate) fn round_trip_ns(&mut self) -> Result<u64, LinkError> {
         let (_, half_ns) = self.clock_offset(now_ns)?;

@@ -6,6 +6,7 @@ use baremark_model::document::LookRow;
 use baremark_model::imported::Imported;
 use baremark_model::machine::MachineFacts;
 use baremark_model::plan::Plan;
+use baremark_model::second_look::SecondLook;
 use baremark_model::units::UnixTime;
 
 /// A run as stored.
@@ -31,6 +32,8 @@ pub struct Run {
     pub trials: Vec<Finished>,
     /// Its looks.
     pub looks: Vec<LookRow>,
+    /// What was examined after its last block.
+    pub examined: Option<SecondLook>,
     /// What other programs observed meanwhile.
     pub imported: Vec<Imported>,
     /// What a reader must know of how it was stored, each with the number of trials that it concerns; 0 for the run.

@@ -33,6 +33,8 @@ pub enum Cause {
     ExitsOfProgram,
     /// The part of the extra time that one of the run's own metrics shows.
     OwnTime,
+    /// What runs that were examined after the comparison show of a difference, and what they leave open.
+    Examined,
     /// How long ranks waited for CPUs that others had.
     Queued,
     /// The CPU time of other programs.

@@ -55,6 +55,7 @@ pub mod scale;
 #[cfg(test)]
 mod schema;
 pub mod seam;
+pub mod second_look;
 pub mod shown;
 pub mod site;
 pub mod spawned;

@@ -73,6 +73,11 @@ pub enum ToAgent {
     },
     /// Say what the site's clock shows: [`FromAgent::Clock`].
     ReadClock,
+    /// Make so many system calls that do least, or some more, and time them and page faults: [`FromAgent::CallsTimed`]. Needs `time-calls`.
+    TimeCalls {
+        /// How many.
+        calls: u64,
+    },
     /// Begin the prepared load at this moment of the site's monotonic clock.
     StartLoad {
         /// In nanoseconds.
@@ -188,6 +193,13 @@ pub enum FromAgent {
     Clock {
         /// Its monotonic clock, in nanoseconds.
         monotonic_ns: u64,
+    },
+    /// What a system call and a page fault take.
+    CallsTimed {
+        /// Nanoseconds of the system call that does least.
+        call_ns: f64,
+        /// Nanoseconds of a page fault without a disk; `None` where none could be timed.
+        fault_ns: Option<f64>,
     },
     /// A second of a load has passed.
     LoadSecond {

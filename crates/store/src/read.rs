@@ -3,7 +3,7 @@
 use crate::error::StoreError;
 use crate::heads::{self, Head};
 use crate::lock;
-use crate::record::{FORMAT, Listing, RunSummary, StoredRun, StoredTrial, Torn};
+use crate::record::{EXAMINED, FORMAT, Listing, RunSummary, StoredRun, StoredTrial, Torn};
 use crate::rows;
 use crate::run_id::RunId;
 use crate::store::Store;
@@ -181,6 +181,7 @@ impl Store {
             found.ok_or_else(|| self.damaged(format!("run {}, its {part}", head.id), "it does not exist".to_owned()))
         };
         let (study_text, plan, machine) = (text("study")?, text("plan")?, text("machine")?);
+        let examined = self.document(connection, &head.id, EXAMINED, tally)?;
         let garbled = |what, why: serde_json::Error| {
             let (run, why) = (head.id.clone(), why.to_string());
             StoreError::Garbled { run, what, why }
@@ -201,6 +202,7 @@ impl Store {
             damage: Vec::new(),
             unverified: 0,
             looks: Vec::new(),
+            examined: examined.map(|text| part(&text)).transpose().map_err(|why| garbled(EXAMINED, why))?,
             imported: Vec::new(),
             progress: Vec::new(),
         })

@@ -7,12 +7,16 @@ use baremark_model::event::TrialStatus;
 use baremark_model::imported::Imported;
 use baremark_model::machine::MachineFacts;
 use baremark_model::plan::Plan;
+use baremark_model::second_look::SecondLook;
 use baremark_model::units::{Nanos, UnixTime};
 use baremark_model::wire::{TrialResult, TrialSpec};
 
 /// The format of a run's documents (plan, specification and result of a trial) that this version writes. To be raised when one
 /// of them changes such that a run begun before cannot be gone on with: such a run is shown and compared, not resumed.
 pub const FORMAT: i64 = 2;
+
+/// The name of the document that has what was examined after a run's last block.
+pub(crate) const EXAMINED: &str = "examined";
 
 /// Everything that is known of a run when it begins.
 #[derive(Clone, Debug, PartialEq)]
@@ -132,6 +136,8 @@ pub struct StoredRun {
     pub unverified: u64,
     /// The looks at the estimates, in order.
     pub looks: Vec<LookRow>,
+    /// What was examined after its last block.
+    pub examined: Option<SecondLook>,
     /// What other programs observed meanwhile, as imported.
     pub imported: Vec<Imported>,
     /// What was reported while trials were under way, in order: seconds of a load, windows of a search.

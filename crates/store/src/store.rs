@@ -4,15 +4,16 @@ use crate::apart::{self, PATIENCE, beside, read_only};
 use crate::error::{LockError, StoreError};
 use crate::heads::{self, Head};
 use crate::lock::{self, RunLock, Turn};
-use crate::record::{FORMAT, RunRecord, TrialEntry};
+use crate::record::{EXAMINED, FORMAT, RunRecord, TrialEntry};
 use crate::rows;
 use crate::run_id::RunId;
 use crate::schema;
 use baremark_model::document::LookRow;
 use baremark_model::imported::Imported;
 use baremark_model::plan::Plan;
+use baremark_model::second_look::SecondLook;
 use baremark_model::units::UnixTime;
-use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
@@ -207,6 +208,19 @@ impl Store {
         })
     }
 
+    /// Stores what was examined after the last block of a run, in the place of what was before it was extended.
+    ///
+    /// # Errors
+    /// When the run is unknown or damaged, a value cannot be read back (NaN, infinity), or the file cannot be written.
+    pub fn set_examined(&self, run: &RunId, examined: &SecondLook) -> Result<(), StoreError> {
+        let text = json("what was examined", examined)?;
+        let fail = |why| self.fail("add to the run", why);
+        let change = self.change().map_err(fail)?;
+        let mut head = self.writable(&change, run)?;
+        replace_document(&change, &mut head, EXAMINED, &text).map_err(fail)?;
+        head.update(&change).and_then(|()| change.commit()).map_err(fail)
+    }
+
     /// Stores what another program observed during a run.
     ///
     /// # Errors
@@ -274,18 +288,7 @@ impl Store {
         let fail = |why| self.fail("extend the run", why);
         let change = self.change().map_err(fail)?;
         let mut head = self.writable(&change, run)?;
-        let mut replace = |part: &str, text: &str| {
-            let of_part = "owner = ?1 AND part = ?2";
-            let key = params![run.as_str(), part];
-            let old = format!("SELECT checksum FROM document WHERE {of_part}");
-            match change.query_row(&old, key, |row| row.get::<_, Option<u32>>(0))? {
-                Some(checksum) => head.remove(checksum),
-                None => head.unverified -= 1,
-            }
-            change.execute(&format!("DELETE FROM document WHERE {of_part}"), key)?;
-            head.add(put_document(&change, run, part, text)?);
-            Ok(())
-        };
+        let mut replace = |part, text: &str| replace_document(&change, &mut head, part, text);
         replace("study", study_text).and_then(|()| replace("plan", &plan)).map_err(fail)?;
         head.reopen();
         head.update(&change).and_then(|()| change.commit()).map_err(fail)
@@ -430,6 +433,22 @@ pub(crate) fn put_document(connection: &Connection, owner: &RunId, part: &str, t
         params![owner.as_str(), part, text, checksum],
     )?;
     Ok(checksum)
+}
+
+/// Stores a text that belongs to a run in the place of the one that was there, if there was one, and counts it in the head.
+fn replace_document(connection: &Connection, head: &mut Head, part: &str, text: &str) -> rusqlite::Result<()> {
+    let owner = head.id.clone();
+    let of_part = "owner = ?1 AND part = ?2";
+    let key = params![owner.as_str(), part];
+    let old = format!("SELECT checksum FROM document WHERE {of_part}");
+    match connection.query_row(&old, key, |row| row.get::<_, Option<u32>>(0)).optional()? {
+        Some(Some(checksum)) => head.remove(checksum),
+        Some(None) => head.unverified -= 1,
+        None => {}
+    }
+    connection.execute(&format!("DELETE FROM document WHERE {of_part}"), key)?;
+    head.add(put_document(connection, &owner, part, text)?);
+    Ok(())
 }
 
 /// A count as SQLite holds it. What is counted here (trials, nanoseconds since 1970) stays below 2^63.

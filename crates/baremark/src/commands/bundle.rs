@@ -14,6 +14,7 @@ use baremark_model::event::TrialStatus;
 use baremark_model::imported::Imported;
 use baremark_model::machine::MachineFacts;
 use baremark_model::plan::Plan;
+use baremark_model::second_look::SecondLook;
 use baremark_model::units::{Nanos, UnixTime};
 use baremark_model::wire::{TrialResult, TrialSpec};
 use baremark_report::{Color, Style, terminal};
@@ -67,6 +68,8 @@ pub(super) struct Head {
     pub(super) machine: MachineFacts,
     pub(super) plan: Plan,
     pub(super) looks: Vec<LookRow>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) examined: Option<SecondLook>,
     pub(super) imported: Vec<Imported>,
 }
 
@@ -155,6 +158,7 @@ fn parts(stored: StoredRun, identify: bool) -> (Head, Vec<Trial>) {
         machine: stored.machine,
         plan: stored.plan,
         looks: stored.looks,
+        examined: stored.examined,
         imported: stored.imported,
     };
     (head, trials)
@@ -207,6 +211,7 @@ pub(super) fn run_of(head: Head, trials: Vec<Trial>) -> Run {
         stop_reason: head.stop_reason,
         trials: trials.into_iter().map(finished).collect(),
         looks: head.looks,
+        examined: head.examined,
         imported: head.imported,
         notes: Vec::new(),
     }

@@ -1,6 +1,7 @@
 //! `baremark run`: plan, measure, show.
 
 use crate::context::{Context, descriptors_of};
+use crate::counted::Counted;
 use crate::data;
 use crate::exit::{Exit, Refusal};
 use crate::message::chain;
@@ -57,6 +58,7 @@ pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit),
     let environments = places::of_plan(&run.plan, record.injected()?)?;
     let mut watch = Watch::new(&run.plan, context);
     let progress = record.progress();
+    let mut calls = Counted::default();
     let ending = Conductor {
         plan: &run.plan,
         run: &run.id,
@@ -70,6 +72,7 @@ pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit),
                 .map_err(|why| chain(&why)),
             None => Ok(()),
         },
+        calls: Some(&mut calls),
         log: &mut record,
         watch: &mut |event| watch.see(event),
     }

@@ -334,3 +334,38 @@ fn native_and_a_sandbox_take_turns_phase_by_phase() {
     }
     assert!(left(&program, &before).is_empty(), "{:?}", left(&program, &before));
 }
+
+/// When the comparison of a program is over its system calls are counted on both sides, where the kernel permits it, and what is left of the difference is named.
+#[test]
+fn a_program_in_a_sandbox_is_examined_and_its_calls_are_counted() {
+    let program = Program::new();
+    if layers(&program).is_none() {
+        return;
+    }
+    let bench = Bench::new();
+    let before = groups();
+    // Five hundred writes of a shell, a call each.
+    let script = "i=0; while [ $i -lt 500 ]; do echo x; i=$((i + 1)); done";
+    let ran = bench.run(&["run", "--in", "native,sandbox", "--budget", "20 s", "--", "/bin/sh", "-c", script]);
+    assert_eq!(ran.status.code(), Some(0), "{}{}", text(&ran.stdout), text(&ran.stderr));
+    let document = bench.json(&["report", "--json"]);
+    let rows: Vec<&Value> = rows(&document, "explanations").iter().collect();
+    let of = |part: &str| rows.iter().copied().find(|row| row["what"].as_str().unwrap().contains(part));
+    let rest = rows.iter().copied().rfind(|row| row["cause"] == "examined").expect("a row of what is left");
+    let advice = rest["advice"].as_str().unwrap();
+    if let Some(calls) = of("extra time of system calls (") {
+        let what = calls["what"].as_str().unwrap();
+        let counted: u64 = what.split(['(', ' ']).find_map(|word| word.parse().ok()).unwrap();
+        assert!((500..2000).contains(&counted), "a write for each line, and what starting a shell takes: {what}");
+        assert!(calls["advice"].as_str().unwrap().contains(" ns, against "), "{calls:#}");
+    } else if advice.contains("not examined: system calls (") {
+        eprintln!("skipped: system calls are not counted here: {advice}");
+    } else {
+        assert!(
+            advice.contains("not examined: the program (") || advice.contains("CPU time of several threads"),
+            "{rest:#}"
+        );
+        eprintln!("skipped: {advice}");
+    }
+    assert!(left(&program, &before).is_empty(), "{:?}", left(&program, &before));
+}

@@ -10,6 +10,7 @@
 )]
 
 mod conduct;
+mod examined;
 mod generators;
 mod members;
 mod observed;

@@ -1,7 +1,7 @@
 //! An environment whose agents are threads that follow a script, and a journal in memory.
 
 use baremark_lab::analysis::Run;
-use baremark_lab::conduct::{Conductor, Ending, Progress, RunLog, RunLogError};
+use baremark_lab::conduct::{CallCounter, Conductor, Ending, Progress, RunLog, RunLogError};
 use baremark_lab::tally::Finished;
 use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
 use baremark_model::descriptor::Together;
@@ -10,6 +10,7 @@ use baremark_model::event::Event;
 use baremark_model::machine::{Isa, MachineFacts};
 use baremark_model::plan::{Cell, Contrast, Mode, Pair, Plan, PlannedArm, PlannedWorkload, Treatment};
 use baremark_model::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Verification};
+use baremark_model::second_look::SecondLook;
 use baremark_model::site::{Environment, Link, Missing, Portion, Site, SiteError};
 use baremark_model::study::Design;
 use baremark_model::units::{Nanos, Share, UnixTime};
@@ -32,6 +33,8 @@ pub enum Answer {
     Values(Vec<f64>),
     /// As values, of phases that last so long each and vary by so much, as the trial's seed draws them.
     Varying(Vec<f64>, u64, f64),
+    /// It gives these metrics, in every phase of every arm.
+    Named(Vec<(&'static str, f64)>),
     /// It gives values, and the trial is void for this reason.
     Void(&'static str),
     /// It says that it cannot.
@@ -63,6 +66,8 @@ pub struct Played {
     capabilities: &'static [&'static str],
     turning: Turning,
     idle: Idle,
+    /// What a system call and a page fault take there.
+    costs_ns: [f64; 2],
 }
 
 struct PlayedSite {
@@ -93,10 +98,17 @@ impl Played {
             greeting: PROTOCOL,
             lasted_ns: Vec::new(),
             index: 0,
-            capabilities: &["run-member", "take-turns", "load", "steer-load"],
+            capabilities: &["run-member", "take-turns", "load", "steer-load", "time-calls"],
             turning: Arc::new(|_, _| true),
             idle: Idle { ns: 1_000_000, cpu_ns: 1000 },
+            costs_ns: [100.0, 500.0],
         }
+    }
+
+    /// Sites at which a system call and a page fault take so long.
+    pub fn costing(mut self, costs_ns: [f64; 2]) -> Self {
+        self.costs_ns = costs_ns;
+        self
     }
 
     /// Agents whose turns are told to `turning`, and which use so much CPU time while they wait for them.
@@ -199,6 +211,13 @@ fn play(mut stream: UnixStream, played: &Played) {
                     Answer::Varying(values, phase_ns, sd) => {
                         FromAgent::TrialDone(Box::new(varying(&spec, &values, phase_ns, sd)))
                     }
+                    Answer::Named(values) => {
+                        let mut result = result(&spec, &vec![1.0; spec.arms.len()]);
+                        for phase in &mut result.series {
+                            phase.samples = values.iter().map(|(key, value)| Sample::new(*key, *value)).collect();
+                        }
+                        FromAgent::TrialDone(Box::new(result))
+                    }
                     Answer::Void(reason) => {
                         let mut result = result(&spec, &[1.0, 1.0]);
                         result.void.push(reason.to_owned());
@@ -242,6 +261,9 @@ fn play(mut stream: UnixStream, played: &Played) {
                 FromAgent::LoadReady
             }
             ToAgent::ReadClock => FromAgent::Clock { monotonic_ns: now_ns() },
+            ToAgent::TimeCalls { .. } => {
+                FromAgent::CallsTimed { call_ns: played.costs_ns[0], fault_ns: Some(played.costs_ns[1]) }
+            }
             ToAgent::StartLoad { .. } => FromAgent::LoadDone { part: part.clone() },
             // Of a load that is steered it tells the level as what is on its way, and its order as each window.
             ToAgent::SteerLoad { .. } => FromAgent::LoadInFlight { operations: 0 },
@@ -494,6 +516,7 @@ pub struct Memory {
     pub trials: Vec<Finished>,
     pub looks: Vec<LookRow>,
     pub progress: Vec<Progress>,
+    pub examined: Option<SecondLook>,
     pub full_after: Option<usize>,
 }
 
@@ -515,6 +538,11 @@ impl RunLog for Memory {
         self.looks.push(look.clone());
         Ok(())
     }
+
+    fn second_look(&mut self, found: &SecondLook) -> Result<(), RunLogError> {
+        self.examined = Some(found.clone());
+        Ok(())
+    }
 }
 
 /// The block device that runs of these tests may overwrite.
@@ -526,6 +554,16 @@ pub fn conduct(
     played: Vec<(&str, Played)>,
     memory: &mut Memory,
     interrupt: &AtomicBool,
+) -> (Result<Ending, RunLogError>, Vec<Event>) {
+    conduct_with(plan, played, memory, (interrupt, None))
+}
+
+/// The same with what counts system calls when the run is over.
+pub fn conduct_with(
+    plan: &Plan,
+    played: Vec<(&str, Played)>,
+    memory: &mut Memory,
+    (interrupt, calls): (&AtomicBool, Option<&mut dyn CallCounter>),
 ) -> (Result<Ending, RunLogError>, Vec<Event>) {
     let environments: BTreeMap<String, Box<dyn Environment>> =
         played.into_iter().map(|(name, played)| (name.to_owned(), Box::new(played) as Box<dyn Environment>)).collect();
@@ -540,6 +578,7 @@ pub fn conduct(
         progress: &progress,
         overwritable: &[OVERWRITABLE.into()],
         host: &mut |_| Ok(()),
+        calls: calls.map(|calls| calls as &mut dyn CallCounter),
         log: memory,
         watch: &mut |event| events.push(event.clone()),
     }
@@ -560,6 +599,7 @@ pub fn run(plan: &Plan, memory: &Memory) -> Run {
         stop_reason: None,
         trials: memory.trials.clone(),
         looks: memory.looks.clone(),
+        examined: memory.examined.clone(),
         imported: Vec::new(),
         notes: Vec::new(),
     }

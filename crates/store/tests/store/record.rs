@@ -2,8 +2,10 @@
 
 use crate::support::*;
 use baremark_model::event::TrialStatus;
+use baremark_model::second_look::{ExaminedPair, ExaminedSide, SecondLook, Unexamined};
 use baremark_model::units::{Nanos, UnixTime};
 use baremark_store::{RunId, RunState, Store, StoreError, TrialEntry};
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 
 #[test]
@@ -68,6 +70,41 @@ fn a_run_that_is_extended_has_its_new_study_and_plan_and_is_intact() {
     let stored = Store::open_read_only(&path).unwrap().load_intact(&id).unwrap();
     assert_eq!((stored.study_text.as_str(), &stored.plan), ("[study]\ntitle = \"longer\"\n", &longer));
     assert_eq!((stored.trials.len(), stored.ended, stored.stop_reason), (1, None, None));
+}
+
+#[test]
+fn what_was_examined_reads_back_and_takes_the_place_of_what_was_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("baremark.db");
+    let store = Store::open(&path).unwrap();
+    let id = store.create_run(&run(None)).unwrap();
+    add(&store, &id, 0, 3).unwrap();
+    assert_eq!(store.load_intact(&id).unwrap().examined, None);
+    let side = |call_ns: f64| ExaminedSide {
+        call_ns,
+        fault_ns: Some(512.5),
+        runs: 3,
+        calls: Some(BTreeMap::from([(1, 50), (59, 1)])),
+        page_faults: Some(100.0),
+        cpu_s: None,
+        throttled: None,
+    };
+    let absent = vec![Unexamined { what: "throttling".to_owned(), reason: "not counted".to_owned() }];
+    let of = |call_ns: f64| SecondLook {
+        pairs: vec![ExaminedPair {
+            pair: 0,
+            blocks: vec![[side(call_ns), side(2.0 * call_ns)]],
+            absent: absent.clone(),
+        }],
+    };
+    store.set_examined(&id, &of(100.25)).unwrap();
+    store.set_examined(&id, &of(50.0)).unwrap();
+    assert!(store.set_examined(&id, &of(f64::NAN)).is_err(), "NaN cannot be read back");
+    store.finish(&id, UnixTime(STARTED.0 + 1), "precision reached").unwrap();
+    drop(store);
+    let store = Store::open_read_only(&path).unwrap();
+    assert_eq!(store.load_intact(&id).unwrap().examined, Some(of(50.0)));
+    assert_eq!(store.load_head(&id).unwrap().examined, Some(of(50.0)));
 }
 
 #[test]

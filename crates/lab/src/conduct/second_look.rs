@@ -1,0 +1,234 @@
+//! What is examined when the comparison is over: runs of a program in a container or a sandbox and natively, whose system calls are counted.
+//!
+//! Counting makes each call slower, so that these runs are part of no ratio. They are as many as fit a tenth of the time that the comparison took. What cannot be
+//! examined is named with its reason, and never fails the run.
+
+use super::{Conductor, RunLogError, State, limit_of};
+use crate::link::{AgentLink, LinkError};
+use crate::sites::Wanted;
+use crate::{schedule, turns};
+use baremark_model::command;
+use baremark_model::descriptor::Value;
+use baremark_model::environments;
+use baremark_model::plan::{Contrast, Pair, Plan};
+use baremark_model::seam::Sample;
+use baremark_model::second_look::{ExaminedPair, ExaminedSide, SecondLook, Unexamined};
+use baremark_model::wire::{TrialResult, TrialSpec};
+use baremark_stats::estimate::mean;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Counts the system calls of a process's descendants.
+pub trait CallCounter {
+    /// Begins to count.
+    ///
+    /// # Errors
+    /// Why it cannot here, with the remedy where there is one.
+    fn begin(&mut self) -> Result<(), String>;
+
+    /// Has what the process starts from now on counted that has made at least so many of the calls that do least.
+    ///
+    /// # Errors
+    /// That none has, or why it is not known; nothing is counted then.
+    fn choose(&mut self, calls: u64) -> Result<(), String>;
+
+    /// What was counted since then, by the call's number, and ends it.
+    ///
+    /// # Errors
+    /// Why it is not known.
+    fn end(&mut self) -> Result<BTreeMap<u32, u64>, String>;
+}
+
+/// Blocks of two sides.
+const BLOCKS: u32 = 6;
+/// Calls by which an agent identifies itself: nobody else makes as many while it does.
+const MARK: u64 = 50_000;
+/// Calls of which the cost of one is timed.
+const TIMED: u64 = 200_000;
+/// What is examined takes at most one part in so many of the time that the comparison took, or the least.
+const PART: u32 = 10;
+const LEAST: Duration = Duration::from_secs(5);
+/// Runs of a short program at a site, at most, and what all of them take about.
+const MOST_RUNS: f64 = 8.0;
+const RUNS_S: f64 = 0.2;
+
+/// Of sites that serve no block of the comparison.
+const NO_BLOCK: u64 = u64::MAX;
+
+/// The words for what is counted.
+const CALLS: &str = "system calls";
+/// The words for all that is examined.
+const ALL: &str = "the program";
+/// Of a lab without a counter.
+const NO_COUNTER: &str = "nothing counts them";
+
+/// The pairs whose numerator runs a program separated from this machine, on its kernel, and whose denominator runs it natively.
+fn pairs(plan: &Plan) -> Vec<usize> {
+    let separated = |arm: usize| environments::can(plan.arms[arm].place()).separates_programs();
+    let native = |arm: usize| plan.arms[arm].environment == environments::NATIVE;
+    let runs_program = |arm: usize| {
+        let planned = &plan.arms[arm];
+        !planned.emulated && planned.arm.parts <= 1 && plan.workload_of(arm) == command::KIND
+    };
+    let of = |pair: &Pair| {
+        let Pair { numerator, denominator, contrast, asked, .. } = *pair;
+        let both_run = runs_program(numerator) && runs_program(denominator);
+        asked && contrast != Contrast::SelfCheck && both_run && native(denominator) && separated(numerator)
+    };
+    (0..plan.pairs.len()).filter(|&pair| of(&plan.pairs[pair])).collect()
+}
+
+/// Whether something else runs with a program, whose calls would be counted as the program's.
+fn has_company(plan: &Plan, arm: usize) -> bool {
+    command::of_arm(&plan.arms[arm].arm).is_some_and(|program| !program.prepare.is_empty() || program.beside.is_some())
+}
+
+/// So many runs of one arm of a trial alone, each whole, with nothing before them and nothing observed.
+fn runs_of(trial: &TrialSpec, (arm, place): (usize, &str), runs: usize) -> TrialSpec {
+    let mut spec = turns::part(trial, arm, place);
+    spec.schedule = vec![0; runs];
+    spec.observe = None;
+    for member in spec.arms.iter_mut().flat_map(|arm| &mut arm.members) {
+        if let Some(Value::Program(program)) = member.arm.parameters.get_mut(command::KIND) {
+            (program.warmup, program.repeat) = (0, false);
+        }
+    }
+    spec
+}
+
+impl<'c> Conductor<'c> {
+    /// Examines the pairs for which that is possible, and stores what was found.
+    pub(super) fn second_look(&mut self, state: &mut State<'c>) -> Result<(), RunLogError> {
+        let pairs = pairs(self.plan);
+        if pairs.is_empty() || self.calls.is_none() {
+            return Ok(());
+        }
+        let allowed = (state.spent / PART).max(LEAST) / u32::try_from(pairs.len()).unwrap_or(u32::MAX);
+        let mut found = SecondLook::default();
+        for pair in pairs {
+            match self.pair(pair, allowed, state) {
+                Some(examined) => found.pairs.push(examined),
+                // The comparison is complete: what is missing is what was examined of it.
+                None => return Ok(()),
+            }
+        }
+        self.log.second_look(&found)
+    }
+
+    /// Examines one pair; `None` when the user interrupted it.
+    fn pair(&mut self, pair: usize, allowed: Duration, state: &mut State<'c>) -> Option<ExaminedPair> {
+        let Pair { numerator, denominator, .. } = self.plan.pairs[pair];
+        let mut examined = ExaminedPair { pair, blocks: Vec::new(), absent: Vec::new() };
+        let begun = Instant::now();
+        for block in 0..BLOCKS {
+            let order = if block.is_multiple_of(2) { [0, 1] } else { [1, 0] };
+            let mut sides = [None, None];
+            for side in order {
+                match self.side([denominator, numerator][side], state) {
+                    Ok((seen, uncounted)) => {
+                        uncounted.into_iter().for_each(|why| lacks(&mut examined, CALLS, why));
+                        sides[side] = Some(seen);
+                    }
+                    Err(LinkError::Interrupted) => return None,
+                    Err(why) => {
+                        lacks(&mut examined, ALL, why.to_string());
+                        return Some(examined);
+                    }
+                }
+            }
+            let [Some(below), Some(above)] = sides else { break };
+            examined.blocks.push([below, above]);
+            let takes = begun.elapsed() * BLOCKS;
+            if block == 0 && takes > allowed {
+                let [takes, allowed] = [takes, allowed].map(|of| of.as_secs().max(1));
+                examined.blocks.clear();
+                let why = format!("it would take {takes} s, and a tenth of the comparison's time is {allowed} s");
+                lacks(&mut examined, ALL, why);
+                break;
+            }
+        }
+        Some(examined)
+    }
+
+    /// Runs of one arm, and why their calls were not counted.
+    fn side(&mut self, arm: usize, state: &mut State<'c>) -> Result<(ExaminedSide, Option<String>), LinkError> {
+        let plan = self.plan;
+        let name = plan.arms[arm].environment.as_str();
+        self.set_host(arm).map_err(LinkError::Host)?;
+        let of = |cell: usize| plan.arms_of(plan.cells[cell]).iter().position(|&of| of == arm);
+        let place = (0..plan.cells.len()).find_map(|cell| Some((cell, of(cell)?)));
+        let (cell, at) = place.ok_or_else(|| LinkError::OutOfTurn("an arm of no trial".to_owned()))?;
+        let spec = runs_of(&schedule::trial(plan, 0, cell), (at, name), runs_in(state, cell, at));
+        let wanted =
+            Wanted { environment: name, second: false, block: NO_BLOCK, of: 1, ranks: plan.arms[arm].arm.ranks };
+        let agent = self.agents(wanted, state)?.into_iter().next();
+        let mut agent = agent.ok_or_else(|| LinkError::OutOfTurn(format!("no site of {name}")))?;
+        let (call_ns, fault_ns) = agent.time_calls(TIMED)?;
+        let spec = self.fit(&spec, &mut agent, name, state)?;
+        let counting = if has_company(plan, arm) {
+            Err("the study prepares the program, or runs another alongside it: calls would be those of both".to_owned())
+        } else {
+            self.count(&mut agent)?
+        };
+        let ran = agent.run((&spec, Vec::new()), limit_of(&spec), &mut |_| {});
+        // What was begun is ended, whatever became of the runs.
+        let counted = match &mut self.calls {
+            Some(calls) => counting.and_then(|()| calls.end()),
+            None => Err(NO_COUNTER.to_owned()),
+        };
+        let result = ran?;
+        if let Some(why) = result.void.first() {
+            return Err(LinkError::Refused { what: "a run".to_owned(), why: why.clone() });
+        }
+        let (calls, uncounted) = match counted {
+            Ok(calls) => (Some(calls), None),
+            Err(why) => (None, Some(why)),
+        };
+        let side = ExaminedSide {
+            call_ns,
+            fault_ns,
+            runs: result.series.len() as u64,
+            calls,
+            page_faults: of_a_run(&result, command::PAGE_FAULTS.key),
+            cpu_s: of_a_run(&result, command::CPU.key),
+            throttled: result.disturbance.as_ref().and_then(|disturbance| disturbance.throttled),
+        };
+        Ok((side, uncounted))
+    }
+
+    /// Begins to count the calls of what the agent starts; the inner error is why that is not possible.
+    fn count(&mut self, agent: &mut AgentLink<'c>) -> Result<Result<(), String>, LinkError> {
+        let Some(calls) = &mut self.calls else { return Ok(Err(NO_COUNTER.to_owned())) };
+        if let Err(why) = calls.begin() {
+            return Ok(Err(why));
+        }
+        agent.time_calls(MARK)?;
+        Ok(calls.choose(MARK))
+    }
+}
+
+/// Notes what was not examined, once.
+fn lacks(examined: &mut ExaminedPair, what: &str, reason: String) {
+    let missing = Unexamined { what: what.to_owned(), reason };
+    if !examined.absent.contains(&missing) {
+        examined.absent.push(missing);
+    }
+}
+
+/// How many runs are examined at once, by the time that one took in the trials of a cell.
+fn runs_in(state: &State<'_>, cell: usize, arm: usize) -> usize {
+    let of_cell = state.trials.iter().filter(|trial| trial.cell == cell);
+    let walls: Vec<f64> = of_cell.filter_map(|trial| trial.value(arm, command::WALL.key)).collect();
+    let runs = mean(&walls).filter(|wall| *wall > 0.0).map_or(1.0, |wall| (RUNS_S / wall).clamp(1.0, MOST_RUNS));
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 1 to 8")]
+    let runs = runs as usize;
+    runs
+}
+
+/// The mean of a metric over the runs; `None` where one lacks it.
+fn of_a_run(result: &TrialResult, metric: &str) -> Option<f64> {
+    let of_phase =
+        |samples: &[Sample]| samples.iter().find(|sample| sample.metric == metric).map(|sample| sample.value);
+    let values: Option<Vec<f64>> = result.series.iter().map(|phase| of_phase(&phase.samples)).collect();
+    mean(&values?)
+}

@@ -1,0 +1,186 @@
+//! A difference of a program in a container or sandbox, split into what was examined when the comparison was over ([`crate::conduct`]): system calls, page faults, what a CPU
+//! quota withheld, and the rest.
+//!
+//! A part is what it takes in the numerator's runs less what it takes in the denominator's, in percent of the denominator's time in the comparison: calls times
+//! the cost of the one that does least, and faults times the cost of one, each as timed at the site. The rest is the difference less all parts; its interval is that of the
+//! difference and of the parts together, which were measured in different runs. Parts that are shown to be more than delta are causes, as the run's own metrics are; the others are named as
+//! excluded, with how much they can be at most.
+
+use crate::around::row;
+use crate::tally::{self, Finished, Side};
+use baremark_model::codes::Cause;
+use baremark_model::command;
+use baremark_model::document::{ExplanationRow, Outcome, RatioRow};
+use baremark_model::plan::{Pair, Plan};
+use baremark_model::second_look::{ExaminedPair, ExaminedSide, SecondLook};
+use baremark_stats::Interval;
+use baremark_stats::estimate::mean;
+use baremark_stats::interim::rate;
+use baremark_stats::location;
+use baremark_stats::multiplicity::{Claim, judge_study};
+use baremark_stats::outcome::Better;
+
+/// A part of a difference: what takes the time, and the seconds of a run in it.
+struct Part {
+    name: &'static str,
+    what: String,
+    advice: String,
+    /// Block by block, in percent of the denominator's time.
+    blocks: Vec<f64>,
+}
+
+/// The rows of each pair that was examined, by the numerator's arm: parts, the largest first, and the rest.
+pub(crate) fn explain(
+    plan: &Plan,
+    trials: &[Finished],
+    examined: &SecondLook,
+    ratios: &[RatioRow],
+) -> Vec<(usize, ExplanationRow)> {
+    let of = |found: &ExaminedPair| {
+        let pair = plan.pairs.get(found.pair).copied()?;
+        let rows = of_pair(plan, trials, (&pair, found), ratios)?;
+        Some(rows.into_iter().map(move |row| (pair.numerator, row)))
+    };
+    examined.pairs.iter().filter_map(of).flatten().collect()
+}
+
+/// `None` of what is compared by neither wall time nor CPU time, and where the comparison has no value.
+fn of_pair(
+    plan: &Plan,
+    trials: &[Finished],
+    (pair, found): (&Pair, &ExaminedPair),
+    ratios: &[RatioRow],
+) -> Option<Vec<ExplanationRow>> {
+    let headline = plan.metric_of(pair.denominator);
+    let is_wall = headline == command::WALL.key;
+    if !is_wall && headline != command::CPU.key {
+        return None;
+    }
+    let index = plan.pairs.iter().position(|of| of == pair)?;
+    let sides = tally::sides(plan, trials, index);
+    let value = |side: Side<'_>, key: &str| side.trial.value(side.arm, key);
+    let wholes: Vec<f64> = sides.iter().filter_map(|of| of.mean(0, |side| value(side, headline))).collect();
+    let whole = mean(&wholes).filter(|whole| *whole > 0.0)?;
+    let difference: Vec<f64> = sides
+        .iter()
+        .filter_map(|of| of.means(|side| value(side, headline)))
+        .map(|[below, above]| 100.0 * (above - below) / whole)
+        .collect();
+    let base = plan.arms[pair.denominator].environment.as_str();
+    let mut absent: Vec<String> =
+        found.absent.iter().map(|of| format!("{} ({})", of.what, of.reason.trim_end_matches('.'))).collect();
+    let cpus = |side: Side<'_>| Some(value(side, command::CPU.key)? / value(side, command::WALL.key)?);
+    let one_cpu = sides.iter().filter_map(|of| of.means(cpus)).flatten().all(|cpus| cpus <= command::ONE_CPU);
+    let mut parts = Vec::new();
+    if is_wall && !one_cpu {
+        absent.push("CPU time of several threads (wall time does not contain it; compare cpu_s)".to_owned());
+    } else if !found.blocks.is_empty() {
+        parts = parts_of(found, (whole, is_wall), (base, headline), &mut absent);
+    }
+    let claims: Vec<Claim> = [&difference]
+        .into_iter()
+        .chain(parts.iter().map(|part| &part.blocks))
+        .map(|blocks| Claim::of(blocks, location::SMALLEST, plan.design.delta.0, Better::Lower))
+        .collect();
+    let mut judged = judge_study(&claims, rate(plan.extensions.len())).into_iter().map(|judged| judged.interval);
+    let whole_difference = judged.next()??;
+    let intervals: Vec<(Part, Interval)> =
+        parts.into_iter().zip(judged).filter_map(|(part, interval)| Some((part, interval?))).collect();
+    let rest = rest(&whole_difference, intervals.iter().map(|(_, interval)| interval));
+    let matters = 100.0 * plan.design.delta.0;
+    let arm = pair.numerator;
+    let mut rows: Vec<ExplanationRow> = intervals
+        .iter()
+        .map(|(part, interval)| {
+            let shown = !interval.contains(0.0) && interval.centre.abs() > matters;
+            let cause = if shown { Cause::OwnTime } else { Cause::Examined };
+            row(plan, arm, (cause, &part.what), "%", *interval, &part.advice)
+        })
+        .collect();
+    rows.sort_by(|one, two| two.value.abs().total_cmp(&one.value.abs()));
+    let names: Vec<&str> = intervals.iter().map(|(part, _)| part.name).collect();
+    let what = match names.is_empty() {
+        true => format!("difference of which nothing was examined, of {base}'s {headline}"),
+        false => format!("extra time beyond {}, of {base}'s {headline}", names.join(", ")),
+    };
+    let ratio = ratios.iter().find(|row| {
+        row.metric == headline
+            && row.treatment == plan.arms[pair.numerator].treatment
+            && row.relative_to == plan.arms[pair.denominator].treatment
+    });
+    let mut advice = Vec::new();
+    if let Some(ratio) = ratio.filter(|ratio| ratio.outcome == Outcome::Equivalent) {
+        let most = ratio.lo.zip(ratio.hi).map_or(0.0, |(lo, hi)| 100.0 * (hi - 1.0).abs().max((lo - 1.0).abs()));
+        advice.push(format!("no difference: equivalent within {most:.1} %"));
+    }
+    if !absent.is_empty() {
+        advice.push(format!("not examined: {}", absent.join("; ")));
+    }
+    rows.push(row(plan, arm, (Cause::Examined, &what), "%", rest, &advice.join("; ")));
+    Some(rows)
+}
+
+/// The parts that are known of both sides in all blocks; what is not is added to `absent` unless a reason of it is there.
+fn parts_of(
+    found: &ExaminedPair,
+    (whole, is_wall): (f64, bool),
+    (base, headline): (&str, &str),
+    absent: &mut Vec<String>,
+) -> Vec<Part> {
+    let blocks = |seconds: fn(&ExaminedSide) -> Option<f64>| -> Option<Vec<f64>> {
+        let of = |[below, above]: &[ExaminedSide; 2]| Some(100.0 * (seconds(above)? - seconds(below)?) / whole);
+        found.blocks.iter().map(of).collect()
+    };
+    let means = |of: fn(&ExaminedSide) -> Option<f64>, side: usize| -> Option<f64> {
+        mean(&found.blocks.iter().map(|sides| of(&sides[side])).collect::<Option<Vec<f64>>>()?)
+    };
+    let against = |what: &str, of: fn(&ExaminedSide) -> Option<f64>| {
+        let both = means(of, 1).zip(means(of, 0));
+        both.map(|(above, below)| format!("{what} takes {above:.0} ns, against {below:.0} ns in {base}"))
+            .unwrap_or_default()
+    };
+    let each = |of: fn(&ExaminedSide) -> Option<f64>| {
+        means(of, 1).map(|count| format!(" ({count:.0} a run)")).unwrap_or_default()
+    };
+    let part = |(name, count): (&'static str, String), advice: String, blocks: Vec<f64>| Part {
+        name,
+        what: format!("extra time of {name}{count}, of {base}'s {headline}"),
+        advice,
+        blocks,
+    };
+    let mut parts = Vec::new();
+    if let Some(blocks) = blocks(ExaminedSide::in_calls_s) {
+        let advice = against("a call", |side| Some(side.call_ns));
+        parts.push(part(("system calls", each(ExaminedSide::calls_of_a_run)), advice, blocks));
+    }
+    match blocks(ExaminedSide::in_faults_s) {
+        Some(blocks) => {
+            let advice = against("a fault", |side| side.fault_ns);
+            parts.push(part(("page faults", each(|side| side.page_faults)), advice, blocks));
+        }
+        None => absent.push("page faults (they could not be timed)".to_owned()),
+    }
+    if is_wall {
+        match blocks(ExaminedSide::throttled_s) {
+            // Where no quota withholds anything there is nothing to estimate.
+            Some(blocks) if blocks.iter().any(|percent| *percent != 0.0) => {
+                parts.push(part(("throttling by a CPU quota", String::new()), String::new(), blocks));
+            }
+            Some(_) => {}
+            None => absent.push("throttling (the kernel does not count it here)".to_owned()),
+        }
+    }
+    parts
+}
+
+/// The difference less its parts, with the errors of all of them.
+fn rest<'i>(difference: &Interval, parts: impl Iterator<Item = &'i Interval>) -> Interval {
+    let (mut centre, mut below, mut above) =
+        (difference.centre, (difference.centre - difference.lo).powi(2), (difference.hi - difference.centre).powi(2));
+    for part in parts {
+        centre -= part.centre;
+        below += (part.hi - part.centre).powi(2);
+        above += (part.centre - part.lo).powi(2);
+    }
+    Interval { centre, lo: centre - below.sqrt(), hi: centre + above.sqrt(), ..*difference }
+}
