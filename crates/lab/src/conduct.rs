@@ -5,7 +5,7 @@
 
 mod second_look;
 
-pub use second_look::CallCounter;
+pub use second_look::{CallCounter, Uncounted};
 
 use crate::analysis::FRAME_ROUND_TRIP;
 use crate::comparison::label;

@@ -94,7 +94,14 @@ fn of_pair(
         .map(|(part, interval)| {
             let shown = !interval.contains(0.0) && interval.centre.abs() > matters;
             let cause = if shown { Cause::OwnTime } else { Cause::Examined };
-            row(plan, arm, (cause, &part.what), "%", *interval, &part.advice)
+            let excluded = interval.lo.abs().max(interval.hi.abs()) <= matters;
+            let excluded = if excluded {
+                format!("excluded as a cause of more than {}", plan.design.delta)
+            } else {
+                String::new()
+            };
+            let advice: Vec<&str> = [part.advice.as_str(), &excluded].into_iter().filter(|of| !of.is_empty()).collect();
+            row(plan, arm, (cause, &part.what), "%", *interval, &advice.join("; "))
         })
         .collect();
     rows.sort_by(|one, two| two.value.abs().total_cmp(&one.value.abs()));

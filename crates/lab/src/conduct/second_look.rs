@@ -18,25 +18,30 @@ use baremark_stats::estimate::mean;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+/// Why system calls are not counted, with the remedy where there is one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Uncounted(pub String);
+
 /// Counts the system calls of a process's descendants.
 pub trait CallCounter {
     /// Begins to count.
     ///
     /// # Errors
     /// Why it cannot here, with the remedy where there is one.
-    fn begin(&mut self) -> Result<(), String>;
+    fn begin(&mut self) -> Result<(), Uncounted>;
 
     /// Has what the process starts from now on counted that has made at least so many of the calls that do least.
     ///
     /// # Errors
     /// That none has, or why it is not known; nothing is counted then.
-    fn choose(&mut self, calls: u64) -> Result<(), String>;
+    fn choose(&mut self, calls: u64) -> Result<(), Uncounted>;
 
     /// What was counted since then, by the call's number, and ends it.
     ///
     /// # Errors
     /// Why it is not known.
-    fn end(&mut self) -> Result<BTreeMap<u32, u64>, String>;
+    fn end(&mut self) -> Result<BTreeMap<u32, u64>, Uncounted>;
 }
 
 /// Blocks of two sides.
@@ -59,8 +64,6 @@ const NO_BLOCK: u64 = u64::MAX;
 const CALLS: &str = "system calls";
 /// The words for all that is examined.
 const ALL: &str = "the program";
-/// Of a lab without a counter.
-const NO_COUNTER: &str = "nothing counts them";
 
 /// The pairs whose numerator runs a program separated from this machine, on its kernel, and whose denominator runs it natively.
 fn pairs(plan: &Plan) -> Vec<usize> {
@@ -126,7 +129,7 @@ impl<'c> Conductor<'c> {
             for side in order {
                 match self.side([denominator, numerator][side], state) {
                     Ok((seen, uncounted)) => {
-                        uncounted.into_iter().for_each(|why| lacks(&mut examined, CALLS, why));
+                        uncounted.into_iter().for_each(|Uncounted(why)| lacks(&mut examined, CALLS, why));
                         sides[side] = Some(seen);
                     }
                     Err(LinkError::Interrupted) => return None,
@@ -151,7 +154,7 @@ impl<'c> Conductor<'c> {
     }
 
     /// Runs of one arm, and why their calls were not counted.
-    fn side(&mut self, arm: usize, state: &mut State<'c>) -> Result<(ExaminedSide, Option<String>), LinkError> {
+    fn side(&mut self, arm: usize, state: &mut State<'c>) -> Result<(ExaminedSide, Option<Uncounted>), LinkError> {
         let plan = self.plan;
         let name = plan.arms[arm].environment.as_str();
         self.set_host(arm).map_err(LinkError::Host)?;
@@ -166,7 +169,8 @@ impl<'c> Conductor<'c> {
         let (call_ns, fault_ns) = agent.time_calls(TIMED)?;
         let spec = self.fit(&spec, &mut agent, name, state)?;
         let counting = if has_company(plan, arm) {
-            Err("the study prepares the program, or runs another alongside it: calls would be those of both".to_owned())
+            let why = "the study prepares the program, or runs another alongside it: calls would be those of both";
+            Err(Uncounted(why.to_owned()))
         } else {
             self.count(&mut agent)?
         };
@@ -174,7 +178,7 @@ impl<'c> Conductor<'c> {
         // What was begun is ended, whatever became of the runs.
         let counted = match &mut self.calls {
             Some(calls) => counting.and_then(|()| calls.end()),
-            None => Err(NO_COUNTER.to_owned()),
+            None => Err(no_counter()),
         };
         let result = ran?;
         if let Some(why) = result.void.first() {
@@ -197,14 +201,19 @@ impl<'c> Conductor<'c> {
     }
 
     /// Begins to count the calls of what the agent starts; the inner error is why that is not possible.
-    fn count(&mut self, agent: &mut AgentLink<'c>) -> Result<Result<(), String>, LinkError> {
-        let Some(calls) = &mut self.calls else { return Ok(Err(NO_COUNTER.to_owned())) };
+    fn count(&mut self, agent: &mut AgentLink<'c>) -> Result<Result<(), Uncounted>, LinkError> {
+        let Some(calls) = &mut self.calls else { return Ok(Err(no_counter())) };
         if let Err(why) = calls.begin() {
             return Ok(Err(why));
         }
         agent.time_calls(MARK)?;
         Ok(calls.choose(MARK))
     }
+}
+
+/// Of a lab without a counter.
+fn no_counter() -> Uncounted {
+    Uncounted("nothing counts them".to_owned())
 }
 
 /// Notes what was not examined, once.

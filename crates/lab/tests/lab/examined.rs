@@ -3,7 +3,7 @@
 use crate::conduct::WORKLOAD;
 use crate::played::{Answer, Memory, Played, conduct_with, plan, run};
 use baremark_lab::analysis::document;
-use baremark_lab::conduct::CallCounter;
+use baremark_lab::conduct::{CallCounter, Uncounted};
 use baremark_model::codes::Cause;
 use baremark_model::descriptor::{Better, Descriptor, Metric, Together};
 use baremark_model::document::ExplanationRow;
@@ -31,18 +31,18 @@ impl Counter {
 }
 
 impl CallCounter for Counter {
-    fn begin(&mut self) -> Result<(), String> {
+    fn begin(&mut self) -> Result<(), Uncounted> {
         self.begun += 1;
-        self.calls.map(drop).map_err(str::to_owned)
+        self.calls.map(drop).map_err(|why| Uncounted(why.to_owned()))
     }
 
-    fn choose(&mut self, calls: u64) -> Result<(), String> {
+    fn choose(&mut self, calls: u64) -> Result<(), Uncounted> {
         assert!(calls > 1000, "an agent identifies itself by many calls");
         Ok(())
     }
 
-    fn end(&mut self) -> Result<BTreeMap<u32, u64>, String> {
-        self.calls.map(|calls| BTreeMap::from([(0, calls)])).map_err(str::to_owned)
+    fn end(&mut self) -> Result<BTreeMap<u32, u64>, Uncounted> {
+        self.calls.map(|calls| BTreeMap::from([(0, calls)])).map_err(|why| Uncounted(why.to_owned()))
     }
 }
 
@@ -91,6 +91,7 @@ fn a_difference_is_split_into_calls_faults_and_a_rest() {
     );
     assert!(rows.iter().all(|row| row.lo <= row.value && row.value <= row.hi), "{rows:?}");
     assert_eq!(rows[0].advice, "a call takes 500 ns, against 100 ns in native");
+    assert_eq!(rows[1].advice, "a fault takes 600 ns, against 500 ns in native; excluded as a cause of more than 2 %");
     assert_eq!(rows[2].advice, "not examined: throttling (the kernel does not count it here)");
     // Six blocks of a run at either site, none of which is a trial.
     assert_eq!((begun, memory.examined.unwrap().pairs[0].blocks.len()), (12, 6));
