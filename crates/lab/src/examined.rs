@@ -3,8 +3,8 @@
 //!
 //! A part is what it takes in the numerator's runs less what it takes in the denominator's, in percent of the denominator's time in the comparison: calls times
 //! the cost of the one that does least, and faults times the cost of one, each as timed at the site. The rest is the difference less all parts; its interval is that of the
-//! difference and of the parts together, which were measured in different runs. Parts that are shown to be more than delta are causes, as the run's own metrics are; the others are named as
-//! excluded, with how much they can be at most.
+//! difference and of the parts together, which were measured in different runs. Parts that are shown to be more than delta have a cause of their own; the others are
+//! named with how much they can be at most.
 
 use crate::around::row;
 use crate::tally::{self, Finished, Side};
@@ -22,6 +22,7 @@ use baremark_stats::outcome::Better;
 
 /// A part of a difference: what takes the time, and the seconds of a run in it.
 struct Part {
+    cause: Cause,
     name: &'static str,
     what: String,
     advice: String,
@@ -93,7 +94,7 @@ fn of_pair(
         .iter()
         .map(|(part, interval)| {
             let shown = !interval.contains(0.0) && interval.centre.abs() > matters;
-            let cause = if shown { Cause::OwnTime } else { Cause::Examined };
+            let cause = if shown { part.cause } else { Cause::Examined };
             let excluded = interval.lo.abs().max(interval.hi.abs()) <= matters;
             let excluded = if excluded {
                 format!("excluded as a cause of more than {}", plan.design.delta)
@@ -149,7 +150,8 @@ fn parts_of(
     let each = |of: fn(&ExaminedSide) -> Option<f64>| {
         means(of, 1).map(|count| format!(" ({count:.0} a run)")).unwrap_or_default()
     };
-    let part = |(name, count): (&'static str, String), advice: String, blocks: Vec<f64>| Part {
+    let part = |(cause, name, count): (Cause, &'static str, String), advice: String, blocks: Vec<f64>| Part {
+        cause,
         name,
         what: format!("extra time of {name}{count}, of {base}'s {headline}"),
         advice,
@@ -158,12 +160,12 @@ fn parts_of(
     let mut parts = Vec::new();
     if let Some(blocks) = blocks(ExaminedSide::in_calls_s) {
         let advice = against("a call", |side| Some(side.call_ns));
-        parts.push(part(("system calls", each(ExaminedSide::calls_of_a_run)), advice, blocks));
+        parts.push(part((Cause::SystemCalls, "system calls", each(ExaminedSide::calls_of_a_run)), advice, blocks));
     }
     match blocks(ExaminedSide::in_faults_s) {
         Some(blocks) => {
             let advice = against("a fault", |side| side.fault_ns);
-            parts.push(part(("page faults", each(|side| side.page_faults)), advice, blocks));
+            parts.push(part((Cause::PageFaults, "page faults", each(|side| side.page_faults)), advice, blocks));
         }
         None => absent.push("page faults (they could not be timed)".to_owned()),
     }
@@ -171,7 +173,11 @@ fn parts_of(
         match blocks(ExaminedSide::throttled_s) {
             // Where no quota withholds anything there is nothing to estimate.
             Some(blocks) if blocks.iter().any(|percent| *percent != 0.0) => {
-                parts.push(part(("throttling by a CPU quota", String::new()), String::new(), blocks));
+                parts.push(part(
+                    (Cause::Throttling, "throttling by a CPU quota", String::new()),
+                    String::new(),
+                    blocks,
+                ));
             }
             Some(_) => {}
             None => absent.push("throttling (the kernel does not count it here)".to_owned()),

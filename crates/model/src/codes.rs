@@ -33,7 +33,13 @@ pub enum Cause {
     ExitsOfProgram,
     /// The part of the extra time that one of the run's own metrics shows.
     OwnTime,
-    /// What runs that were examined after the comparison show of a difference, and what they leave open.
+    /// The part of the extra time that system calls take, by runs that were examined after the comparison.
+    SystemCalls,
+    /// The part of the extra time that page faults take, likewise.
+    PageFaults,
+    /// The part of the extra time that a CPU quota withheld, likewise.
+    Throttling,
+    /// What such runs exclude as a cause of a difference, and what they leave open.
     Examined,
     /// How long ranks waited for CPUs that others had.
     Queued,

@@ -491,11 +491,12 @@ fn cause(parts: &[Part<'_>]) -> Option<String> {
     let walks = lost.iter().find_map(|(part, row)| page_walks(part, row));
     let bound = parts.iter().find_map(exits);
     let cause = walks
+        .or_else(|| lost.iter().find_map(|(part, row)| own_time(part, row, &EXAMINED)))
         .or_else(|| {
             lost.iter()
                 .find_map(|(part, row)| Some(commands::cause(&part.document, row)?.trim_end_matches('.').to_owned()))
         })
-        .or_else(|| lost.iter().find_map(|(part, row)| own_time(part, row)))
+        .or_else(|| lost.iter().find_map(|(part, row)| own_time(part, row, &[Cause::OwnTime])))
         .or_else(|| lost.iter().find_map(|(part, row)| disturbed(part, row)))
         .or_else(|| lost.iter().find_map(|(part, row)| differing(part, row)))
         .or_else(|| (!lost.is_empty()).then(|| "No cause found in the measured quantities".to_owned()));
@@ -530,11 +531,15 @@ fn explained<'p>(part: &'p Part<'_>, row: &'p RatioRow, cause: Cause) -> impl It
     all.filter(move |found| found.treatment == row.treatment && found.cause == Some(cause))
 }
 
-/// The part of a loss that the run's own metrics show: the largest, where it is certainly more than half of it.
-fn own_time(part: &Part<'_>, row: &RatioRow) -> Option<String> {
+/// Parts of the time of a program in a container or sandbox.
+const EXAMINED: [Cause; 3] = [Cause::SystemCalls, Cause::PageFaults, Cause::Throttling];
+
+/// The part of a loss that is about one of these: the largest, where it is certainly more than half of it.
+fn own_time(part: &Part<'_>, row: &RatioRow, causes: &[Cause]) -> Option<String> {
     let extra = |ratio: f64| 100.0 * (ratio - 1.0).abs();
     let (lo, hi) = limits_of(row)?;
-    let most = explained(part, row, Cause::OwnTime).find(|found| found.lo > 0.0)?;
+    let all = causes.iter().flat_map(|cause| explained(part, row, *cause));
+    let most = all.filter(|found| found.lo > 0.0).max_by(|one, two| one.lo.total_cmp(&two.lo))?;
     let value = number::estimate(most.value, Some(most.lo), Some(most.hi));
     let what = sentence_case(&clean(&most.what));
     let loss = extra(row.ratio?);

@@ -84,7 +84,7 @@ fn a_difference_is_split_into_calls_faults_and_a_rest() {
     assert_eq!(
         told,
         [
-            (Some(Cause::OwnTime), "extra time of system calls (100000 a run), of native's wall_s", 4.0),
+            (Some(Cause::SystemCalls), "extra time of system calls (100000 a run), of native's wall_s", 4.0),
             (Some(Cause::Examined), "extra time of page faults (1000 a run), of native's wall_s", 0.01),
             (Some(Cause::Examined), "extra time beyond system calls, page faults, of native's wall_s", 5.99),
         ]

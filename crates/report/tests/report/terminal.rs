@@ -345,6 +345,13 @@ fn the_cause_is_what_was_injected() {
         "the run's own time comes first"
     );
     assert!(cause([HALF; 2], [communication(20.0), neighbour]).starts_with("Other programs"), "less than half");
+    let calls =
+        (Cause::SystemCalls, "extra time of system calls (9 a run), of native's wall_s", 30.0, "a call takes 2 ns");
+    assert_eq!(
+        cause([HALF; 2], [communication(40.0), calls]),
+        "Extra time of system calls (9 a run), of native's wall_s: 30.0 ± 2.0 % of 50 %.",
+        "what was examined says more than what the run's own metrics show"
+    );
     assert!(cause([HALF; 2], Some(hog)).starts_with("Other programs: ready to run while others had the CPU"));
     let by_memory = "Other programs, by memory or caches: CPU use by other programs";
     let [rest, control] = [
