@@ -44,7 +44,7 @@ impl Watch {
             }
             return;
         }
-        if let Event::Warning { .. } = event
+        if let Event::Examining { .. } | Event::Warning { .. } = event
             && let Some(line) = progress::line(event)
         {
             drop(writeln!(out, "\r\x1b[K{line}"));

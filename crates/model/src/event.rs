@@ -52,6 +52,13 @@ pub enum Event {
     },
     /// The estimates were looked at.
     Looked(LookRow),
+    /// Runs of two arms are examined, which are part of no ratio.
+    Examining {
+        /// The arms.
+        treatments: Vec<Treatment>,
+        /// How long that takes at most.
+        most_ns: u64,
+    },
     /// Something that the user should know now.
     Warning {
         /// In words.

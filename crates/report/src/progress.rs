@@ -69,7 +69,9 @@ impl Lines {
                 lines.extend(self.ended(*block, *status == TrialStatus::Ok, *elapsed_ns));
                 return lines;
             }
-            Event::Started { .. } | Event::Looked(_) | Event::Stopped { .. } => lines.extend(self.end_of_block()),
+            Event::Started { .. } | Event::Looked(_) | Event::Examining { .. } | Event::Stopped { .. } => {
+                lines.extend(self.end_of_block());
+            }
         }
         lines.extend(line(event));
         lines
@@ -161,6 +163,10 @@ pub fn line(event: &Event) -> Option<String> {
             let width = look.half_width.map(|width| format!(", half-width ±{}", percent(width))).unwrap_or_default();
             Some(format!("after {}{width}: {}", count(look.blocks, "block"), clean(&look.decision)))
         }
+        Event::Examining { treatments, most_ns } => {
+            let names: Vec<String> = treatments.iter().filter_map(|one| name(one, &Treatment::new())).collect();
+            Some(format!("examining the difference of {}, for {} at most", names.join(" and "), duration(*most_ns)))
+        }
         Event::Warning { text } => Some(format!("warning: {}", clean(text))),
         Event::Stopped { reason, blocks, elapsed_ns } => {
             Some(format!("stopped after {}, {}: {}", count(*blocks, "block"), duration(*elapsed_ns), clean(reason)))
@@ -222,7 +228,7 @@ impl Progress {
                 self.half_width = look.half_width.map(|width| (look.blocks, width));
                 self.confirming = look.step == Some(Decision::Confirm);
             }
-            Event::Loading(_) | Event::Warning { .. } | Event::Stopped { .. } => {}
+            Event::Loading(_) | Event::Examining { .. } | Event::Warning { .. } | Event::Stopped { .. } => {}
         }
     }
 

@@ -10,9 +10,11 @@ use crate::{schedule, turns};
 use baremark_model::command;
 use baremark_model::descriptor::Value;
 use baremark_model::environments;
+use baremark_model::event::Event;
 use baremark_model::plan::{Contrast, Pair, Plan};
 use baremark_model::seam::Sample;
 use baremark_model::second_look::{ExaminedPair, ExaminedSide, SecondLook, Unexamined};
+use baremark_model::units::Nanos;
 use baremark_model::wire::{TrialResult, TrialSpec};
 use baremark_stats::estimate::mean;
 use std::collections::BTreeMap;
@@ -122,12 +124,22 @@ impl<'c> Conductor<'c> {
     fn pair(&mut self, pair: usize, allowed: Duration, state: &mut State<'c>) -> Option<ExaminedPair> {
         let Pair { numerator, denominator, .. } = self.plan.pairs[pair];
         let mut examined = ExaminedPair { pair, blocks: Vec::new(), absent: Vec::new() };
+        let arms = [denominator, numerator];
+        let runs_s: f64 = arms.iter().filter_map(|&arm| runs(self.plan, state, arm)).map(|(count, s)| count * s).sum();
+        // A program of minutes is not begun.
+        let expected = Duration::try_from_secs_f64(runs_s).unwrap_or(Duration::MAX).saturating_mul(BLOCKS);
+        if expected > allowed {
+            lacks(&mut examined, ALL, too_long(expected, allowed));
+            return Some(examined);
+        }
+        let treatments = arms.map(|arm| self.plan.arms[arm].treatment.clone()).to_vec();
+        (self.watch)(&Event::Examining { treatments, most_ns: Nanos::from(allowed).0 });
         let begun = Instant::now();
         for block in 0..BLOCKS {
             let order = if block.is_multiple_of(2) { [0, 1] } else { [1, 0] };
             let mut sides = [None, None];
             for side in order {
-                match self.side([denominator, numerator][side], state) {
+                match self.side(arms[side], state) {
                     Ok((seen, uncounted)) => {
                         uncounted.into_iter().for_each(|Uncounted(why)| lacks(&mut examined, CALLS, why));
                         sides[side] = Some(seen);
@@ -143,10 +155,8 @@ impl<'c> Conductor<'c> {
             examined.blocks.push([below, above]);
             let takes = begun.elapsed() * BLOCKS;
             if block == 0 && takes > allowed {
-                let [takes, allowed] = [takes, allowed].map(|of| of.as_secs().max(1));
                 examined.blocks.clear();
-                let why = format!("it would take {takes} s, and a tenth of the comparison's time is {allowed} s");
-                lacks(&mut examined, ALL, why);
+                lacks(&mut examined, ALL, too_long(takes, allowed));
                 break;
             }
         }
@@ -158,10 +168,11 @@ impl<'c> Conductor<'c> {
         let plan = self.plan;
         let name = plan.arms[arm].environment.as_str();
         self.set_host(arm).map_err(LinkError::Host)?;
-        let of = |cell: usize| plan.arms_of(plan.cells[cell]).iter().position(|&of| of == arm);
-        let place = (0..plan.cells.len()).find_map(|cell| Some((cell, of(cell)?)));
+        let place = place(plan, arm);
         let (cell, at) = place.ok_or_else(|| LinkError::OutOfTurn("an arm of no trial".to_owned()))?;
-        let spec = runs_of(&schedule::trial(plan, 0, cell), (at, name), runs_in(state, cell, at));
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 1 to 8")]
+        let runs = runs(plan, state, arm).map_or(1, |(count, _)| count as usize);
+        let spec = runs_of(&schedule::trial(plan, 0, cell), (at, name), runs);
         let wanted =
             Wanted { environment: name, second: false, block: NO_BLOCK, of: 1, ranks: plan.arms[arm].arm.ranks };
         let agent = self.agents(wanted, state)?.into_iter().next();
@@ -224,14 +235,25 @@ fn lacks(examined: &mut ExaminedPair, what: &str, reason: String) {
     }
 }
 
-/// How many runs are examined at once, by the time that one took in the trials of a cell.
-fn runs_in(state: &State<'_>, cell: usize, arm: usize) -> usize {
+/// A cell in which an arm is measured, and its place there.
+fn place(plan: &Plan, arm: usize) -> Option<(usize, usize)> {
+    let of = |cell: usize| plan.arms_of(plan.cells[cell]).iter().position(|&of| of == arm);
+    (0..plan.cells.len()).find_map(|cell| Some((cell, of(cell)?)))
+}
+
+/// How many runs of an arm are examined at once, a whole number, and what one took in the trials, in seconds; `None` where that is not known.
+fn runs(plan: &Plan, state: &State<'_>, arm: usize) -> Option<(f64, f64)> {
+    let (cell, at) = place(plan, arm)?;
     let of_cell = state.trials.iter().filter(|trial| trial.cell == cell);
-    let walls: Vec<f64> = of_cell.filter_map(|trial| trial.value(arm, command::WALL.key)).collect();
-    let runs = mean(&walls).filter(|wall| *wall > 0.0).map_or(1.0, |wall| (RUNS_S / wall).clamp(1.0, MOST_RUNS));
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 1 to 8")]
-    let runs = runs as usize;
-    runs
+    let walls: Vec<f64> = of_cell.filter_map(|trial| trial.value(at, command::WALL.key)).collect();
+    let wall = mean(&walls).filter(|wall| *wall > 0.0)?;
+    Some(((RUNS_S / wall).clamp(1.0, MOST_RUNS).floor(), wall))
+}
+
+/// Why a program is not examined that takes so long.
+fn too_long(takes: Duration, allowed: Duration) -> String {
+    let [takes, allowed] = [takes, allowed].map(|of| of.as_secs().max(1));
+    format!("it would take {takes} s, and {allowed} s are allowed: a tenth of the comparison's time, or 5 s")
 }
 
 /// The mean of a metric over the runs; `None` where one lacks it.
