@@ -181,11 +181,22 @@ impl Store {
             found.ok_or_else(|| self.damaged(format!("run {}, its {part}", head.id), "it does not exist".to_owned()))
         };
         let (study_text, plan, machine) = (text("study")?, text("plan")?, text("machine")?);
-        let examined = self.document(connection, &head.id, EXAMINED, tally)?;
         let garbled = |what, why: serde_json::Error| {
             let (run, why) = (head.id.clone(), why.to_string());
             StoreError::Garbled { run, what, why }
         };
+        let examined = self.document(connection, &head.id, EXAMINED, tally);
+        let examined = examined
+            .and_then(|text| text.map(|text| part(&text).map_err(|why| garbled(EXAMINED, why))).transpose())
+            // The comparison stands without it.
+            .unwrap_or_else(|why| {
+                let why = match why {
+                    StoreError::Damaged { why, .. } | StoreError::Garbled { why, .. } => why,
+                    other => other.to_string(),
+                };
+                tally.noted.push(format!("{EXAMINED}: {why}"));
+                None
+            });
         Ok(StoredRun {
             id: head.id.clone(),
             plan: part(&plan).map_err(|why| garbled("plan", why))?,
@@ -202,7 +213,7 @@ impl Store {
             damage: Vec::new(),
             unverified: 0,
             looks: Vec::new(),
-            examined: examined.map(|text| part(&text)).transpose().map_err(|why| garbled(EXAMINED, why))?,
+            examined,
             imported: Vec::new(),
             progress: Vec::new(),
         })

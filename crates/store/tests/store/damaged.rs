@@ -1,6 +1,7 @@
 //! Files that are not what they should be.
 
 use crate::support::*;
+use baremark_model::second_look::SecondLook;
 use baremark_store::{Store, StoreError};
 use std::fs;
 use std::path::Path;
@@ -163,6 +164,27 @@ fn rows_that_are_missing_or_exchanged_are_noticed() {
         tamper(&path, sql);
         let stored = Store::open_read_only(&path).unwrap().load(&id).unwrap();
         assert!(stored.damage.len() == 1 && stored.damage[0].starts_with(damage), "{sql}: {:?}", stored.damage);
+    }
+}
+
+#[test]
+fn damage_to_what_was_examined_hides_no_trial() {
+    for (sql, damage) in [
+        ("UPDATE document SET text = '{\"pairs\": []}' WHERE part = 'examined'", "examined: checksum mismatch"),
+        ("DELETE FROM document WHERE part = 'examined'", "its rows differ from those that were written"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("db");
+        filled(&path);
+        let id = "a-1".parse().unwrap();
+        Store::open(&path).unwrap().set_examined(&id, &SecondLook::default()).unwrap();
+        assert_eq!(Store::open(&path).unwrap().load_intact(&id).unwrap().examined, Some(SecondLook::default()));
+        tamper(&path, sql);
+        let store = Store::open_read_only(&path).unwrap();
+        let stored = store.load(&id).unwrap();
+        assert_eq!((stored.trials.len(), &stored.examined), (8, &None));
+        assert!(stored.damage.len() == 1 && stored.damage[0].starts_with(damage), "{sql}: {:?}", stored.damage);
+        assert!(store.load_intact(&id).is_err(), "{sql}");
     }
 }
 
