@@ -25,15 +25,10 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How the line of such a run's study begins that holds the request of a search: to a study's reader it is a comment.
-pub const SEARCH: &str = "# search: ";
-
 /// Whether a run of `baremark load` can be continued: a search, whose windows are stored, and whose request holds no secret.
 pub fn is_resumable(store: &Store, id: &RunId) -> bool {
-    let Ok(stored) = store.load_head(id) else { return false };
-    let line = stored.study_text.lines().find_map(|line| line.strip_prefix(SEARCH));
-    let request = line.and_then(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    request.is_some_and(|request| request["complete"] == true)
+    let search = store.load_head(id).ok().and_then(|stored| stored.plan.search);
+    search.is_some_and(|request| request.complete)
 }
 
 /// A run that this process is writing; holds the run's lock.
@@ -319,7 +314,8 @@ fn of_stored(stored: StoredRun) -> Run {
     Run {
         id: stored.id.to_string(),
         file: stored.study_file,
-        plan: stored.plan,
+        // An analysis never sees what the labels of blinded arms represent.
+        plan: Plan { injected: None, ..stored.plan },
         machine: stored.machine,
         version: stored.version,
         started: stored.started,
@@ -333,19 +329,9 @@ fn of_stored(stored: StoredRun) -> Run {
     }
 }
 
-/// How the line of a study's text begins that holds the injected costs: to a study's reader it is a comment.
-const BLINDED: &str = "# blinded until everything is found: ";
-
-/// A study's text with its injected costs in a comment.
-pub fn with_injected_costs(study: &[u8], injected: &InjectedCosts) -> Vec<u8> {
-    [study, b"\n", BLINDED.as_bytes(), injected.to_string().as_bytes(), b"\n"].concat()
-}
-
-/// The injected costs that were stored with a run's study; the analysis, which works from plan and trials, never sees it.
+/// What the labels of a run's blinded arms represent; `None` where it has none.
 pub fn injected_costs_of(store: &Store, id: &RunId) -> Result<Option<InjectedCosts>, Refusal> {
-    let study = store.load_head(id).map_err(Refusal::failure)?.study_text;
-    let blinded = study.lines().find_map(|line| line.strip_prefix(BLINDED));
-    blinded.map(str::parse).transpose().map_err(Refusal::failure)
+    Ok(store.load_head(id).map_err(Refusal::failure)?.plan.injected)
 }
 
 /// Opens the store for reading; there must be one. A file that is not there, or is something else, was named wrongly.

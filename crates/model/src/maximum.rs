@@ -3,7 +3,7 @@
 //!
 //! One JSON object, format [`FORMAT`]; keys are only ever added within a version. What is not known is `null`, never 0.
 
-use crate::qos::{Qos, Reading};
+use crate::qos::{Limit, Qos, Reading};
 use serde::{Deserialize, Serialize};
 
 /// The name and version of the format.
@@ -109,6 +109,30 @@ impl Plan {
             confirming: three(),
         }
     }
+}
+
+/// What of a search for the highest load its study does not hold, stored with the run's plan, so that the search can be resumed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SearchRequest {
+    /// How it is searched.
+    pub plan: Plan,
+    /// The limits as typed; none where those of the scenario are meant.
+    pub limits: Vec<Limit>,
+    /// The seed of the load.
+    pub seed: u64,
+    /// The CPUs of the generator; none where it may use all.
+    pub cpus: Vec<usize>,
+    /// Whether the study has everything of the command line: neither headers nor a query were left out.
+    pub complete: bool,
+    /// The digest of what is in the scenario's file.
+    #[serde(default)]
+    pub scenario: Option<String>,
+    /// The level about which the search begins, by the first load.
+    #[serde(default)]
+    pub around: Option<f64>,
+    /// Whether windows count in which other programs used the CPUs.
+    #[serde(default)]
+    pub count_disturbed: bool,
 }
 
 /// How a search ended.

@@ -21,10 +21,12 @@ use crate::command;
 use crate::descriptor::{Default, Descriptor, Value};
 use crate::environments;
 use crate::instead;
+use crate::maximum::SearchRequest;
 use crate::observer::ObserveSpec;
 use crate::peer;
 use crate::placement::{Ranks, Topology};
 use crate::problem::{Problem, Problems};
+use crate::scale::InjectedCosts;
 use crate::study::{Chosen, Design, Study};
 use crate::tables;
 use crate::units::{Bytes, Nanos};
@@ -167,6 +169,12 @@ pub struct Plan {
     /// were then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extensions: Vec<usize>,
+    /// Of a search for the highest load, what the study does not say of it. Plans of other runs have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<SearchRequest>,
+    /// What the labels of blinded arms represent. What analyses a run is given its plan without them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub injected: Option<InjectedCosts>,
     /// The CPUs to which ranks are pinned, in order.
     pub cpus: Vec<usize>,
     /// What is set about the places, by environment.
@@ -305,6 +313,8 @@ pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result
         duet,
         mode,
         extensions: Vec::new(),
+        search: None,
+        injected: None,
         cpus: limits.cpus.clone(),
         environments,
         observe,

@@ -1,7 +1,8 @@
 //! Known costs that are put on the scale: how an arm carries one without anybody who analyses it knowing.
 //!
 //! A blinded arm has the parameter [`PARAMETER`] with a random label. What the label represents is in an [`InjectedCosts`], which
-//! goes to the agent alongside the trial and not in it: plan, trials and estimates hold the label alone. The agent then runs a
+//! goes to the agent alongside the trial and not in it: arms, trials and estimates hold the label alone. It is stored with the plan
+//! (`Plan::injected`), which loses it before an analysis is given it. The agent then runs a
 //! share more repetitions inside the timed region than it counts: more of the same work, whose cost is known exactly.
 
 use crate::units::Share;
@@ -30,7 +31,7 @@ pub fn extra(reps: u64, share: Share) -> u64 {
 }
 
 /// What each label represents; written `label=1 %,label=0 %`.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct InjectedCosts(pub BTreeMap<String, Share>);
 
 impl fmt::Display for InjectedCosts {

@@ -16,6 +16,7 @@
 mod apart;
 mod batch;
 mod checksum;
+mod comments;
 mod error;
 mod heads;
 mod loads;

@@ -1,5 +1,6 @@
 //! Reading runs back.
 
+use crate::comments;
 use crate::error::StoreError;
 use crate::heads::{self, Head};
 use crate::lock;
@@ -197,9 +198,11 @@ impl Store {
                 tally.noted.push(format!("{EXAMINED}: {why}"));
                 None
             });
+        let mut plan = part(&plan).map_err(|why| garbled("plan", why))?;
+        let study_text = comments::into_plan(&study_text, &mut plan);
         Ok(StoredRun {
             id: head.id.clone(),
-            plan: part(&plan).map_err(|why| garbled("plan", why))?,
+            plan,
             machine: part(&machine).map_err(|why| garbled("machine", why))?,
             study_file: head.study_file.clone(),
             study_text,

@@ -483,6 +483,8 @@ pub fn plan(other: &str) -> Plan {
         duet: None,
         mode: Mode::default(),
         extensions: Vec::new(),
+        search: None,
+        injected: None,
         cpus: vec![0],
         environments: BTreeMap::new(),
         observe: Default::default(),

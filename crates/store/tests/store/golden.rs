@@ -1,6 +1,12 @@
 //! A store that an earlier version wrote, only read and brought up to date.
 
-use baremark_store::{RunId, RunState, Store};
+use crate::support::{STARTED, plan, run};
+use baremark_model::maximum::{Plan as SearchPlan, SearchRequest};
+use baremark_model::plan::Plan;
+use baremark_model::scale::InjectedCosts;
+use baremark_model::units::{Share, UnixTime};
+use baremark_store::{RunId, RunRecord, RunState, Store};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -31,4 +37,52 @@ fn a_golden_store_tells_the_same_when_only_read_as_when_brought_up_to_date() {
     assert_eq!(read.read_load(load).unwrap(), migrated.read_load(load).unwrap());
     assert_eq!(read.read_load(load).unwrap().seconds.len(), 3);
     assert_eq!(fs::read(read.path()).unwrap(), bytes, "reading changes nothing");
+}
+
+/// The request of a search as earlier versions wrote it.
+const SEARCH: &str = r##"# search: {"factor":"rate","plan":{"lowest":100.0,"first":100.0,"highest":2000.0,"finest":0.025,"window_s":0.2,"settle_s":0.05,"visits":6,"windows_per_visit":6,"trials":1,"confidence":0.95,"samples":"each","confirming":1},"limits":["failures<10 %"],"seed":1,"cpus":[2],"complete":true,"scenario":null,"around":512.5,"count_disturbed":true}"##;
+
+#[test]
+fn what_earlier_versions_kept_in_comments_of_a_study_is_in_the_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("baremark.db");
+    let store = Store::open(&path).unwrap();
+    let stored = |study_text: &str| {
+        let id = store.create_run(&RunRecord { study_text: study_text.to_owned(), ..run(None) }).unwrap();
+        store.finish(&id, UnixTime(STARTED.0 + 1), "complete").unwrap();
+        id
+    };
+    let search = stored(&format!("[study]\ntitle = \"a\"\n{SEARCH}\n"));
+    let blinded = stored("[study]\ntitle = \"b\"\n\n# blinded until everything is found: 16bb=5 %,6048=0 %\n");
+    let users = stored("# search: for the cause\n[study]\ntitle = \"c\"\n");
+    drop(store);
+    let store = Store::open_read_only(&path).unwrap();
+    let request = SearchRequest {
+        plan: SearchPlan {
+            window_s: 0.2,
+            settle_s: 0.05,
+            visits: 6,
+            trials: 1,
+            confirming: 1,
+            ..SearchPlan::between(100.0, 2000.0)
+        },
+        limits: vec!["failures<10%".parse().unwrap()],
+        seed: 1,
+        cpus: vec![2],
+        complete: true,
+        scenario: None,
+        around: Some(512.5),
+        count_disturbed: true,
+    };
+    let costs = InjectedCosts(BTreeMap::from([("16bb".to_owned(), Share(0.05)), ("6048".to_owned(), Share(0.0))]));
+    for (id, text, expected) in [
+        (search, "[study]\ntitle = \"a\"\n", Plan { search: Some(request), ..plan() }),
+        (blinded, "[study]\ntitle = \"b\"\n\n", Plan { injected: Some(costs), ..plan() }),
+        (users, "# search: for the cause\n[study]\ntitle = \"c\"\n", plan()),
+    ] {
+        let stored = store.load_intact(&id).unwrap();
+        assert_eq!((stored.study_text.as_str(), stored.plan), (text, expected));
+        let head = store.load_head(&id).unwrap();
+        assert_eq!((head.study_text, head.plan), (stored.study_text, store.load(&id).unwrap().plan));
+    }
 }

@@ -68,6 +68,8 @@ pub fn plan() -> Plan {
         duet: None,
         mode: Mode::default(),
         extensions: Vec::new(),
+        search: None,
+        injected: None,
         cpus: vec![0, 1],
         environments: std::collections::BTreeMap::new(),
         observe: Default::default(),

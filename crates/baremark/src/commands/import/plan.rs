@@ -61,6 +61,8 @@ pub(super) fn of(imported: &Imported) -> Plan {
         duet: None,
         mode: Mode::default(),
         extensions: Vec::new(),
+        search: None,
+        injected: None,
         cpus: Vec::new(),
         environments: BTreeMap::from([(PLACE.to_owned(), settings)]),
         observe: ObserveSpec { which: Vec::new(), ..ObserveSpec::default() },

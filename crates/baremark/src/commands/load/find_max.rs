@@ -7,7 +7,6 @@ use super::view::fitting;
 use super::{LoadArgs, chain};
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
-use crate::record::SEARCH;
 use crate::watch;
 use baremark_lab::search::{Expected, Probe, Search, SearchError, Step, SubjectError, UnderLoad, takes_s, window_s};
 use baremark_load::dial::{Dial, wait_until};
@@ -16,14 +15,13 @@ use baremark_load::load::{Load, LoadError};
 use baremark_load::order::Order;
 use baremark_load::reading::{patience, reading};
 use baremark_load::workload;
-use baremark_model::maximum::{Document, Ended, Plan};
+use baremark_model::maximum::{Document, Ended, Plan, SearchRequest};
 use baremark_model::qos::{Bound, Broken, Limit, Qos, Reading};
 use baremark_model::units::{Nanos, Share};
 use baremark_store::{RunId, Store};
 use baremark_sys::cpu_time::CpuTime;
 use baremark_sys::cpu_users::CpuUsers;
 use clap::{Args, ValueEnum};
-use serde::{Deserialize, Serialize};
 use std::io::{IsTerminal, Write as _, stderr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -61,13 +59,27 @@ pub struct SearchArgs {
 }
 
 /// What is varied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Factor {
     /// Operations per second
     Rate,
     /// Users who repeat the scenario's cycle
     Users,
+}
+
+impl Factor {
+    /// The metric of a search for the most of it.
+    pub(super) fn metric(self) -> &'static str {
+        match self {
+            Factor::Rate => "maximum_per_s",
+            Factor::Users => "maximum_users",
+        }
+    }
+
+    /// What was varied in a search for this metric; `None` of every other metric.
+    pub(super) fn of_metric(metric: &str) -> Option<Factor> {
+        Factor::value_variants().iter().copied().find(|factor| factor.metric() == metric)
+    }
 }
 
 /// Where the search goes where nobody says.
@@ -80,45 +92,17 @@ fn range(text: &str) -> Result<(f64, f64), String> {
     sound.ok_or_else(|| "write two ascending numbers above 0, such as 10..5000".to_owned())
 }
 
-/// What of a search its study does not hold, stored with the study as a comment, so that the search can be taken up.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Request {
-    factor: Factor,
-    plan: Plan,
-    limits: Vec<Limit>,
-    seed: u64,
-    cpus: Vec<usize>,
-    /// Whether the study has everything of the command line: neither headers nor a query were left out.
-    complete: bool,
-    /// The digest of what is in the scenario's file.
-    #[serde(default)]
-    scenario: Option<String>,
-    /// The level about which the search begins, by the first load.
-    #[serde(default)]
-    around: Option<f64>,
-    /// Whether windows count in which other programs used the CPUs.
-    #[serde(default)]
-    count_disturbed: bool,
-}
-
-impl Request {
-    fn of(args: &LoadArgs, (plan, around): (Plan, Option<f64>), factor: Factor, scenario: Option<String>) -> Request {
-        let complete = study::text(args, Secrets::Shown) == study::text(args, Secrets::LeftOut);
-        let (limits, seed, cpus) = (args.limit.clone(), args.seed, args.cpus.clone());
-        let count_disturbed = args.search.count_disturbed;
-        Request { factor, plan, limits, seed, cpus, complete, scenario, around, count_disturbed }
-    }
-
-    /// The line of the stored study.
-    pub(super) fn line(&self) -> Result<String, Refusal> {
-        let text = serde_json::to_string(self).map_err(|why| Refusal::failure(format!("writing JSON: {why}")))?;
-        Ok(format!("{SEARCH}{text}\n"))
-    }
-
-    /// The request of a stored search; `None` of any other load, or of a search whose request is not stored as a whole.
-    pub(super) fn stored(study: &str) -> Option<Request> {
-        let line = study.lines().find_map(|line| line.strip_prefix(SEARCH))?;
-        serde_json::from_str(line).ok().filter(|request: &Request| request.complete)
+/// What of a search its study does not hold.
+fn request(args: &LoadArgs, (plan, around): (Plan, Option<f64>), scenario: Option<String>) -> SearchRequest {
+    SearchRequest {
+        plan,
+        limits: args.limit.clone(),
+        seed: args.seed,
+        cpus: args.cpus.clone(),
+        complete: study::text(args, Secrets::Shown) == study::text(args, Secrets::LeftOut),
+        scenario,
+        around,
+        count_disturbed: args.search.count_disturbed,
     }
 }
 
@@ -126,7 +110,8 @@ impl Request {
 pub fn resume(context: &Context, store: Store, id: RunId) -> Result<(String, Exit), Refusal> {
     let stored = store.load_intact(&id).map_err(Refusal::failure)?;
     let gone = || Refusal::bad_input(format!("the request of run {id} is not stored; run the load again"));
-    let request = Request::stored(&stored.study_text).ok_or_else(gone)?;
+    let request = stored.plan.search.clone().filter(|request| request.complete).ok_or_else(gone)?;
+    let factor = Factor::of_metric(&stored.plan.metric).ok_or_else(gone)?;
     let arm = &stored.plan.arms.first().ok_or_else(gone)?.arm;
     let order = workload::order(arm).map_err(Refusal::bad_input)?;
     if request.scenario != of_scenario(&order) {
@@ -140,8 +125,8 @@ pub fn resume(context: &Context, store: Store, id: RunId) -> Result<(String, Exi
     watch::say(format_args!("{} windows of run {id} are stored", probes.len()));
     crate::quiet::wait(context)?;
     let recorder = Recorder::take_up(store, id, stored.started, stored.plan)?;
-    let others = probe(&load, (request.factor, &request.plan), &context.interrupt).others;
-    find(context, load, &request, (probes, others), recorder)
+    let others = probe(&load, (factor, &request.plan), &context.interrupt).others;
+    find(context, load, (factor, &request), (probes, others), recorder)
 }
 
 /// What is in the order's scenario: windows of two scenarios are not one search.
@@ -178,7 +163,7 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
     let needed = window_s(&qos, probed.per_s.filter(|_| around.is_some()), plan.finest);
     let window_s = window.unwrap_or_else(|| usual_window_s(factor, needed, cycle_s));
     let settle_s = settle.unwrap_or_else(|| usual_settle_s(factor, window_s, cycle_s));
-    let request = Request::of(&args, (Plan { window_s, settle_s, ..plan }, around), factor, scenario);
+    let request = request(&args, (Plan { window_s, settle_s, ..plan }, around), scenario);
     if let Some(per_s) = probed.per_s.filter(|_| !context.json) {
         let left = takes_s(&request.plan, request.around);
         watch::say(format_args!(
@@ -186,7 +171,7 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
         ));
     }
     let recorder = Recorder::begin_search(context, &args, &request)?;
-    find(context, load, &request, (Vec::new(), probed.others), recorder)
+    find(context, load, (factor, &request), (Vec::new(), probed.others), recorder)
 }
 
 /// What a first load shows, before a search.
@@ -231,11 +216,11 @@ const SETTLE: f64 = 6.0;
 fn find(
     context: &Context,
     load: Load,
-    request: &Request,
+    (factor, request): (Factor, &SearchRequest),
     (stored, others): (Vec<Probe>, Option<Others>),
     recorder: Recorder,
 ) -> Result<(String, Exit), Refusal> {
-    let (factor, plan) = (request.factor, request.plan);
+    let plan = request.plan;
     let qos = qos(&load, &request.limits)?;
     let title = load.scenario.title.clone();
     let others = others.filter(|_| !request.count_disturbed);
@@ -275,7 +260,7 @@ fn find(
         Ended::Interrupted => End::Interrupted,
         _ => End::Complete(baremark_report::maximum::answer(&document)),
     };
-    recorder.end_search(&end, &document, study::metric(factor));
+    recorder.end_search(&end, &document, factor.metric());
     let text = if context.json { format!("{value:#}\n") } else { shown(&document) };
     Ok((text, exit))
 }

@@ -1,7 +1,7 @@
 //! Loads in the store: ordinary runs, with what they report while they run, shown again by `baremark report`. Loads that earlier
 //! versions stored are shown likewise.
 
-use super::find_max::Request;
+use super::find_max::Factor;
 use super::study::{self, Secrets};
 use super::{LoadArgs, find_max, page, words};
 use crate::commands::form::{Form, Rows, write_page};
@@ -18,7 +18,7 @@ use baremark_model::codes::Origin;
 use baremark_model::event::TrialStatus;
 use baremark_model::job::JobRun;
 use baremark_model::machine::MachineFacts;
-use baremark_model::maximum;
+use baremark_model::maximum::{self, SearchRequest};
 use baremark_model::plan::Plan;
 use baremark_model::seam::Sample;
 use baremark_model::units::{Nanos, UnixTime};
@@ -57,15 +57,19 @@ pub(super) enum End {
 impl Recorder {
     /// Begins a run. The request is stored without headers and query, which may hold secrets.
     pub(super) fn begin(context: &Context, args: &LoadArgs) -> Result<Recorder, Refusal> {
-        Recorder::begin_as(context, args, "")
+        Recorder::begin_as(context, args, None)
     }
 
-    /// Begins the run of a search, whose request is stored with its study.
-    pub(super) fn begin_search(context: &Context, args: &LoadArgs, request: &Request) -> Result<Recorder, Refusal> {
-        Recorder::begin_as(context, args, &request.line()?)
+    /// Begins the run of a search, whose request is stored with its plan.
+    pub(super) fn begin_search(
+        context: &Context,
+        args: &LoadArgs,
+        request: &SearchRequest,
+    ) -> Result<Recorder, Refusal> {
+        Recorder::begin_as(context, args, Some(request.clone()))
     }
 
-    fn begin_as(context: &Context, args: &LoadArgs, comment: &str) -> Result<Recorder, Refusal> {
+    fn begin_as(context: &Context, args: &LoadArgs, search: Option<SearchRequest>) -> Result<Recorder, Refusal> {
         if args.no_record {
             return Ok(Recorder { to: None });
         }
@@ -73,8 +77,8 @@ impl Recorder {
             Exit::Failure => Refusal { message: format!("{}; --no-record does without the store", why.message), ..why },
             _ => why,
         };
-        let (mut source, plan) = study::plan(context, args, Secrets::LeftOut)?;
-        source.bytes.extend(comment.as_bytes());
+        let (source, plan) = study::plan(context, args, Secrets::LeftOut)?;
+        let plan = Plan { search, ..plan };
         let store = context.open_store().map_err(without)?;
         let turn = record::turn(context, &store)?;
         let (id, lock) = record::begin(&store, &source, &plan).map_err(without)?;
@@ -248,7 +252,7 @@ pub fn of_run(store: &Store, id: &RunId) -> Result<Option<Shown>, Refusal> {
     let StoredRun { plan, machine, version, trials, progress, .. } = store.load_intact(id).map_err(Refusal::failure)?;
     let mut phases = trials.into_iter().filter_map(|trial| trial.result).flat_map(|result| result.series);
     let detail = phases.find_map(|phase| phase.detail);
-    let searched = plan.metric.starts_with("maximum_");
+    let searched = Factor::of_metric(&plan.metric).is_some();
     Ok(Some(Shown {
         id: id.clone(),
         title: summary.title.strip_prefix("load: ").unwrap_or(&summary.title).to_owned(),

@@ -1,6 +1,5 @@
 //! The study that a command line of `baremark load` describes: what `--print-study` prints, and what the record of the load keeps.
 
-use super::find_max::Factor;
 use super::{Gaps, LoadArgs};
 use crate::context::Context;
 use crate::exit::Refusal;
@@ -71,17 +70,9 @@ pub(super) fn text(args: &LoadArgs, secrets: Secrets) -> String {
         ("workload", workload.into()),
         ("design", section([("quads", 1.into()), ("least_blocks", 4.into())]).into()),
     ]);
-    let metric = args.search.find_max.map(|factor| section([("metric", metric(factor).into())]));
+    let metric = args.search.find_max.map(|factor| section([("metric", factor.metric().into())]));
     study.extend(metric.map(|report| ("report".to_owned(), report.into())));
     study.to_string()
-}
-
-/// The metric of a search.
-pub(super) fn metric(factor: Factor) -> &'static str {
-    match factor {
-        Factor::Rate => "maximum_per_s",
-        Factor::Users => "maximum_users",
-    }
 }
 
 /// What the command line says that a study cannot, as comments.
