@@ -5,6 +5,7 @@
 
 mod cloud_hypervisor;
 mod container;
+mod guest;
 mod kind;
 mod kubernetes;
 mod microvm;

@@ -1,10 +1,7 @@
 //! A Linux guest of Cloud Hypervisor.
 
-use super::kind::{
-    Capabilities, EnvironmentKind, FRESH, Holder, INSTEAD_OF, START_LIMIT, Setting, Short, harmless, identifying,
-    of_target, setting,
-};
-use crate::arm::ExecutorKind;
+use super::guest::{BLOCK_DEVICES, BY_KERNEL, CORES, DISKS, GUEST, GUEST_PAGES, KERNEL_OPTIONS, MMU, MODULES, SOCKETS};
+use super::kind::{EnvironmentKind, FRESH, INSTEAD_OF, START_LIMIT, Setting, harmless, identifying, setting};
 use crate::descriptor::{Default, Kind};
 
 /// Its row.
@@ -13,26 +10,10 @@ pub(super) const KIND: EnvironmentKind = EnvironmentKind {
     help: "a Linux guest of Cloud Hypervisor on KVM, with this program as its first process; no network, no files of this machine",
     needs: "Cloud Hypervisor 39 or later, and access to /dev/kvm",
     grant: "usermod -aG kvm USER",
-    can: Capabilities {
-        executor: ExecutorKind::Direct,
-        interleaves: false,
-        kernel: Holder::Guest,
-        processors: Holder::ThisMachine,
-        virtual_machine: true,
-        devices: true,
-        host_files: false,
-        divisible: true,
-        network: false,
-    },
+    can: GUEST,
     settings: SETTINGS,
     elsewhere_by: &[],
-    short: Some(Short {
-        form: "[:KERNEL]",
-        needs: "",
-        image: None,
-        named_by: None,
-        settings: |target| Ok(of_target("kernel", target)),
-    }),
+    short: Some(BY_KERNEL),
 };
 
 const SETTINGS: &[Setting] = &[
@@ -61,13 +42,8 @@ const SETTINGS: &[Setting] = &[
         "the guest's kernel: a folder that `baremark setup guest-kernel --to FOLDER` has filled, or a bzImage or vmlinux (PVH) that has \
                virtio-pci and virtio-vsock built in",
     ),
-    setting(
-        "sockets",
-        Kind::Count { min: 1, max: 256 },
-        Default::Derived("one"),
-        "sockets that the guest sees; with cores and threads it must give vcpus",
-    ),
-    setting("cores", Kind::Count { min: 1, max: 4096 }, Default::Derived("vcpus"), "cores in each socket"),
+    SOCKETS,
+    CORES,
     setting("threads", Kind::Count { min: 1, max: 2 }, Default::Derived("one"), "hardware threads of each core"),
     setting(
         "backing",
@@ -76,30 +52,15 @@ const SETTINGS: &[Setting] = &[
         "backing of the guest's memory: Cloud Hypervisor's choice, small pages, transparent huge pages, or reserved ones; counted in the \
                kernel's statistics of its process",
     ),
-    setting(
-        "guest_pages",
-        Kind::Choice(&["always", "madvise", "never"]),
-        Default::Typed("madvise"),
-        "the guest kernel's transparent huge pages",
-    ),
-    setting(
-        "mmu",
-        Kind::Choice(&["as-is", "nested", "shadow"]),
-        Default::Typed("as-is"),
-        "how KVM translates addresses; refused where the loaded module does otherwise",
-    ),
+    GUEST_PAGES,
+    MMU,
     harmless(
         "pin",
         Kind::Words,
         Default::Derived("not pinned"),
         "the CPU of each vCPU thread, in order; read back from the kernel",
     ),
-    identifying(
-        "disks",
-        Kind::Words,
-        Default::Derived("none"),
-        "files or block devices that the guest sees as virtio disks, raw",
-    ),
+    DISKS,
     setting(
         "disk_cache",
         Kind::Choice(&["none", "writeback"]),
@@ -112,24 +73,9 @@ const SETTINGS: &[Setting] = &[
         Default::Derived("one"),
         "queues of each of them, at most vcpus",
     ),
-    setting(
-        "block_devices",
-        Kind::Switch,
-        Default::Typed("false"),
-        "true lets disks be block devices, whose contents the guest may overwrite",
-    ),
-    harmless(
-        "modules",
-        Kind::Words,
-        Default::Derived("none"),
-        "modules that the guest's kernel loads, by name; their dependencies are loaded first",
-    ),
-    identifying(
-        "kernel_options",
-        Kind::Words,
-        Default::Derived("none"),
-        "further words of the guest kernel's command line, such as mitigations=off or nohz_full=1-3",
-    ),
+    BLOCK_DEVICES,
+    MODULES,
+    KERNEL_OPTIONS,
     setting(
         "start_limit",
         START_LIMIT,

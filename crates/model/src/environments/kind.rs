@@ -203,5 +203,8 @@ pub(super) const FRESH: Setting = setting(
     "how long one site serves: a new one for each trial, for each block, or one for the whole run",
 );
 
+/// What processes are and can do that others start on machines of theirs.
+pub(super) const ON_OTHER_MACHINES: Capabilities = Capabilities::UNKNOWN;
+
 pub(super) const START_LIMIT: Kind = Kind::Time { min: SECOND, max: 24 * HOUR };
 pub(super) const START_HELP: &str = "how long it may take, once it runs, until the agent is there";

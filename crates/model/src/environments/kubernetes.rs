@@ -1,9 +1,8 @@
 //! A pod of a Kubernetes cluster.
 
 use super::kind::{
-    Capabilities, EnvironmentKind, FRESH, Given, Holder, INSTEAD_OF, START_LIMIT, Setting, Short, identifying, setting,
+    EnvironmentKind, FRESH, Given, INSTEAD_OF, ON_OTHER_MACHINES, START_LIMIT, Setting, Short, identifying, setting,
 };
-use crate::arm::ExecutorKind;
 use crate::descriptor::{Default, Kind, Value};
 use crate::units::{HOUR, SECOND};
 
@@ -13,17 +12,7 @@ pub(super) const KIND: EnvironmentKind = EnvironmentKind {
     help: "a pod of a Kubernetes cluster, by kubectl",
     needs: "kubectl, and the right to create pods",
     grant: "kubectl create rolebinding baremark --clusterrole=edit --user=USER",
-    can: Capabilities {
-        executor: ExecutorKind::Direct,
-        interleaves: false,
-        kernel: Holder::Elsewhere,
-        processors: Holder::Elsewhere,
-        virtual_machine: false,
-        devices: true,
-        host_files: false,
-        divisible: false,
-        network: false,
-    },
+    can: ON_OTHER_MACHINES,
     settings: SETTINGS,
     elsewhere_by: &[],
     short: Some(Short {

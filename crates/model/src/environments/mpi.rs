@@ -1,10 +1,9 @@
 //! A process of Open MPI.
 
 use super::kind::{
-    Capabilities, EnvironmentKind, FRESH, Holder, INSTEAD_OF, START_HELP, START_LIMIT, Setting, Short, identifying,
+    EnvironmentKind, FRESH, INSTEAD_OF, ON_OTHER_MACHINES, START_HELP, START_LIMIT, Setting, Short, identifying,
     setting,
 };
-use crate::arm::ExecutorKind;
 use crate::descriptor::{Default, Kind};
 
 /// Its row.
@@ -13,17 +12,7 @@ pub(super) const KIND: EnvironmentKind = EnvironmentKind {
     help: "a process that Open MPI has launched",
     needs: "mpirun of Open MPI",
     grant: "apt-get install openmpi-bin",
-    can: Capabilities {
-        executor: ExecutorKind::Direct,
-        interleaves: false,
-        kernel: Holder::Elsewhere,
-        processors: Holder::Elsewhere,
-        virtual_machine: false,
-        devices: true,
-        host_files: false,
-        divisible: false,
-        network: false,
-    },
+    can: ON_OTHER_MACHINES,
     settings: SETTINGS,
     elsewhere_by: &["hostfile", "arguments"],
     short: Some(Short::ALONE),

@@ -1,10 +1,9 @@
 //! A Linux guest of QEMU.
 
+use super::guest::{BLOCK_DEVICES, BY_KERNEL, CORES, DISKS, GUEST, GUEST_PAGES, KERNEL_OPTIONS, MMU, MODULES, SOCKETS};
 use super::kind::{
-    Capabilities, EnvironmentKind, FRESH, Holder, INSTEAD_OF, START_LIMIT, Setting, Short, harmless, identifying,
-    of_target, setting,
+    Capabilities, EnvironmentKind, FRESH, INSTEAD_OF, START_LIMIT, Setting, harmless, identifying, setting,
 };
-use crate::arm::ExecutorKind;
 use crate::descriptor::{Default, Kind};
 
 /// Its row.
@@ -13,26 +12,10 @@ pub(super) const KIND: EnvironmentKind = EnvironmentKind {
     help: "a Linux guest with this program as its first process",
     needs: "QEMU and a kernel for guests; emulated without access to /dev/kvm",
     grant: "apt-get install qemu-system-x86 && baremark setup guest-kernel",
-    can: Capabilities {
-        executor: ExecutorKind::Direct,
-        interleaves: false,
-        kernel: Holder::Guest,
-        processors: Holder::ThisMachine,
-        virtual_machine: true,
-        devices: true,
-        host_files: false,
-        divisible: true,
-        network: true,
-    },
+    can: Capabilities { network: true, ..GUEST },
     settings: SETTINGS,
     elsewhere_by: &[],
-    short: Some(Short {
-        form: "[:KERNEL]",
-        needs: "",
-        image: None,
-        named_by: None,
-        settings: |target| Ok(of_target("kernel", target)),
-    }),
+    short: Some(BY_KERNEL),
 };
 
 const SETTINGS: &[Setting] = &[
@@ -67,13 +50,8 @@ const SETTINGS: &[Setting] = &[
         "the guest's files: this program alone, or this machine's own, read-only under a layer in the guest's memory \
                (virtiofs; needs root), so that the same programs run natively and in the guest",
     ),
-    setting(
-        "sockets",
-        Kind::Count { min: 1, max: 256 },
-        Default::Derived("one"),
-        "sockets that the guest sees; with cores and threads it must give vcpus",
-    ),
-    setting("cores", Kind::Count { min: 1, max: 4096 }, Default::Derived("vcpus"), "cores in each socket"),
+    SOCKETS,
+    CORES,
     setting("threads", Kind::Count { min: 1, max: 8 }, Default::Derived("one"), "hardware threads of each core"),
     setting(
         "guest_numa",
@@ -100,30 +78,15 @@ const SETTINGS: &[Setting] = &[
         Default::Typed("as-is"),
         "backing of the guest's memory: the kernel's choice, small pages, transparent huge pages, or reserved ones",
     ),
-    setting(
-        "guest_pages",
-        Kind::Choice(&["always", "madvise", "never"]),
-        Default::Typed("madvise"),
-        "the guest kernel's transparent huge pages",
-    ),
-    setting(
-        "mmu",
-        Kind::Choice(&["as-is", "nested", "shadow"]),
-        Default::Typed("as-is"),
-        "how KVM translates addresses; refused where the loaded module does otherwise",
-    ),
+    GUEST_PAGES,
+    MMU,
     harmless(
         "pin",
         Kind::Words,
         Default::Derived("not pinned"),
         "the CPU of each vCPU thread, in order; pinned over QMP and read back",
     ),
-    identifying(
-        "disks",
-        Kind::Words,
-        Default::Derived("none"),
-        "files or block devices that the guest sees as virtio disks, raw",
-    ),
+    DISKS,
     setting(
         "disk_cache",
         Kind::Choice(&["none", "writeback", "writethrough", "directsync", "unsafe"]),
@@ -148,12 +111,7 @@ const SETTINGS: &[Setting] = &[
         Default::Derived("one for each vCPU"),
         "queues of each of them, at most vcpus; read back over QMP",
     ),
-    setting(
-        "block_devices",
-        Kind::Switch,
-        Default::Typed("false"),
-        "true lets disks be block devices, whose contents the guest may overwrite",
-    ),
+    BLOCK_DEVICES,
     setting(
         "net",
         Kind::Choice(&["none", "lab", "user", "tap"]),
@@ -180,18 +138,8 @@ const SETTINGS: &[Setting] = &[
         Default::Typed("true"),
         "whether checksums and segmentation are left to the device",
     ),
-    harmless(
-        "modules",
-        Kind::Words,
-        Default::Derived("none"),
-        "modules that the guest's kernel loads, by name; their dependencies are loaded first",
-    ),
-    identifying(
-        "kernel_options",
-        Kind::Words,
-        Default::Derived("none"),
-        "further words of the guest kernel's command line, such as mitigations=off or nohz_full=1-3",
-    ),
+    MODULES,
+    KERNEL_OPTIONS,
     setting(
         "start_limit",
         START_LIMIT,

@@ -1,10 +1,9 @@
 //! A job of a Slurm cluster.
 
 use super::kind::{
-    Capabilities, EnvironmentKind, FRESH, Holder, INSTEAD_OF, START_HELP, START_LIMIT, Setting, Short, identifying,
+    EnvironmentKind, FRESH, INSTEAD_OF, ON_OTHER_MACHINES, START_HELP, START_LIMIT, Setting, Short, identifying,
     of_target, setting,
 };
-use crate::arm::ExecutorKind;
 use crate::descriptor::{Default, Kind};
 use crate::units::{HOUR, SECOND};
 
@@ -14,17 +13,7 @@ pub(super) const KIND: EnvironmentKind = EnvironmentKind {
     help: "a job of a Slurm cluster, by srun or sbatch",
     needs: "srun or sbatch, and an account of the cluster",
     grant: "apt-get install slurm-client",
-    can: Capabilities {
-        executor: ExecutorKind::Direct,
-        interleaves: false,
-        kernel: Holder::Elsewhere,
-        processors: Holder::Elsewhere,
-        virtual_machine: false,
-        devices: true,
-        host_files: false,
-        divisible: false,
-        network: false,
-    },
+    can: ON_OTHER_MACHINES,
     settings: SETTINGS,
     elsewhere_by: &[],
     short: Some(Short {

@@ -1,9 +1,8 @@
 //! Another machine by ssh.
 
 use super::kind::{
-    Capabilities, EnvironmentKind, FRESH, Given, Holder, INSTEAD_OF, Setting, Short, identifying, setting,
+    Capabilities, EnvironmentKind, FRESH, Given, INSTEAD_OF, ON_OTHER_MACHINES, Setting, Short, identifying, setting,
 };
-use crate::arm::ExecutorKind;
 use crate::descriptor::{Default, Kind, Value};
 
 /// Its row.
@@ -12,17 +11,7 @@ pub(super) const KIND: EnvironmentKind = EnvironmentKind {
     help: "another machine, reached by ssh",
     needs: "a machine that ssh reaches without asking for a password",
     grant: "ssh-copy-id HOST",
-    can: Capabilities {
-        executor: ExecutorKind::Direct,
-        interleaves: false,
-        kernel: Holder::Elsewhere,
-        processors: Holder::Elsewhere,
-        virtual_machine: false,
-        devices: true,
-        host_files: false,
-        divisible: false,
-        network: true,
-    },
+    can: Capabilities { network: true, ..ON_OTHER_MACHINES },
     settings: SETTINGS,
     elsewhere_by: &[],
     short: Some(Short {
