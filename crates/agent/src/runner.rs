@@ -22,11 +22,6 @@ pub trait Runner {
     /// The table of its parameters and metrics.
     fn descriptor(&self) -> &'static Descriptor;
 
-    /// Whether a trial ends soon after [`Progress::interrupt`] is set; see [`Job::heeds_interrupt`].
-    fn heeds_interrupt(&self) -> bool {
-        false
-    }
-
     /// Runs a trial; `progress` hears of each phase.
     ///
     /// # Errors
@@ -56,10 +51,6 @@ impl Runner for Kernel {
 impl Runner for Whole {
     fn descriptor(&self) -> &'static Descriptor {
         self.0.descriptor()
-    }
-
-    fn heeds_interrupt(&self) -> bool {
-        self.0.heeds_interrupt()
     }
 
     fn run(&self, spec: &TrialSpec, progress: &mut dyn Progress) -> Result<TrialResult, TrialError> {

@@ -5,7 +5,7 @@
 //! last. Time before and after it is spent with operations, too, so that neighbors have them next to them all the time.
 
 use baremark_environments::qemu::{Accel, Done, GuestOperations, Operation, Settings};
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{self, DURATION, RAMP_DOWN, TIMEOUT, WARM_UP};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
@@ -131,13 +131,10 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "this program; the infrastructure members of a tile",
     parameters: &PARAMETERS,
     metrics: &METRICS,
-    footprint: None,
-    executors: &[ExecutorKind::Direct],
-    section: None,
-    short_phases: false,
-    alternates: |_| false,
     quick: &[("duration", "1 s"), ("image", "8 MiB")],
     check: command::fits_timeout,
+    heeds_interrupt: true,
+    ..Descriptor::JOB
 };
 
 /// What the workload is, for pages of documentation.
@@ -166,10 +163,6 @@ impl Infrastructure {
 impl Job for Infrastructure {
     fn descriptor(&self) -> &'static Descriptor {
         &DESCRIPTOR
-    }
-
-    fn heeds_interrupt(&self) -> bool {
-        true
     }
 
     fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {

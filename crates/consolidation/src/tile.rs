@@ -13,7 +13,7 @@
 //! than that allows for is flagged: its neighbors did not have it next to them all the time.
 
 use crate::members::{self, Member, Phases};
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{DURATION, RAMP_DOWN, TIMEOUT, WARM_UP};
 use baremark_model::config;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, OwnSection, Together};
@@ -109,8 +109,6 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "this program; tiles after the practice of consolidation benchmarks",
     parameters: &PARAMETERS,
     metrics: &METRICS,
-    footprint: None,
-    executors: &[ExecutorKind::Direct],
     section: Some(OwnSection {
         name: KIND,
         has: |_| false,
@@ -119,10 +117,9 @@ static DESCRIPTOR: Descriptor = Descriptor {
         needs: |_| Vec::new(),
         help: HELP,
     }),
-    short_phases: false,
-    alternates: |_| false,
     quick: &[("duration", "4 s"), ("warm_up", "6 s"), ("most", "4")],
-    check: |_| Ok(()),
+    heeds_interrupt: true,
+    ..Descriptor::JOB
 };
 
 const HELP: &str = "the members of a tile, `[tile.members.NAME]` each: `workload`, `throughput` (a metric of it), `limit` (such as \
@@ -191,10 +188,6 @@ struct Runnable {
 impl Job for Tile {
     fn descriptor(&self) -> &'static Descriptor {
         &DESCRIPTOR
-    }
-
-    fn heeds_interrupt(&self) -> bool {
-        true
     }
 
     fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {

@@ -19,7 +19,7 @@ use crate::farm::{Layout, Program, nginx};
 use crate::subject::{CPU, DENSE, Subject, servers};
 use baremark_journal::{Journal, JournalError};
 use baremark_lab::search::{Expected, Probe, Search, SearchError, Step, SubjectError, UnderLoad};
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{RAMP_DOWN, TIMEOUT};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::hdr;
@@ -194,13 +194,10 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "after the web-farm study of dense consolidation (VMware, 2014)",
     parameters: &PARAMETERS,
     metrics: &METRICS,
-    footprint: None,
-    executors: &[ExecutorKind::Direct],
-    section: None,
-    short_phases: false,
-    alternates: |_| false,
     quick: &[("window", "700 ms"), ("settle", "300 ms"), ("visits", "6"), ("search_time", "15 s")],
     check: |arm| Settings::of(arm).map(drop),
+    heeds_interrupt: true,
+    ..Descriptor::JOB
 };
 
 /// What the workload is, for pages of documentation.
@@ -326,10 +323,6 @@ enum Stored {
 impl Job for WebFarm {
     fn descriptor(&self) -> &'static Descriptor {
         &DESCRIPTOR
-    }
-
-    fn heeds_interrupt(&self) -> bool {
-        true
     }
 
     fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {

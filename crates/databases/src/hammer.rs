@@ -8,16 +8,15 @@ use crate::engine::{Client, Done, Outcome};
 use crate::interface::METRICS as INTERFACE;
 use crate::kernel_work::METRICS as KERNEL;
 use crate::loading::{Batch, Loader, Schema, Table, int, text};
-use crate::parameters::{AT_UTILIZATION, CPU_UTILIZATION, Common, DATABASE, SHARED, UTILIZATION, server_of};
-use crate::run::{Ready, Workload};
+use crate::parameters::{AT_UTILIZATION, CPU_UTILIZATION, Common, DATABASE, SHARED, UTILIZATION};
+use crate::run::{OnDatabase, Workload, WorkloadOfArm};
 use crate::space::Data;
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::command;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::fingerprint;
-use baremark_model::job::{Job, JobError, ReadyJob, ServerProgram, Surroundings};
+use baremark_model::job::Surroundings;
 use baremark_model::knob::Misfit;
-use baremark_model::loading::Loading;
 use baremark_model::parameters::joined;
 use baremark_model::seam::Sample;
 use baremark_stats::Rng;
@@ -123,18 +122,15 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "this program, after a published study (the catalog's B5)",
     parameters: &PARAMETERS,
     metrics: &METRICS,
-    footprint: None,
-    executors: &[ExecutorKind::Direct],
-    section: None,
-    short_phases: false,
     alternates: |arm| Settings::of(arm).is_ok_and(|settings| settings.common.setup.can_rest()),
     quick: &[("duration", "1 s"), ("warm_up", "300 ms")],
     check: |arm| Settings::of(arm).map(drop),
+    heeds_interrupt: true,
+    ..Descriptor::JOB
 };
 
 /// The workload `oltp-hammer`.
-#[derive(Clone, Copy, Debug)]
-pub struct Hammer;
+pub(crate) const HAMMER: OnDatabase = OnDatabase { descriptor: &DESCRIPTOR, of: workload };
 
 struct Settings {
     common: Common,
@@ -185,41 +181,17 @@ fn bytes(rows: i64) -> u64 {
     rows.unsigned_abs() * ROW_BYTES
 }
 
-impl Job for Hammer {
-    fn descriptor(&self) -> &'static Descriptor {
-        &DESCRIPTOR
+fn workload(arm: &ResolvedArm, around: Surroundings<'_>) -> Result<WorkloadOfArm, Misfit> {
+    let Settings { mut common, rows, per_cpu, mix } = Settings::of(arm)?;
+    if common.setup.cpus.is_empty() && common.setup.external.is_none() {
+        // So that the number of ranks is that of the server's CPUs, as it is in a guest.
+        common.setup.cpus = around.cpus.to_vec();
     }
-
-    fn server(&self, arm: &ResolvedArm) -> Option<ServerProgram> {
-        server_of(arm)
-    }
-
-    fn heeds_interrupt(&self) -> bool {
-        true
-    }
-
-    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
-        self.prepare_reporting(arm, around, &mut |_| ())
-    }
-
-    fn prepare_reporting<'s>(
-        &self,
-        arm: &'s ResolvedArm,
-        around: Surroundings<'s>,
-        report: &mut dyn FnMut(Loading),
-    ) -> Result<Box<dyn ReadyJob + 's>, JobError> {
-        let Settings { mut common, rows, per_cpu, mix } = Settings::of(arm).map_err(JobError::failed)?;
-        if common.setup.cpus.is_empty() && common.setup.external.is_none() {
-            // So that the number of ranks is that of the server's CPUs, as it is in a guest.
-            common.setup.cpus = around.cpus.to_vec();
-        }
-        let cpus = if common.setup.cpus.is_empty() { around.cpus.len() } else { common.setup.cpus.len() };
-        common.setup.connections = per_cpu * cpus.max(1);
-        let counts = Arc::new(Counts::default());
-        let seed = around.seed;
-        let nails = Nails { rows, mix, external: common.setup.external.is_some(), seed, phase: 0, counts };
-        Ok(Box::new(Ready::new(nails, common, around, report)?))
-    }
+    let cpus = if common.setup.cpus.is_empty() { around.cpus.len() } else { common.setup.cpus.len() };
+    common.setup.connections = per_cpu * cpus.max(1);
+    let external = common.setup.external.is_some();
+    let nails = Nails { rows, mix, external, seed: around.seed, phase: 0, counts: Arc::default() };
+    Ok((Box::new(nails), common))
 }
 
 /// Acknowledged statements since the table was loaded, and those of unknown outcome, by statement.

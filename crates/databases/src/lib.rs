@@ -42,15 +42,15 @@ use baremark_model::job::Job;
 
 /// Jobs of this crate.
 pub const ALL: &[&dyn Job] = &[
-    &order_entry::workload::OrderEntry,
-    &dvd_store::workload::DvdStore,
-    &hammer::Hammer,
-    &management_db::workload::ManagementDb,
+    &order_entry::workload::ORDER_ENTRY,
+    &dvd_store::workload::DVD_STORE,
+    &hammer::HAMMER,
+    &management_db::workload::MANAGEMENT_DB,
 ];
 
 /// Levels of these jobs' parameters that this machine itself cannot have, as [`Limits::absent`](baremark_model::plan::Limits::absent) has them, each
 /// with the reason.
 #[must_use]
 pub fn absent() -> Vec<(String, String)> {
-    sites::absent(dvd_store::workload::DvdStore.descriptor().kind).into_iter().collect()
+    sites::absent(dvd_store::workload::DVD_STORE.descriptor.kind).into_iter().collect()
 }

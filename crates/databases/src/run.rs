@@ -13,13 +13,16 @@ use crate::interface::Interface;
 use crate::kept::{Kept, KeptError};
 use crate::kernel_work::KernelCounters;
 use crate::loading::Loader;
-use crate::parameters::Common;
+use crate::parameters::{Common, server_of};
 use crate::result;
 use crate::server::{Server, ServerError, Setup};
 use crate::sites::{self, Commits, Counted, Mark};
 use crate::space::Data;
 use baremark_disks::engine::EngineError;
-use baremark_model::job::{JobError, JobRun, ReadyJob, Surroundings, Update};
+use baremark_model::arm::ResolvedArm;
+use baremark_model::descriptor::Descriptor;
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, ServerProgram, Surroundings, Update};
+use baremark_model::knob::Misfit;
 use baremark_model::loading::Loading;
 use baremark_model::seam::Sample;
 use baremark_model::wire::Point;
@@ -100,9 +103,45 @@ pub(crate) trait Workload {
     }
 }
 
+/// The workload that an arm asks for, and what it says of database and load.
+pub(crate) type WorkloadOfArm = (Box<dyn Workload>, Common);
+
+/// A workload on databases, as a job.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OnDatabase {
+    /// The table of its parameters and metrics.
+    pub descriptor: &'static Descriptor,
+    /// What an arm asks for at a site.
+    pub of: fn(&ResolvedArm, Surroundings<'_>) -> Result<WorkloadOfArm, Misfit>,
+}
+
+impl Job for OnDatabase {
+    fn descriptor(&self) -> &'static Descriptor {
+        self.descriptor
+    }
+
+    fn server(&self, arm: &ResolvedArm) -> Option<ServerProgram> {
+        server_of(arm)
+    }
+
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+        self.prepare_reporting(arm, around, &mut |_| ())
+    }
+
+    fn prepare_reporting<'s>(
+        &self,
+        arm: &'s ResolvedArm,
+        around: Surroundings<'s>,
+        report: &mut dyn FnMut(Loading),
+    ) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+        let (workload, common) = (self.of)(arm, around).map_err(JobError::failed)?;
+        Ok(Box::new(Ready::new(workload, common, around, report)?))
+    }
+}
+
 /// A workload that can be run in each phase.
-pub(crate) struct Ready<W> {
-    workload: W,
+struct Ready {
+    workload: Box<dyn Workload>,
     setup: Setup,
     load: Load,
     /// The CPU utilization at which throughput is interpolated, in percent.
@@ -118,13 +157,13 @@ pub(crate) struct Ready<W> {
     interrupt: Arc<AtomicBool>,
 }
 
-impl<W: Workload> Ready<W> {
+impl Ready {
     /// Loads the data unless it is kept already; `report` hears how far that has come.
     ///
     /// # Errors
     /// What is missing, too small a disk, or what the database says.
-    pub(crate) fn new(
-        workload: W,
+    fn new(
+        workload: Box<dyn Workload>,
         common: Common,
         around: Surroundings<'_>,
         report: &mut dyn FnMut(Loading),
@@ -159,7 +198,7 @@ impl<W: Workload> Ready<W> {
             let version = server.external_version()?.unwrap_or(own);
             if !external {
                 // It is stopped then: other arms run first, perhaps.
-                fill(&workload, &mut server, &kept, around, report)?;
+                fill(&*workload, &mut server, &kept, around, report)?;
             }
             Ok((server, version))
         };
@@ -269,7 +308,7 @@ impl<W: Workload> Ready<W> {
         let (load, interrupt) = (&self.load, &*self.interrupt);
         let outcome = match self.utilization {
             None => self.workload.apply(asked, connections, load, &mut meter, interrupt).map(|one| (one, Vec::new())),
-            Some(_) => stepped(&mut self.workload, asked, connections, load, &mut meter, interrupt),
+            Some(_) => stepped(&mut *self.workload, asked, connections, load, &mut meter, interrupt),
         };
         drop((driven, front));
         let (outcome, steps) = outcome.map_err(|why| match why {
@@ -334,7 +373,7 @@ impl<W: Workload> Ready<W> {
     }
 }
 
-impl<W: Workload> Ready<W> {
+impl Ready {
     /// Checks what the standby has once it has applied everything, as the first server is checked.
     fn check_standby(&mut self, primary: &dyn Database) -> Result<Option<String>, JobError> {
         let Some(standby) = self.server.standby() else { return Ok(None) };
@@ -360,7 +399,7 @@ impl<W: Workload> Ready<W> {
     }
 }
 
-impl<W: Workload> ReadyJob for Ready<W> {
+impl ReadyJob for Ready {
     fn works_in_own_processes(&self) -> bool {
         // An embedded database is in this process.
         self.setup.external.is_none()
@@ -398,7 +437,7 @@ impl<W: Workload> ReadyJob for Ready<W> {
 
 /// Runs the load with more and more connections, which share its time. Returns the outcome of the fastest step, and all steps.
 fn stepped(
-    workload: &mut impl Workload,
+    workload: &mut dyn Workload,
     database: &dyn Database,
     connections: usize,
     load: &Load,
@@ -431,7 +470,7 @@ fn stepped(
 }
 
 fn fill(
-    workload: &impl Workload,
+    workload: &dyn Workload,
     server: &mut Server,
     kept: &Kept,
     around: Surroundings<'_>,

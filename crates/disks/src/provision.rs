@@ -8,7 +8,7 @@ use crate::engine::{self, Engine, Outcome, Plan};
 use crate::layout::{Arrangement, Built, LEAST_DEVICE, Layout, missing};
 use crate::settings::{ACCESS, DEPTH, ENGINE, MEASURED, PATH, RAMP, STEADY, STEADY_LIMIT, Settings};
 use crate::workload::{chosen, latency, metric, notes, points, refused, with_common};
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::command::TIMEOUT;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
@@ -111,11 +111,6 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "this program",
     parameters: &PARAMETERS,
     metrics: &METRICS,
-    footprint: None,
-    executors: &[ExecutorKind::Direct],
-    section: None,
-    short_phases: false,
-    alternates: |_| false,
     quick: &[
         ("duration", "300 ms"),
         ("warm_up", "50 ms"),
@@ -124,6 +119,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
         ("span", "32 MiB"),
     ],
     check,
+    heeds_interrupt: true,
+    ..Descriptor::JOB
 };
 
 fn check(arm: &ResolvedArm) -> Result<(), Misfit> {
@@ -208,10 +205,6 @@ pub struct Provision;
 impl Job for Provision {
     fn descriptor(&self) -> &'static Descriptor {
         &DESCRIPTOR
-    }
-
-    fn heeds_interrupt(&self) -> bool {
-        true
     }
 
     fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {

@@ -12,7 +12,7 @@ use crate::writable::Consent;
 use baremark_load::latency::Summary;
 use baremark_load::parts::stretches;
 use baremark_load::reached;
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Descriptor, Metric, Together};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
@@ -115,16 +115,14 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "this program",
     parameters: &PARAMETERS,
     metrics: &METRICS,
-    footprint: None,
-    executors: &[ExecutorKind::Direct],
-    section: None,
-    short_phases: false,
     alternates: |arm| {
         let own = |of: Settings| matches!(of.place, Place::Folder(_)) && of.cache == Cache::Direct;
         Settings::of(arm).is_ok_and(own)
     },
     quick: &[("duration", "300 ms"), ("warm_up", "50 ms"), ("size", "64 MiB")],
     check,
+    heeds_interrupt: true,
+    ..Descriptor::JOB
 };
 
 /// Checks an arm. One whose job file is not yet read is checked when that has been done.
@@ -214,10 +212,6 @@ pub struct Block;
 impl Job for Block {
     fn descriptor(&self) -> &'static Descriptor {
         &DESCRIPTOR
-    }
-
-    fn heeds_interrupt(&self) -> bool {
-        true
     }
 
     fn measures_disks(&self) -> bool {

@@ -1,7 +1,7 @@
 //! `vm-exit` as a workload of studies: what leaving a guest and entering it again costs here.
 
 use crate::costs::{Cost, Costs};
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Descriptor, Metric, Together};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::seam::Sample;
@@ -25,13 +25,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "this program",
     parameters: &[],
     metrics: &METRICS,
-    footprint: None,
-    executors: &[ExecutorKind::Direct],
-    section: None,
-    short_phases: false,
-    alternates: |_| false,
-    quick: &[],
-    check: |_| Ok(()),
+    ..Descriptor::JOB
 };
 
 /// The cost of an exit.

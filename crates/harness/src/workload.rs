@@ -17,7 +17,7 @@ use crate::measurements::{MAXIMUM, Marks, ended, failed, loads, run, too_many_fa
 use crate::phase::{self, closing_s};
 use crate::topology::{self, Demand, Networking, On, TierPlan, Topology};
 use baremark_load::profile::Profile;
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{self, DURATION, RAMP_DOWN, TIMEOUT, WARM_UP};
 use baremark_model::config;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, OwnSection, Together, Value};
@@ -158,13 +158,11 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "this program; modelled after Weathervane 2",
     parameters: &PARAMETERS,
     metrics: &METRICS,
-    footprint: None,
-    executors: &[ExecutorKind::Direct],
-    short_phases: false,
-    alternates: |_| false,
     section: Some(OwnSection { name: SECTION, has: has_key, check: check_section, check_arm, needs, help: HELP }),
     quick: &[("duration", "3 s"), ("warm_up", "2 s"), ("size", "quick")],
     check: command::fits_timeout,
+    heeds_interrupt: true,
+    ..Descriptor::JOB
 };
 
 const HELP: &str = "the application: every key of studies/auction/defaults.toml, in sections below it such as \
@@ -482,10 +480,6 @@ fn error_limit(arm: &ResolvedArm) -> f64 {
 impl Job for Auction {
     fn descriptor(&self) -> &'static Descriptor {
         &DESCRIPTOR
-    }
-
-    fn heeds_interrupt(&self) -> bool {
-        true
     }
 
     fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {

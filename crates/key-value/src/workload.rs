@@ -7,7 +7,7 @@ use crate::parameters::{self, PARAMETERS, ServerSetup};
 use crate::result::{self, ServerReport};
 use crate::server::{self, KeyServer};
 use crate::traffic::Traffic;
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Descriptor, Footprint, Metric, Together};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, ServerProgram, Surroundings};
 use baremark_networks::Pair;
@@ -68,12 +68,11 @@ static DESCRIPTOR: Descriptor = Descriptor {
     parameters: &PARAMETERS,
     metrics: &METRICS,
     footprint: Some(Footprint { key: parameters::FOOTPRINT, bytes: parameters::footprint, arena: false }),
-    executors: &[ExecutorKind::Direct],
-    section: None,
-    short_phases: false,
     alternates: |_| true,
     quick: &[("duration", "1 s"), ("warm_up", "200 ms")],
     check: |arm| parameters::read(arm).map(drop),
+    heeds_interrupt: true,
+    ..Descriptor::JOB
 };
 
 /// The workload `redis`.
@@ -83,10 +82,6 @@ pub struct KeyValue;
 impl Job for KeyValue {
     fn descriptor(&self) -> &'static Descriptor {
         &DESCRIPTOR
-    }
-
-    fn heeds_interrupt(&self) -> bool {
-        true
     }
 
     fn server(&self, arm: &ResolvedArm) -> Option<ServerProgram> {

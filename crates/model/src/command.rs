@@ -876,13 +876,10 @@ pub static BARE: Descriptor = Descriptor {
     source: "the study",
     parameters: &BARE_PARAMETERS,
     metrics: &BARE_METRICS,
-    footprint: None,
     executors: &[ExecutorKind::Direct, ExecutorKind::Microvm],
-    section: None,
-    short_phases: false,
     alternates: |_| true,
-    quick: &[],
     check,
+    ..Descriptor::JOB
 };
 
 /// The program that an arm carries.

@@ -252,6 +252,9 @@ pub struct Descriptor {
     /// it writes is another's.
     /// Arms at sites that share no process can then take turns phase by phase.
     pub alternates: fn(&ResolvedArm) -> bool,
+    /// Whether a job's preparation and its runs end soon after [`Surroundings::interrupt`](crate::job::Surroundings::interrupt) is set, with
+    /// [`JobError::Interrupted`](crate::job::JobError::Interrupted). Such a job is given time to remove what it has made; any other ends with its agent's process.
+    pub heeds_interrupt: bool,
     /// Parameters that `--quick` sets smaller, as typed: key and value.
     pub quick: &'static [(&'static str, &'static str)],
     /// Refuses a combination of parameters and ranks that each alone would pass.
@@ -259,6 +262,23 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
+    /// What tables of jobs say where they say nothing of their own.
+    pub const JOB: Descriptor = Descriptor {
+        kind: "",
+        help: "",
+        source: "",
+        parameters: &[],
+        metrics: &[],
+        footprint: None,
+        executors: &[ExecutorKind::Direct],
+        section: None,
+        short_phases: false,
+        alternates: |_| false,
+        heeds_interrupt: false,
+        quick: &[],
+        check: |_| Ok(()),
+    };
+
     /// The parameter named `key`.
     #[must_use]
     pub fn parameter(&self, key: &str) -> Option<&'static Knob> {

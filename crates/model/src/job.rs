@@ -30,7 +30,7 @@ pub struct Surroundings<'s> {
     pub phase: Duration,
     /// Block devices that the job may overwrite: those that the user has named for it. A job writes to no other.
     pub overwritable: &'s [PathBuf],
-    /// Set when nobody wants the result any more; see [`Job::heeds_interrupt`].
+    /// Set when nobody wants the result any more; see [`Descriptor::heeds_interrupt`].
     pub interrupt: &'s Arc<AtomicBool>,
 }
 
@@ -114,12 +114,6 @@ pub struct ServerProgram {
 pub trait Job: Sync {
     /// Its parameters, metrics and needs.
     fn descriptor(&self) -> &'static Descriptor;
-
-    /// Whether its preparation and its runs end soon after [`Surroundings::interrupt`] is set, with
-    /// [`JobError::Interrupted`]. Such a job is given time to remove what it has made; any other ends with its agent's process.
-    fn heeds_interrupt(&self) -> bool {
-        false
-    }
 
     /// The server that an arm has started where it runs, so that planning looks for its program there; `None` where it starts none.
     fn server(&self, arm: &ResolvedArm) -> Option<ServerProgram> {

@@ -7,7 +7,7 @@
 use crate::command::{missing, times};
 use crate::stage::{self, Stage};
 use crate::workshop::{last_words, search_path};
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{CPU, TIMEOUT, WALL};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
@@ -72,13 +72,9 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "after the Apache compile of the 2009 evaluation of AMD's RVI",
     parameters: &[TIMEOUT, TARBALL, CONFIGURE, BUILD, JOBS, ARTEFACT, SAYS],
     metrics: &METRICS,
-    footprint: None,
-    executors: &[ExecutorKind::Direct],
-    section: None,
-    short_phases: false,
     alternates: |_| true,
-    quick: &[],
     check,
+    ..Descriptor::JOB
 };
 
 fn check(arm: &ResolvedArm) -> Result<(), Misfit> {

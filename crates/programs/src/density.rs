@@ -15,7 +15,7 @@
 use crate::counts::counts;
 use crate::server_failure::ServerFailure;
 use crate::small_server::{ACCEL, Connection, GUEST_MEMORY, KERNEL, Launcher, PLACE, RUNTIME, Server, word};
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
 use baremark_model::hdr;
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
@@ -123,13 +123,9 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "this program",
     parameters: &[PLACE, RUNTIME, ACCEL, KERNEL, GUEST_MEMORY, LOAD, RATE, LATENCY, RESERVE, MOST],
     metrics: &METRICS,
-    footprint: None,
-    executors: &[ExecutorKind::Direct],
-    section: None,
-    short_phases: false,
-    alternates: |_| false,
     quick: &[("most", "4")],
-    check: |_| Ok(()),
+    heeds_interrupt: true,
+    ..Descriptor::JOB
 };
 
 /// Copies by machine.
@@ -139,10 +135,6 @@ pub struct Density;
 impl Job for Density {
     fn descriptor(&self) -> &'static Descriptor {
         &DESCRIPTOR
-    }
-
-    fn heeds_interrupt(&self) -> bool {
-        true
     }
 
     fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {

@@ -5,7 +5,7 @@
 //! Datagrams that are lost are counted, not sent again.
 
 use crate::echo::{DATAGRAM_HEAD, Echo, LONGEST, Mode, PATIENCE, Payload, datagram_head, head, u64_at};
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::hdr;
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
@@ -82,14 +82,10 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "this program",
     parameters: &[TRANSPORT, MESSAGE, PEER],
     metrics: &METRICS,
-    footprint: None,
-    executors: &[ExecutorKind::Direct],
-    section: None,
-    short_phases: false,
     // A server of the site's own waits for the next message; another end is not stopped.
     alternates: |arm| peer::of_arm(arm).is_none() && Settings::of(arm).is_ok_and(|settings| settings.peer.is_none()),
-    quick: &[],
     check: |arm| Settings::of(arm).map(drop),
+    ..Descriptor::JOB
 };
 
 /// Latency and bandwidth between two sites.

@@ -6,7 +6,7 @@
 
 use crate::desktop::{Script, Told};
 use crate::stage::Stage;
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::command::TIMEOUT;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
@@ -101,13 +101,10 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "after the terminal-server study of the 2009 evaluation of AMD's RVI",
     parameters: &[TIMEOUT, USERS, MOST, EACH, PACE, LIMIT, TIME],
     metrics: &METRICS,
-    footprint: None,
-    executors: &[ExecutorKind::Direct],
-    section: None,
-    short_phases: false,
     alternates: |_| true,
     quick: &[("each", "16 MiB"), ("pace", "50 ms"), ("duration", "1 s")],
     check: |arm| script(arm, 0).map(drop),
+    ..Descriptor::JOB
 };
 
 /// Desktop-like users.

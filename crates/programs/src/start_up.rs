@@ -8,7 +8,7 @@ use crate::density::{FIRST_BYTES, leaves_reserve};
 use crate::runs;
 use crate::server_failure::ServerFailure;
 use crate::small_server::{ACCEL, CACHE, GUEST_MEMORY, KERNEL, Launcher, PLACE, RUNTIME};
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::seam::Sample;
@@ -41,13 +41,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "this program",
     parameters: &[PLACE, RUNTIME, AT_ONCE, CACHE, ACCEL, KERNEL, GUEST_MEMORY],
     metrics: &METRICS,
-    footprint: None,
-    executors: &[ExecutorKind::Direct],
-    section: None,
-    short_phases: false,
-    alternates: |_| false,
-    quick: &[],
-    check: |_| Ok(()),
+    ..Descriptor::JOB
 };
 
 /// Start-up times.

@@ -15,7 +15,7 @@
 
 use crate::counts::counts;
 use baremark_microvm::Interrupts;
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
 use baremark_model::hdr;
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
@@ -94,14 +94,9 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "this program; as cyclictest of rt-tests measures it",
     parameters: &[BY, PERIOD, NEIGHBOURS],
     metrics: &METRICS,
-    footprint: None,
-    executors: &[ExecutorKind::Direct],
-    section: None,
-    short_phases: false,
     // Not every place has virtual CPUs, and arms that take turns have a figure together or none.
     alternates: |arm| !matches!(arm.parameters.get(BY.key), Some(Value::Choice(by)) if by == "ipi"),
-    quick: &[],
-    check: |_| Ok(()),
+    ..Descriptor::JOB
 };
 
 /// Wake-up latency.

@@ -7,7 +7,7 @@
 use crate::command::missing;
 use crate::stage::Stage;
 use crate::workshop::search_path;
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::command::TIMEOUT;
 use baremark_model::descriptor::{Better, Default, Descriptor, Footprint, Kind, Knob, Metric, Together, size_of};
 use baremark_model::hdr;
@@ -90,12 +90,10 @@ static DESCRIPTOR: Descriptor = Descriptor {
     parameters: &[TIMEOUT, WAREHOUSES, HEAP, PAGES, COLLECTOR, WARM, TIME],
     metrics: &METRICS,
     footprint: Some(Footprint { key: "heap", bytes: |arm| size_of(arm, "heap"), arena: false }),
-    executors: &[ExecutorKind::Direct],
-    section: None,
-    short_phases: false,
     alternates: |_| true,
     quick: &[("heap", "256 MiB"), ("warm_up", "300 ms"), ("duration", "700 ms")],
     check: |arm| Settings::of(arm).map(drop),
+    ..Descriptor::JOB
 };
 
 /// Warehouse transactions in Java.

@@ -4,7 +4,7 @@
 //! outside the protection, so that its answers are held back until their epoch is acknowledged.
 
 use crate::writer;
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{LINK_DELAY, LINK_RATE, PROTECT, PROTECTED, TIMEOUT};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::hdr;
@@ -98,13 +98,9 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "this program",
     parameters: &PARAMETERS,
     metrics: &METRICS,
-    footprint: None,
-    executors: &[ExecutorKind::Direct],
-    section: None,
-    short_phases: false,
-    alternates: |_| false,
     quick: &[("work", "2")],
     check: |arm| Load::of(arm).and_then(|_| Settings::of(arm)).map(drop),
+    ..Descriptor::JOB
 };
 
 /// What the workload is, for pages of documentation.

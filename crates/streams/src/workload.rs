@@ -3,7 +3,7 @@
 use crate::ends::Path;
 use crate::engine::{self, Direction, Order, Outcome, Pattern};
 use baremark_journal::{Journal, JournalError};
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::hdr;
 use baremark_model::histogram::Histogram;
@@ -136,13 +136,10 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "this program",
     parameters: &PARAMETERS,
     metrics: &METRICS,
-    footprint: None,
-    executors: &[ExecutorKind::Direct],
-    section: None,
-    short_phases: false,
     alternates: |_| true,
-    quick: &[],
     check: |arm| Settings::of(arm).map(drop),
+    heeds_interrupt: true,
+    ..Descriptor::JOB
 };
 
 /// What the workload is, for pages of documentation.
@@ -257,10 +254,6 @@ fn order(of: Parameters<'_>) -> Result<Order, Misfit> {
 impl Job for StreamTcp {
     fn descriptor(&self) -> &'static Descriptor {
         &DESCRIPTOR
-    }
-
-    fn heeds_interrupt(&self) -> bool {
-        true
     }
 
     fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {

@@ -3,7 +3,7 @@
 //! One product of square matrices for all ranks. Next to `fma`, which is the most that the same instructions can give, it
 //! says how near a program of packed blocks comes to it.
 
-use crate::parameters::{EVERYWHERE, ISA, chosen_isa, misfit, odd, own_after, spans_of, spans_together, take, whole};
+use crate::parameters::{ISA, KERNELS, chosen_isa, misfit, odd, own_after, spans_of, spans_together, take, whole};
 use baremark_kernels::dgemm as kernel;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Default, Descriptor, Footprint, Kind, Knob, Metric, Together};
@@ -35,12 +35,9 @@ static DESCRIPTOR: Descriptor = Descriptor {
         help: "10^-9 x 2 n^3 x products / time from the first rank's start to the last one's end",
     }],
     footprint: Some(Footprint { key: "n", bytes: |arm| spans_together(&Dgemm, arm), arena: true }),
-    executors: EVERYWHERE,
-    section: None,
-    short_phases: true,
-    alternates: |_| true,
     quick: &[("n", "1000")],
     check: |arm| whole(arm, &N).and_then(|_| chosen_isa(arm)).map(drop).map_err(misfit),
+    ..KERNELS
 };
 
 impl Workload for Dgemm {

@@ -4,7 +4,7 @@
 //! alone. Run alongside another workload, at the same width of vectors, it says how much of that one's loss is *not* explained
 //! by them.
 
-use crate::parameters::{EVERYWHERE, ISA, chosen_isa, misfit, odd};
+use crate::parameters::{ISA, KERNELS, chosen_isa, misfit, odd};
 use baremark_kernels::fma as kernel;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Descriptor, Metric, Together};
@@ -26,13 +26,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
         together: Together::Sum,
         help: "sum over the ranks of 10^-9 x floating-point operations / the rank's own time; a multiply-add is two",
     }],
-    footprint: None,
-    executors: EVERYWHERE,
-    section: None,
-    short_phases: true,
-    alternates: |_| true,
-    quick: &[],
     check: |arm| chosen_isa(arm).map(drop).map_err(misfit),
+    ..KERNELS
 };
 
 impl Workload for Fma {

@@ -4,7 +4,7 @@
 //! the matrix, which every solution destroys, does not count. HPL's scaled residual must not exceed 16, and all solutions
 //! of one preparation, whichever executors ran them, must agree to the last bit.
 
-use crate::parameters::{EVERYWHERE, ISA, chosen_isa, misfit, odd, own_after, spans_of, spans_together, take, whole};
+use crate::parameters::{ISA, KERNELS, chosen_isa, misfit, odd, own_after, spans_of, spans_together, take, whole};
 use baremark_kernels::hpl::{self as kernel, Order};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Default, Descriptor, Footprint, Kind, Knob, Metric, Together};
@@ -56,12 +56,9 @@ static DESCRIPTOR: Descriptor = Descriptor {
         },
     ],
     footprint: Some(Footprint { key: "n", bytes: |arm| spans_together(&Hpl, arm), arena: true }),
-    executors: EVERYWHERE,
-    section: None,
-    short_phases: true,
-    alternates: |_| true,
     quick: &[("n", "1000")],
     check: |arm| order(arm).and_then(|_| chosen_isa(arm)).map(drop).map_err(misfit),
+    ..KERNELS
 };
 
 impl Workload for Hpl {

@@ -6,7 +6,7 @@
 //! do: touching pages that are there (alongside the fault) and a system call that does nothing (alongside the other two). They
 //! are not subtracted, and unlike operations are never compared with each other.
 
-use crate::parameters::{misfit, odd};
+use crate::parameters::{KERNELS, misfit, odd};
 use baremark_kernels::laps::Laps;
 use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
 use baremark_model::descriptor::{Better, Default, Descriptor, Footprint, Kind, Knob, Metric, Together, size_of};
@@ -75,11 +75,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
     ],
     footprint: Some(Footprint { key: "region", bytes: |arm| size_of(arm, "region"), arena: false }),
     executors: &[ExecutorKind::Direct],
-    section: None,
-    short_phases: true,
-    alternates: |_| true,
-    quick: &[],
     check: |arm| rank_bytes(arm).map(drop).map_err(misfit),
+    ..KERNELS
 };
 
 impl Workload for PageTable {

@@ -2,7 +2,7 @@
 
 use baremark_kernels::isa;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Default, Kind, Knob};
+use baremark_model::descriptor::{Default, Descriptor, Kind, Knob};
 use baremark_model::knob::Misfit;
 use baremark_model::machine::Isa;
 use baremark_model::seam::{Arena, MemoryError, Owner, Workload, WorkloadError};
@@ -30,8 +30,13 @@ pub fn chosen_isa(arm: &ResolvedArm) -> Result<Isa, WorkloadError> {
     Err(odd(&ISA, format!("{isa:?}"), format!("this machine has {:?} at most; write isa = \"widest\"", isa::widest())))
 }
 
-/// Where every body runs: on threads, in the virtual machine, and not at all.
-pub const EVERYWHERE: &[ExecutorKind] = &[ExecutorKind::Direct, ExecutorKind::Microvm, ExecutorKind::Null];
+/// What tables of kernels say where they say nothing of their own: every body runs on threads, in the virtual machine, and not at all.
+pub const KERNELS: Descriptor = Descriptor {
+    executors: &[ExecutorKind::Direct, ExecutorKind::Microvm, ExecutorKind::Null],
+    short_phases: true,
+    alternates: |_| true,
+    ..Descriptor::JOB
+};
 
 /// A size for all ranks together that each rank has its own equal share of.
 pub struct Shared {

@@ -3,7 +3,7 @@
 //! Over working sets from the first cache to well past what the translation buffers reach, with small and with large
 //! pages, it shows each level's latency and what a walk of the page tables adds, natively and in two dimensions.
 
-use crate::parameters::{EVERYWHERE, Shared, misfit, odd, own_after, own_spans, shared_size, spans_together, take};
+use crate::parameters::{KERNELS, Shared, misfit, odd, own_after, own_spans, shared_size, spans_together, take};
 use baremark_kernels::pointer_chase as kernel;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Default, Descriptor, Footprint, Kind, Knob, Metric, Together};
@@ -36,12 +36,9 @@ static DESCRIPTOR: Descriptor = Descriptor {
         help: "mean over the ranks of the rank's own time / accesses",
     }],
     footprint: Some(Footprint { key: "working_set", bytes: |arm| spans_together(&PointerChase, arm), arena: true }),
-    executors: EVERYWHERE,
-    section: None,
-    short_phases: true,
-    alternates: |_| true,
     quick: &[("working_set", "64 MiB")],
     check: |arm| rank_bytes(arm).map(drop).map_err(misfit),
+    ..KERNELS
 };
 
 impl Workload for PointerChase {

@@ -5,7 +5,7 @@
 //! variants over shared tables need. Here a run is as many repetitions as the caller asks for, and since the tables are
 //! private not one word may be wrong.
 
-use crate::parameters::{EVERYWHERE, Shared, misfit, odd, own_after, own_spans, shared_size, spans_together, take};
+use crate::parameters::{KERNELS, Shared, misfit, odd, own_after, own_spans, shared_size, spans_together, take};
 use baremark_kernels::random_access as kernel;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Default, Descriptor, Footprint, Kind, Knob, Metric, Together};
@@ -55,12 +55,9 @@ static DESCRIPTOR: Descriptor = Descriptor {
         },
     ],
     footprint: Some(Footprint { key: "table", bytes: |arm| spans_together(&RandomAccess, arm), arena: true }),
-    executors: EVERYWHERE,
-    section: None,
-    short_phases: true,
-    alternates: |_| true,
     quick: &[("table", "64 MiB")],
     check: |arm| rank_bytes(arm).map(drop).map_err(misfit),
+    ..KERNELS
 };
 
 impl Workload for RandomAccess {

@@ -4,7 +4,7 @@
 //! times it, and as there the best time gives the rate. All ranks share the three arrays. An array smaller than four
 //! times all last-level caches together measures caches: it is refused unless that is what is requested.
 
-use crate::parameters::{EVERYWHERE, ISA, chosen_isa, misfit, odd, spans_together};
+use crate::parameters::{ISA, KERNELS, chosen_isa, misfit, odd, spans_together};
 use baremark_kernels::laps::Lap;
 use baremark_kernels::stream::{self as kernel, Kernel, Plan, Stores};
 use baremark_model::arm::ResolvedArm;
@@ -129,12 +129,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
     parameters: &[ARRAY, SMALL, KERNEL, VARIANT, NTIMES, ISA],
     metrics: &METRICS,
     footprint: Some(Footprint { key: "array", bytes: |arm| spans_together(&Stream, arm), arena: true }),
-    executors: EVERYWHERE,
-    section: None,
-    short_phases: true,
-    alternates: |_| true,
-    quick: &[],
     check: |arm| array_bytes(arm).and_then(|_| plan(arm)).map(drop).map_err(misfit),
+    ..KERNELS
 };
 
 impl Workload for Stream {

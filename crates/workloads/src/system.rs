@@ -7,7 +7,7 @@
 //! subtracted.
 
 use crate::calls::{Connections, OwnFile, Pipe, fresh_pages, mapped};
-use crate::parameters::{misfit, odd};
+use crate::parameters::{KERNELS, misfit, odd};
 use baremark_kernels::laps::Laps;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
@@ -149,16 +149,12 @@ const fn descriptor(
         source: SOURCE,
         parameters,
         metrics,
-        footprint: None,
         executors: &[ExecutorKind::Direct],
-        section: None,
-        short_phases: true,
-        alternates: |_| true,
-        quick: &[],
         check: |arm| match arm.parameters.get("processes") {
             Some(_) => processes(arm, &PARKED).map(drop).map_err(misfit),
             None => Ok(()),
         },
+        ..KERNELS
     }
 }
 

@@ -28,15 +28,11 @@ pub const fn descriptor(kind: &'static str, executors: &'static [ExecutorKind]) 
         kind,
         help: "counts",
         source: "this test",
-        parameters: &[],
         metrics: &METRICS,
-        footprint: None,
         executors,
-        section: None,
         short_phases: true,
         alternates: |_| true,
-        quick: &[],
-        check: |_| Ok(()),
+        ..Descriptor::JOB
     }
 }
 
@@ -114,15 +110,11 @@ impl Prepared for Counter {
 /// A job that counts for a phase, and is told when nobody waits for it any more.
 pub struct ToyJob;
 
-static JOB: Descriptor = descriptor("toy-job", &[ExecutorKind::Direct]);
+static JOB: Descriptor = Descriptor { heeds_interrupt: true, ..descriptor("toy-job", &[ExecutorKind::Direct]) };
 
 impl Job for ToyJob {
     fn descriptor(&self) -> &'static Descriptor {
         &JOB
-    }
-
-    fn heeds_interrupt(&self) -> bool {
-        true
     }
 
     fn prepare<'s>(&self, _arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {

@@ -2,7 +2,7 @@
 
 use crate::toys::ToyKernel;
 use baremark_agent::runner::Runners;
-use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
+use baremark_model::arm::{PageSize, ResolvedArm};
 use baremark_model::descriptor::{Better, Descriptor, Metric, Together};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::seam::Sample;
@@ -125,15 +125,10 @@ static JOB: Descriptor = Descriptor {
     kind: "computing",
     help: "a child computes",
     source: "this test",
-    parameters: &[],
     metrics: &METRICS,
-    footprint: None,
-    executors: &[ExecutorKind::Direct],
-    section: None,
     short_phases: true,
     alternates: |_| true,
-    quick: &[],
-    check: |_| Ok(()),
+    ..Descriptor::JOB
 };
 
 /// A job whose work is done by a child, which outlives the first phase of an arm and ends in the second.

@@ -10,18 +10,17 @@ use crate::engine::{Client, Drive, Outcome};
 use crate::interface::METRICS as INTERFACE;
 use crate::loading::Loader;
 use crate::parameters::{
-    AT_UTILIZATION, CONNECTIONS, CPU_UTILIZATION, Common, DATABASE, PIPELINE, SHARED, UTILIZATION, server_of,
+    AT_UTILIZATION, CONNECTIONS, CPU_UTILIZATION, Common, DATABASE, PIPELINE, SHARED, UTILIZATION,
 };
-use crate::run::{self, Ready, Workload};
+use crate::run::{self, OnDatabase, Workload, WorkloadOfArm};
 use crate::sites::{METRICS as SITES, REPLICATION, SECOND_SITE, Sites};
 use crate::space::Data;
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::command;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::fingerprint;
-use baremark_model::job::{Job, JobError, ReadyJob, ServerProgram, Surroundings};
+use baremark_model::job::Surroundings;
 use baremark_model::knob::Misfit;
-use baremark_model::loading::Loading;
 use baremark_model::parameters::joined;
 use baremark_model::seam::Sample;
 use std::sync::Arc;
@@ -165,18 +164,15 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "DVD Store 3 (public facts: schema, sizes, order cycle)",
     parameters: &PARAMETERS,
     metrics: &METRICS,
-    footprint: None,
-    executors: &[ExecutorKind::Direct],
-    section: None,
-    short_phases: false,
     alternates: |arm| Settings::of(arm).is_ok_and(|settings| settings.common.setup.can_rest()),
     quick: &[("duration", "1 s"), ("warm_up", "300 ms")],
     check: |arm| Settings::of(arm).map(drop),
+    heeds_interrupt: true,
+    ..Descriptor::JOB
 };
 
 /// The workload `dvd-store`.
-#[derive(Clone, Copy, Debug)]
-pub struct DvdStore;
+pub(crate) const DVD_STORE: OnDatabase = OnDatabase { descriptor: &DESCRIPTOR, of: workload };
 
 struct Settings {
     common: Common,
@@ -225,34 +221,10 @@ fn name(size: Size) -> String {
     format!("dvd-store-{}", size.word.replace(' ', ""))
 }
 
-impl Job for DvdStore {
-    fn descriptor(&self) -> &'static Descriptor {
-        &DESCRIPTOR
-    }
-
-    fn server(&self, arm: &ResolvedArm) -> Option<ServerProgram> {
-        server_of(arm)
-    }
-
-    fn heeds_interrupt(&self) -> bool {
-        true
-    }
-
-    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
-        self.prepare_reporting(arm, around, &mut |_| ())
-    }
-
-    fn prepare_reporting<'s>(
-        &self,
-        arm: &'s ResolvedArm,
-        around: Surroundings<'s>,
-        report: &mut dyn FnMut(Loading),
-    ) -> Result<Box<dyn ReadyJob + 's>, JobError> {
-        let Settings { common, size, think } = Settings::of(arm).map_err(JobError::failed)?;
-        let way = if common.setup.front.is_some() { Way::Front } else { Way::Database };
-        let shop = Shop { size, think, way, seed: around.seed, phase: 0, acknowledged: Arc::default() };
-        Ok(Box::new(Ready::new(shop, common, around, report)?))
-    }
+fn workload(arm: &ResolvedArm, around: Surroundings<'_>) -> Result<WorkloadOfArm, Misfit> {
+    let Settings { common, size, think } = Settings::of(arm)?;
+    let way = if common.setup.front.is_some() { Way::Front } else { Way::Database };
+    Ok((Box::new(Shop { size, think, way, seed: around.seed, phase: 0, acknowledged: Arc::default() }), common))
 }
 
 struct Shop {

@@ -10,17 +10,16 @@ use crate::database::{Connection, Database, Failure};
 use crate::engine::{self, Client, Drive, Load, LoadError, Outcome};
 use crate::interface::METRICS as INTERFACE;
 use crate::loading::Loader;
-use crate::parameters::{Common, DATABASE, PIPELINE, SHARED, server_of};
-use crate::run::{self, Ready, Workload};
+use crate::parameters::{Common, DATABASE, PIPELINE, SHARED};
+use crate::run::{self, OnDatabase, Workload, WorkloadOfArm};
 use crate::space::Data;
 use baremark_load::latency::Latencies;
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::command;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::fingerprint;
-use baremark_model::job::{Job, JobError, ReadyJob, ServerProgram, Surroundings};
+use baremark_model::job::Surroundings;
 use baremark_model::knob::Misfit;
-use baremark_model::loading::Loading;
 use baremark_model::parameters::joined;
 use baremark_model::seam::Sample;
 use baremark_model::wire::Point;
@@ -112,18 +111,15 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "this program, after a published study (the catalog's D3) that names no operations",
     parameters: &PARAMETERS,
     metrics: &METRICS,
-    footprint: None,
-    executors: &[ExecutorKind::Direct],
-    section: None,
-    short_phases: false,
     alternates: |arm| Settings::of(arm).is_ok_and(|settings| settings.common.setup.can_rest()),
     quick: &[("duration", "1 s"), ("warm_up", "100 ms"), ("inventory", "10 x 100"), ("feed_interval", "1 s")],
     check: |arm| Settings::of(arm).map(drop),
+    heeds_interrupt: true,
+    ..Descriptor::JOB
 };
 
 /// The workload `management-db`.
-#[derive(Clone, Copy, Debug)]
-pub struct ManagementDb;
+pub(crate) const MANAGEMENT_DB: OnDatabase = OnDatabase { descriptor: &DESCRIPTOR, of: workload };
 
 struct Settings {
     common: Common,
@@ -176,44 +172,21 @@ fn bytes(inventory: Inventory) -> u64 {
     samples * SAMPLE_BYTES + inventory.entities().unsigned_abs() * ENTITY_BYTES + FIXED_BYTES
 }
 
-impl Job for ManagementDb {
-    fn descriptor(&self) -> &'static Descriptor {
-        &DESCRIPTOR
-    }
-
-    fn server(&self, arm: &ResolvedArm) -> Option<ServerProgram> {
-        server_of(arm)
-    }
-
-    fn heeds_interrupt(&self) -> bool {
-        true
-    }
-
-    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
-        self.prepare_reporting(arm, around, &mut |_| ())
-    }
-
-    fn prepare_reporting<'s>(
-        &self,
-        arm: &'s ResolvedArm,
-        around: Surroundings<'s>,
-        report: &mut dyn FnMut(Loading),
-    ) -> Result<Box<dyn ReadyJob + 's>, JobError> {
-        let Settings { common, inventory, feeds, interval, lag_limit } = Settings::of(arm).map_err(JobError::failed)?;
-        let manager = Manager {
-            inventory,
-            feeds,
-            interval,
-            lag_limit,
-            totals: Totals::of(inventory),
-            phase: 0,
-            ledger: Arc::default(),
-            counts: [Arc::default(), Arc::default()],
-            feed: Outcome::default(),
-            alone_cpu_ns: 0,
-        };
-        Ok(Box::new(Ready::new(manager, common, around, report)?))
-    }
+fn workload(arm: &ResolvedArm, _: Surroundings<'_>) -> Result<WorkloadOfArm, Misfit> {
+    let Settings { common, inventory, feeds, interval, lag_limit } = Settings::of(arm)?;
+    let manager = Manager {
+        inventory,
+        feeds,
+        interval,
+        lag_limit,
+        totals: Totals::of(inventory),
+        phase: 0,
+        ledger: Arc::default(),
+        counts: [Arc::default(), Arc::default()],
+        feed: Outcome::default(),
+        alone_cpu_ns: 0,
+    };
+    Ok((Box::new(manager), common))
 }
 
 /// What the parts of a phase are called: the operations alone, the same while the feed runs, and the feed.

@@ -9,17 +9,16 @@ use crate::engine::{Client, Drive, Outcome};
 use crate::interface::METRICS as INTERFACE;
 use crate::loading::Loader;
 use crate::parameters::{
-    AT_UTILIZATION, CONNECTIONS, CPU_UTILIZATION, Common, DATABASE, PIPELINE, SHARED, UTILIZATION, server_of,
+    AT_UTILIZATION, CONNECTIONS, CPU_UTILIZATION, Common, DATABASE, PIPELINE, SHARED, UTILIZATION,
 };
-use crate::run::{self, Ready, Workload};
+use crate::run::{self, OnDatabase, Workload, WorkloadOfArm};
 use crate::space::Data;
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::command;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::fingerprint;
-use baremark_model::job::{Job, JobError, ReadyJob, ServerProgram, Surroundings};
+use baremark_model::job::Surroundings;
 use baremark_model::knob::Misfit;
-use baremark_model::loading::Loading;
 use baremark_model::parameters::joined;
 use baremark_model::seam::Sample;
 use std::sync::Arc;
@@ -155,18 +154,15 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "TPC-C revision 5.11 (rules for schema, inputs and consistency)",
     parameters: &PARAMETERS,
     metrics: &METRICS,
-    footprint: None,
-    executors: &[ExecutorKind::Direct],
-    section: None,
-    short_phases: false,
     alternates: |arm| Settings::of(arm).is_ok_and(|settings| settings.common.setup.can_rest()),
     quick: &[("duration", "1 s"), ("warm_up", "300 ms")],
     check: |arm| Settings::of(arm).map(drop),
+    heeds_interrupt: true,
+    ..Descriptor::JOB
 };
 
 /// The workload `order-entry`.
-#[derive(Clone, Copy, Debug)]
-pub struct OrderEntry;
+pub(crate) const ORDER_ENTRY: OnDatabase = OnDatabase { descriptor: &DESCRIPTOR, of: workload };
 
 struct Settings {
     common: Common,
@@ -210,34 +206,10 @@ fn name(warehouses: i64) -> String {
     format!("order-entry-{warehouses}")
 }
 
-impl Job for OrderEntry {
-    fn descriptor(&self) -> &'static Descriptor {
-        &DESCRIPTOR
-    }
-
-    fn server(&self, arm: &ResolvedArm) -> Option<ServerProgram> {
-        server_of(arm)
-    }
-
-    fn heeds_interrupt(&self) -> bool {
-        true
-    }
-
-    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
-        self.prepare_reporting(arm, around, &mut |_| ())
-    }
-
-    fn prepare_reporting<'s>(
-        &self,
-        arm: &'s ResolvedArm,
-        around: Surroundings<'s>,
-        report: &mut dyn FnMut(Loading),
-    ) -> Result<Box<dyn ReadyJob + 's>, JobError> {
-        let Settings { common, warehouses, paced, seed } = Settings::of(arm).map_err(JobError::failed)?;
-        let seed = seed.unwrap_or(around.seed);
-        let sales = Sales { warehouses, paced, seed, phase: 0, acknowledged: Arc::default() };
-        Ok(Box::new(Ready::new(sales, common, around, report)?))
-    }
+fn workload(arm: &ResolvedArm, around: Surroundings<'_>) -> Result<WorkloadOfArm, Misfit> {
+    let Settings { common, warehouses, paced, seed } = Settings::of(arm)?;
+    let seed = seed.unwrap_or(around.seed);
+    Ok((Box::new(Sales { warehouses, paced, seed, phase: 0, acknowledged: Arc::default() }), common))
 }
 
 struct Sales {

@@ -24,13 +24,11 @@ pub static WORKLOAD: Descriptor = Descriptor {
     source: "this test",
     parameters: &[],
     metrics: &[Metric { key: "gups", unit: "GUP/s", better: Better::Higher, together: Together::Sum, help: "played" }],
-    footprint: None,
     executors: &[ExecutorKind::Direct, ExecutorKind::Microvm],
-    section: None,
     short_phases: true,
     alternates: |_| true,
-    quick: &[],
     check: sound,
+    ..Descriptor::JOB
 };
 
 fn sound(_: &ResolvedArm) -> Result<(), Misfit> {

@@ -76,11 +76,11 @@ pub static RANDOM_ACCESS: Descriptor = Descriptor {
     ],
     footprint: Some(Footprint { key: "table", bytes: |arm| size_of(arm, "table"), arena: true }),
     executors: &[ExecutorKind::Direct, ExecutorKind::Microvm, ExecutorKind::Null],
-    section: None,
     short_phases: true,
     alternates: |_| true,
     quick: &[("table", "64 MiB")],
     check: power_of_two,
+    ..Descriptor::JOB
 };
 
 /// Like an external program: it needs an operating system, and a parameter that has no default.
@@ -96,13 +96,9 @@ pub static COMMAND: Descriptor = Descriptor {
         together: Together::Mean,
         help: "from start to exit",
     }],
-    footprint: None,
-    executors: &[ExecutorKind::Direct],
-    section: None,
     short_phases: true,
     alternates: |_| true,
-    quick: &[],
-    check: |_| Ok(()),
+    ..Descriptor::JOB
 };
 
 fn power_of_two(arm: &ResolvedArm) -> Result<(), Misfit> {
