@@ -135,6 +135,13 @@ impl<'s> Record<'s> {
         injected_costs_of(self.store, &self.id)
     }
 
+    /// Writes what is reported while a trial is under way.
+    pub fn add_progress(&self, row: &serde_json::Value) -> Result<(), RunLogError> {
+        self.store.add_progress(&self.id, row).map_err(unwritten)?;
+        point::reached("progress-stored");
+        Ok(())
+    }
+
     /// Writes down how the run ended; one that was interrupted or failed can be resumed.
     pub fn close(&self, ending: &Ending) -> Result<(), Refusal> {
         let (id, words) = (&self.id, ending.words());
@@ -171,10 +178,7 @@ impl RunLog for Record<'_> {
     }
 
     fn progress(&mut self, progress: &Progress) -> Result<(), RunLogError> {
-        let row = serde_json::to_value(progress).map_err(unwritten)?;
-        self.store.add_progress(&self.id, &row).map_err(unwritten)?;
-        point::reached("progress-stored");
-        Ok(())
+        self.add_progress(&serde_json::to_value(progress).map_err(unwritten)?)
     }
 
     fn look(&mut self, look: &LookRow) -> Result<(), RunLogError> {
@@ -188,36 +192,31 @@ impl RunLog for Record<'_> {
     }
 }
 
-fn unwritten(why: impl ToString) -> RunLogError {
+/// Why something could not be written down.
+pub fn unwritten(why: impl ToString) -> RunLogError {
     RunLogError(why.to_string())
 }
 
 /// The other runs that were live when the last trial of a run ended.
-pub struct Others(BTreeSet<String>);
+struct Others(BTreeSet<String>);
 
 impl Others {
     /// Those that are live now.
-    pub fn of(store: &Store, own: &RunId) -> Others {
+    fn of(store: &Store, own: &RunId) -> Others {
         let mut live = store.live();
         live.remove(own.as_str());
         Others(live)
     }
 
-    /// Flags the result of a trial that has just ended for each run that measured before or after it.
-    pub fn flag(&mut self, store: &Store, own: &RunId, result: &mut TrialResult) {
-        let before = std::mem::replace(self, Others::of(store, own));
-        let all = before.0.union(&self.0);
-        result.flags.extend(all.map(|other| format!("run {other} measured on this machine at the same time")));
-    }
-
-    /// The same of a copy; `None` where there is nothing to flag.
+    /// The result of a trial that has just ended, flagged for each run that measured before or after it; `None` where there is nothing to flag.
     fn flagged(&mut self, store: &Store, own: &RunId, result: &TrialResult) -> Option<TrialResult> {
-        let now = Others::of(store, own);
-        if self.0.is_empty() && now.0.is_empty() {
+        let before = std::mem::replace(self, Others::of(store, own));
+        if self.0.is_empty() && before.0.is_empty() {
             return None;
         }
         let mut result = result.clone();
-        self.flag(store, own, &mut result);
+        let all = before.0.union(&self.0);
+        result.flags.extend(all.map(|other| format!("run {other} measured on this machine at the same time")));
         Some(result)
     }
 }
@@ -236,7 +235,7 @@ pub fn hold(store: &Store, id: &RunId) -> Result<RunLock, Refusal> {
 }
 
 /// Makes a new run; its name and its lock. It is the latest one of the store, even where the clock was set back since the last.
-pub fn begin(store: &Store, source: &Source, plan: &Plan) -> Result<(RunId, RunLock), Refusal> {
+fn begin(store: &Store, source: &Source, plan: &Plan) -> Result<(RunId, RunLock), Refusal> {
     // Of a list that is damaged the rest is enough.
     let runs = store.list().map_or_else(|_| Vec::new(), |list| list.runs);
     let measured = runs.iter().filter(|run| Origin::of(&run.study_file).import().is_none());

@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::message::chain;
 use crate::watch;
+use baremark_lab::conduct::Ending;
 use baremark_load::document::{Document, Ended};
 use baremark_load::limits::{self, CPU, Verdict};
 use baremark_load::load::{Engine, Load, LoadError};
@@ -24,7 +25,7 @@ use baremark_model::qos::{Bound, Limit, Qos};
 use baremark_model::units::{Nanos, Share, UnitError};
 use baremark_sys::cpu_time::CpuTime;
 use clap::{Args, ValueEnum};
-use record::{End, Recorder};
+use record::Recorder;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -183,7 +184,8 @@ pub fn run(context: &Context, args: LoadArgs) -> Result<(String, Exit), Refusal>
         None
     };
     crate::quiet::wait(context)?;
-    let recorder = Recorder::begin(context, &args)?;
+    let store = record::store(context, &args)?;
+    let recorder = Recorder::begin(context, &args, store.as_ref(), None)?;
     let mut view = View::new(context.json, recorder);
     let before = CpuTime::now();
     let measured = match &engine {
@@ -198,9 +200,9 @@ pub fn run(context: &Context, args: LoadArgs) -> Result<(String, Exit), Refusal>
     gates.check(&mut document, &part, &load, before.ok());
     let value = serde_json::to_value(&document).map_err(|why| Refusal::failure(format!("writing JSON: {why}")))?;
     let end = match document.ended {
-        Ended::Complete => End::Complete("complete".to_owned()),
-        Ended::Interrupted => End::Interrupted,
-        Ended::SiteLost => End::Complete("a site was lost".to_owned()),
+        Ended::Complete => Ending::Complete("complete".to_owned()),
+        Ended::Interrupted => Ending::Interrupted,
+        Ended::SiteLost => Ending::Complete("a site was lost".to_owned()),
     };
     recorder.end(&end, &document, &part);
     let text = if context.json { format!("{value:#}\n") } else { words::describe(&document, &watch::style()) };

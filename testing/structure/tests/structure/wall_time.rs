@@ -20,10 +20,9 @@ const READERS: [(&str, &str); 2] = [
 /// System calls that programs in the guest make are named and answered here.
 const CALLS: &str = "crates/guest-program/src/";
 /// Files that stamp, and what.
-const STAMPERS: [(&str, &str); 8] = [
+const STAMPERS: [(&str, &str); 7] = [
     ("crates/sys/src/wall.rs", "its definition"),
     ("crates/baremark/src/record.rs", "runs and trials, when they began and ended"),
-    ("crates/baremark/src/commands/load/record.rs", "loads, when they began and ended"),
     ("crates/baremark/src/commands/import.rs", "files that do not say when they were made"),
     ("crates/baremark/src/commands/verify/signer.rs", "nothing: it compares when a key is valid with now"),
     ("crates/databases/src/loading.rs", "rows with dates, as an application writes them"),

@@ -1,13 +1,14 @@
 //! The search for the largest rate, or number of users, at which a server keeps its limits.
 
 use super::others::{self, Others, Probed};
-use super::record::{End, Recorder};
+use super::record::{self, Recorder};
 use super::study::{self, Secrets};
 use super::view::fitting;
 use super::{LoadArgs, chain};
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::watch;
+use baremark_lab::conduct::Ending;
 use baremark_lab::search::{Expected, Probe, Search, SearchError, Step, SubjectError, UnderLoad, takes_s, window_s};
 use baremark_load::dial::{Dial, wait_until};
 use baremark_load::limits::{self, CPU};
@@ -124,7 +125,7 @@ pub fn resume(context: &Context, store: Store, id: RunId) -> Result<(String, Exi
         stored.progress.iter().filter_map(|row| serde_json::from_value(row.clone()).ok()).collect();
     watch::say(format_args!("{} windows of run {id} are stored", probes.len()));
     crate::quiet::wait(context)?;
-    let recorder = Recorder::take_up(store, id, stored.started, stored.plan)?;
+    let recorder = Recorder::take_up(&store, stored)?;
     let others = probe(&load, (factor, &request.plan), &context.interrupt).others;
     find(context, load, (factor, &request), (probes, others), recorder)
 }
@@ -170,7 +171,8 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
             "a first load has {per_s:.0} operations/s; windows of {window_s:.1} s, about {left:.0} s in all"
         ));
     }
-    let recorder = Recorder::begin_search(context, &args, &request)?;
+    let store = record::store(context, &args)?;
+    let recorder = Recorder::begin(context, &args, store.as_ref(), Some(request.clone()))?;
     find(context, load, (factor, &request), (Vec::new(), probed.others), recorder)
 }
 
@@ -218,7 +220,7 @@ fn find(
     load: Load,
     (factor, request): (Factor, &SearchRequest),
     (stored, others): (Vec<Probe>, Option<Others>),
-    recorder: Recorder,
+    recorder: Recorder<'_>,
 ) -> Result<(String, Exit), Refusal> {
     let plan = request.plan;
     let qos = qos(&load, &request.limits)?;
@@ -257,8 +259,8 @@ fn find(
     let exit = exit_of(document.ended);
     let value = serde_json::to_value(&document).map_err(|why| Refusal::failure(format!("writing JSON: {why}")))?;
     let end = match document.ended {
-        Ended::Interrupted => End::Interrupted,
-        _ => End::Complete(baremark_report::maximum::answer(&document)),
+        Ended::Interrupted => Ending::Interrupted,
+        _ => Ending::Complete(baremark_report::maximum::answer(&document)),
     };
     recorder.end_search(&end, &document, factor.metric());
     let text = if context.json { format!("{value:#}\n") } else { shown(&document) };
@@ -387,15 +389,15 @@ impl UnderLoad for Target<'_> {
 }
 
 /// Reports progress on standard error.
-struct Watch {
-    recorder: Recorder,
+struct Watch<'s> {
+    recorder: Recorder<'s>,
     live: bool,
     quiet: bool,
     /// When it is about over.
     ends: Instant,
 }
 
-impl Watch {
+impl<'s> Watch<'s> {
     fn see(&mut self, step: &Step) {
         if let Step::Window { trial, level, said, reading, stored: false } = step
             && let Ok(mut row) = serde_json::to_value(Probe::new(*trial, *level, reading))
@@ -433,7 +435,7 @@ impl Watch {
         drop(out.flush());
     }
 
-    fn finish(self) -> Recorder {
+    fn finish(self) -> Recorder<'s> {
         if self.live && !self.quiet {
             drop(write!(stderr(), "\r\x1b[K"));
         }

@@ -7,10 +7,12 @@ use super::{LoadArgs, find_max, page, words};
 use crate::commands::form::{Form, Rows, write_page};
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
-use crate::record::{self, Others};
+use crate::record::{self, Record};
 use crate::watch;
 use baremark_agent::job::{CpuUseOfOthers, of_one_phase};
+use baremark_lab::conduct::{Ending, RunLog as _};
 use baremark_lab::schedule;
+use baremark_lab::tally::{Finished, Percentiles};
 use baremark_load::document::{Document, FORMAT, SecondRow};
 use baremark_load::record::Part;
 use baremark_load::workload::reported;
@@ -21,103 +23,90 @@ use baremark_model::machine::MachineFacts;
 use baremark_model::maximum::{self, SearchRequest};
 use baremark_model::plan::Plan;
 use baremark_model::seam::Sample;
-use baremark_model::units::{Nanos, UnixTime};
-use baremark_model::wire::{Detail, Disturbance};
-use baremark_store::{RunId, RunLock, Store, StoreError, StoredLoad, StoredRun, TrialEntry};
-use baremark_sys::{point, wall};
+use baremark_model::units::UnixTime;
+use baremark_model::wire::Detail;
+use baremark_store::{RunId, Store, StoredLoad, StoredRun};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::time::Instant;
 
 /// What writes a load down; does nothing where no record is requested.
-pub(super) struct Recorder {
-    to: Option<Record>,
+pub(super) struct Recorder<'s> {
+    to: Option<Recording<'s>>,
 }
 
-struct Record {
-    store: Store,
-    id: RunId,
+struct Recording<'s> {
+    record: Record<'s>,
     plan: Plan,
-    others: Others,
-    started: UnixTime,
     began: Instant,
     /// Who else uses the CPUs, until the load ends.
-    beside: Option<CpuUseOfOthers>,
-    _lock: RunLock,
+    beside: CpuUseOfOthers,
 }
 
-/// How a load ended, for its run.
-pub(super) enum End {
-    /// It came to its end.
-    Complete(String),
-    /// The user stopped it.
-    Interrupted,
+/// The store of a load; `None` where no record is requested.
+pub(super) fn store(context: &Context, args: &LoadArgs) -> Result<Option<Store>, Refusal> {
+    (!args.no_record).then(|| context.open_store().map_err(without)).transpose()
 }
 
-impl Recorder {
-    /// Begins a run. The request is stored without headers and query, which may hold secrets.
-    pub(super) fn begin(context: &Context, args: &LoadArgs) -> Result<Recorder, Refusal> {
-        Recorder::begin_as(context, args, None)
+/// What can be done where there is no store.
+fn without(why: Refusal) -> Refusal {
+    match why.exit {
+        Exit::Failure => Refusal { message: format!("{}; --no-record does without the store", why.message), ..why },
+        _ => why,
     }
+}
 
-    /// Begins the run of a search, whose request is stored with its plan.
-    pub(super) fn begin_search(
+impl<'s> Recorder<'s> {
+    /// Begins a run. The request is stored without headers and query, which may hold secrets; what of a search the study does not hold, with the plan.
+    pub(super) fn begin(
         context: &Context,
         args: &LoadArgs,
-        request: &SearchRequest,
-    ) -> Result<Recorder, Refusal> {
-        Recorder::begin_as(context, args, Some(request.clone()))
-    }
-
-    fn begin_as(context: &Context, args: &LoadArgs, search: Option<SearchRequest>) -> Result<Recorder, Refusal> {
-        if args.no_record {
-            return Ok(Recorder { to: None });
-        }
-        let without = |why: Refusal| match why.exit {
-            Exit::Failure => Refusal { message: format!("{}; --no-record does without the store", why.message), ..why },
-            _ => why,
-        };
+        store: Option<&'s Store>,
+        search: Option<SearchRequest>,
+    ) -> Result<Recorder<'s>, Refusal> {
+        let Some(store) = store else { return Ok(Recorder { to: None }) };
         let (source, plan) = study::plan(context, args, Secrets::LeftOut)?;
         let plan = Plan { search, ..plan };
-        let store = context.open_store().map_err(without)?;
-        let turn = record::turn(context, &store)?;
-        let (id, lock) = record::begin(&store, &source, &plan).map_err(without)?;
+        let turn = record::turn(context, store)?;
+        let record = Record::create(store, &source, &plan).map_err(without)?;
         drop(turn);
-        Ok(Recorder { to: Some(Record::new(store, id, plan, lock)) })
+        Ok(Recorder::new(record, plan))
     }
 
     /// Continues a run that was interrupted or killed.
-    pub(super) fn take_up(store: Store, id: RunId, started: UnixTime, plan: Plan) -> Result<Recorder, Refusal> {
-        let lock = record::hold(&store, &id)?;
-        store.reopen(&id).map_err(Refusal::failure)?;
-        wall::follow(started.0);
-        Ok(Recorder { to: Some(Record::new(store, id, plan, lock)) })
+    pub(super) fn take_up(store: &'s Store, stored: StoredRun) -> Result<Recorder<'s>, Refusal> {
+        let lock = record::hold(store, &stored.id)?;
+        let plan = stored.plan.clone();
+        Ok(Recorder::new(Record::take_up(store, lock, stored)?, plan))
+    }
+
+    fn new(record: Record<'s>, plan: Plan) -> Recorder<'s> {
+        Recorder { to: Some(Recording { record, plan, began: Instant::now(), beside: CpuUseOfOthers::begin() }) }
     }
 
     /// Writes a second or a window; when that fails, the load continues without a record, and that is said once.
     pub(super) fn second(&mut self, row: &Value) {
-        let Some(Record { store, id, .. }) = &self.to else { return };
-        if let Err(why) = store.add_progress(id, row) {
+        let Some(Recording { record, .. }) = &self.to else { return };
+        if let Err(why) = record.add_progress(row) {
             watch::say(format_args!("warning: {why}; the load continues without a record"));
             self.to = None;
         }
-        point::reached("progress-stored");
     }
 
     /// Writes the result of a load as the run's only trial.
-    pub(super) fn end(self, end: &End, document: &Document, part: &Part) {
+    pub(super) fn end(self, end: &Ending, document: &Document, part: &Part) {
         let mut run = reported(document.clone(), part, 0);
         run.detail = serde_json::to_value(document).ok().map(|value| detail(FORMAT, value));
         let void = match end {
-            End::Interrupted => Some("interrupted: the result is partial".to_owned()),
-            End::Complete(_) => super::summary::failed(document),
+            Ending::Interrupted => Some("interrupted: the result is partial".to_owned()),
+            _ => super::summary::failed(document),
         };
         self.finish(end, vec![(run, void)]);
     }
 
     /// Writes the result of a search: a trial for each search from a fresh start.
-    pub(super) fn end_search(self, end: &End, document: &maximum::Document, metric: &str) {
-        if matches!(end, End::Interrupted) {
+    pub(super) fn end_search(self, end: &Ending, document: &maximum::Document, metric: &str) {
+        if matches!(end, Ending::Interrupted) {
             // Its windows are stored, and go into the result when it is taken up.
             return self.finish(end, Vec::new());
         }
@@ -138,56 +127,28 @@ impl Recorder {
         self.finish(end, trials.collect());
     }
 
-    fn finish(self, end: &End, trials: Vec<(JobRun, Option<String>)>) {
-        let Some(mut record) = self.to else { return };
-        let found = record.beside.take().map(CpuUseOfOthers::end);
-        let mut trials = trials.into_iter().enumerate();
-        let written = trials.try_for_each(|(at, (run, void))| record.trial(at, run, void, found.clone()));
-        let written = written.and_then(|()| {
-            let ended = match end {
-                End::Complete(reason) => record.store.finish(&record.id, now(), reason),
-                End::Interrupted => record.store.interrupt(&record.id, "interrupted by the user"),
-            };
-            ended.map_err(|why: StoreError| why.to_string())
+    fn finish(self, end: &Ending, trials: Vec<(JobRun, Option<String>)>) {
+        let Some(Recording { mut record, plan, began, beside }) = self.to else { return };
+        let found = beside.end();
+        let written = trials.into_iter().zip(0..).try_for_each(|((run, void), block)| {
+            let arm = &plan.arms.first().ok_or_else(|| record::unwritten("the study has no arm"))?.arm;
+            let elapsed_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            let result = of_one_phase(arm, &[], (elapsed_ns, Some(found.clone())), run).map_err(record::unwritten)?;
+            record.trial(&Finished {
+                block,
+                cell: 0,
+                place: block,
+                spec: schedule::trial(&plan, block, 0),
+                status: void.map_or(TrialStatus::Ok, |reason| TrialStatus::Void { reasons: vec![reason] }),
+                result: Some(result),
+                elapsed_ns,
+                percentiles: Percentiles::default(),
+            })
         });
+        let written = written.and_then(|()| record.close(end).map_err(|why| record::unwritten(why.message)));
         if let Err(why) = written {
             watch::say(format_args!("warning: {why}; the result is not in the store"));
         }
-    }
-}
-
-impl Record {
-    fn new(store: Store, id: RunId, plan: Plan, lock: RunLock) -> Self {
-        let others = Others::of(&store, &id);
-        let beside = Some(CpuUseOfOthers::begin());
-        Record { store, id, plan, others, started: now(), began: Instant::now(), beside, _lock: lock }
-    }
-
-    fn trial(
-        &mut self,
-        at: usize,
-        run: JobRun,
-        void: Option<String>,
-        found: Option<Disturbance>,
-    ) -> Result<(), String> {
-        let arm = self.plan.arms.first().ok_or("the study has no arm")?;
-        let elapsed_ns = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let mut result = of_one_phase(&arm.arm, &[], (elapsed_ns, found), run).map_err(|why| why.to_string())?;
-        self.others.flag(&self.store, &self.id, &mut result);
-        let status = void.map_or(TrialStatus::Ok, |reason| TrialStatus::Void { reasons: vec![reason] });
-        let (block, spec) = (at as u64, schedule::trial(&self.plan, at as u64, 0));
-        let entry = TrialEntry {
-            block,
-            cell: 0,
-            seq: block,
-            spec: &spec,
-            status: &status,
-            result: Some(&result),
-            started: self.started,
-            elapsed: Nanos(elapsed_ns),
-            blocks_complete: block + 1,
-        };
-        self.store.add_trial(&self.id, &entry).map_err(|why| why.to_string())
     }
 }
 
@@ -201,10 +162,6 @@ fn detail(format: &str, mut document: Value) -> Detail {
         }
     }
     Detail { format: format.to_owned(), document }
-}
-
-fn now() -> UnixTime {
-    UnixTime(wall::unix_time_ns())
 }
 
 /// A load as it is shown again.

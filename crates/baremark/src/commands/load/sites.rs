@@ -22,7 +22,7 @@ pub(super) fn run(
     (named, ssh_config): (&[String], Option<&Path>),
     order: &Order,
     load: &Load,
-    view: &mut View,
+    view: &mut View<'_>,
 ) -> Result<(Document, Part), Refusal> {
     let environments = named.iter().map(|text| places::of_site(text, ssh_config)).collect::<Result<Vec<_>, _>>()?;
     let mut members = Vec::new();
@@ -80,7 +80,7 @@ struct Seconds {
 }
 
 impl Seconds {
-    fn heard(&mut self, second: usize, part: &SecondPart, view: &mut View) {
+    fn heard(&mut self, second: usize, part: &SecondPart, view: &mut View<'_>) {
         let (told, sum) = self.parts.entry(second).or_default();
         *told += 1;
         // A second that is torn is missing from the picture, not from the result.

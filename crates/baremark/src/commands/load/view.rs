@@ -28,8 +28,8 @@ fn rows_of_each(lines: usize) -> usize {
 }
 
 /// Who watches a load, and writes it down.
-pub(super) struct View {
-    recorder: Recorder,
+pub(super) struct View<'s> {
+    recorder: Recorder<'s>,
     live: bool,
     quiet: bool,
     rows: Vec<SecondRow>,
@@ -37,8 +37,8 @@ pub(super) struct View {
     drawn: usize,
 }
 
-impl View {
-    pub(super) fn new(json: bool, recorder: Recorder) -> View {
+impl<'s> View<'s> {
+    pub(super) fn new(json: bool, recorder: Recorder<'s>) -> View<'s> {
         let live = watch::live();
         View { recorder, live, quiet: json && !stderr().is_terminal(), rows: Vec::new(), drawn: 0 }
     }
@@ -106,7 +106,7 @@ impl View {
     }
 
     /// Clears the picture: the result has its own.
-    pub(super) fn finish(mut self) -> Recorder {
+    pub(super) fn finish(mut self) -> Recorder<'s> {
         self.clear();
         self.recorder
     }
