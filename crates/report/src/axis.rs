@@ -1,11 +1,16 @@
 //! Figures and their axes.
 
 use crate::number::{self, fixed};
-use crate::svg::Svg;
+use crate::svg::{Anchor, Svg};
+use crate::text::cut;
 
 /// The width of a figure, and the margin to its right, in its own units.
 pub(crate) const WIDTH: f64 = 480.0;
 pub(crate) const MARGIN: f64 = 12.0;
+/// Where its axes begin, how high it is below a legend, and how high a line of that is.
+pub(crate) const LEFT: f64 = 62.0;
+pub(crate) const HEIGHT: f64 = 190.0;
+pub(crate) const LINE: f64 = 17.0;
 
 /// A figure with the name of its file.
 pub struct Figure {
@@ -88,6 +93,52 @@ impl Axis {
         let ticks = (0..50).map(|n| (first + f64::from(n)) * step).take_while(|tick| *tick <= high);
         ticks.map(|tick| (tick, fixed(tick, places))).collect()
     }
+
+    /// Draws it as the upright axis of a figure, with a rule across it at each tick.
+    pub(crate) fn draw_upright(&self, svg: &mut Svg) {
+        for (value, text) in self.ticks(4.0) {
+            svg.line("rule", [LEFT, self.at(value)], [WIDTH - MARGIN, self.at(value)]);
+            svg.text("tick", [LEFT - 6.0, self.at(value) + 4.0], Anchor::End, &text);
+        }
+    }
+
+    /// Draws it as the lower axis of a figure with these levels, ascending; names that would run into their neighbour are left out.
+    pub(crate) fn draw_levels<'l>(&self, svg: &mut Svg, bottom: f64, levels: impl Iterator<Item = (f64, &'l str)>) {
+        svg.line("rule", [LEFT, bottom], [WIDTH - MARGIN, bottom]);
+        let mut free = f64::NEG_INFINITY;
+        for (at, level) in levels {
+            let x = self.at(at);
+            svg.line("rule", [x, bottom], [x, bottom + 4.0]);
+            #[expect(clippy::cast_precision_loss, reason = "a short label")]
+            let half = 3.6 * level.chars().count() as f64;
+            if x - half > free {
+                svg.text("tick", [x, bottom + 17.0], Anchor::Middle, level);
+                free = x + half + 4.0;
+            }
+        }
+    }
+
+    /// Draws a value that is a limit across a figure, of which this is the upright axis.
+    pub(crate) fn draw_bound(&self, svg: &mut Svg, at: f64, name: &str) {
+        svg.line("bound", [LEFT, self.at(at)], [WIDTH - MARGIN, self.at(at)]);
+        svg.text("bound", [LEFT + 4.0, self.at(at) - 4.0], Anchor::Start, name);
+    }
+}
+
+/// The levels of points in any order, ascending, each name once.
+pub(crate) fn ascending<'l>(points: impl Iterator<Item = (f64, &'l str)>) -> impl Iterator<Item = (f64, &'l str)> {
+    let mut levels: Vec<(f64, &str)> = points.collect();
+    levels.sort_by(|one, two| one.0.total_cmp(&two.0));
+    levels.dedup_by(|one, two| one.1 == two.1);
+    levels.into_iter()
+}
+
+/// Draws line `number` of the legend above a figure: what the curve of this number is.
+pub(crate) fn legend(svg: &mut Svg, number: usize, name: &str) {
+    #[expect(clippy::cast_precision_loss, reason = "a few lines")]
+    let at = 12.0 + number as f64 * LINE;
+    svg.line(&format!("curve c{number}"), [LEFT, at], [LEFT + 26.0, at]);
+    svg.text("label", [LEFT + 32.0, at + 4.0], Anchor::Start, &cut(name, 56));
 }
 
 /// Powers of two for axes over which a ratio doubles several times; powers of ten where even these are too many.

@@ -1,14 +1,9 @@
 //! A figure of lines over a number: what members, levels or copies came to, against a bound where there is one.
 
-use crate::axis::{Axis, Figure, MARGIN, Shows, WIDTH};
+use crate::axis::{Axis, Figure, HEIGHT, LEFT, LINE, MARGIN, Shows, WIDTH, ascending, legend};
 use crate::number::{fixed, three_digits};
 use crate::svg::{Anchor, Svg};
-use crate::text::cut;
 
-const LEFT: f64 = 62.0;
-const HEIGHT: f64 = 190.0;
-/// Height of a line of the legend.
-const LINE: f64 = 17.0;
 /// Lines that can be distinguished.
 const MOST: usize = 6;
 /// From this quotient of the largest and the smallest value on the axis is logarithmic.
@@ -49,18 +44,14 @@ impl Chart {
         let floor = (!logarithmic).then_some(0.0);
         let up = Axis::over(values().chain(floor), [bottom, top], logarithmic)?;
         let mut svg = Svg::new(&self.id, [WIDTH, bottom + 38.0], &self.title, &self.in_words(&lines));
-        for (value, text) in up.ticks(4.0) {
-            svg.line("rule", [LEFT, up.at(value)], [WIDTH - MARGIN, up.at(value)]);
-            svg.text("tick", [LEFT - 6.0, up.at(value) + 4.0], Anchor::End, &text);
-        }
+        up.draw_upright(&mut svg);
         svg.text("axis", [LEFT - 6.0, top - 6.0], Anchor::End, self.unit);
-        levels(&lines, &mut svg, &across, bottom);
+        let levels = points().map(|(level, at, _)| (*at, level.as_str()));
+        across.draw_levels(&mut svg, bottom, ascending(levels));
         svg.text("axis", [f64::midpoint(LEFT, WIDTH), bottom + 34.0], Anchor::Middle, self.factor);
         if let Some((at, name)) = self.bound {
-            svg.line("bound", [LEFT, up.at(at)], [WIDTH - MARGIN, up.at(at)]);
-            svg.text("bound", [LEFT + 4.0, up.at(at) - 4.0], Anchor::Start, name);
+            up.draw_bound(&mut svg, at, name);
         }
-        let mut legend = 12.0;
         for (number, (name, points)) in lines.iter().enumerate() {
             let class = format!("curve c{number}");
             let places: Vec<[f64; 2]> = points.iter().map(|(_, at, value)| [across.at(*at), up.at(*value)]).collect();
@@ -68,9 +59,7 @@ impl Chart {
             for ((level, _, value), place) in points.iter().zip(places) {
                 svg.dot(&class, place, 3.0, &format!("{name}, {level}: {} {}", number_of(*value), self.unit));
             }
-            svg.line(&class, [LEFT, legend], [LEFT + 26.0, legend]);
-            svg.text("label", [LEFT + 32.0, legend + 4.0], Anchor::Start, &cut(name, 56));
-            legend += LINE;
+            legend(&mut svg, number, name);
         }
         let more = if self.lines.len() > lines.len() {
             format!(" ({} of {})", lines.len(), self.lines.len())
@@ -105,24 +94,4 @@ fn means(points: &[Point]) -> impl Iterator<Item = (f64, f64)> {
 
 fn number_of(value: f64) -> String {
     fixed(value, three_digits(value))
-}
-
-/// The levels of these lines below the axis, those left out that would run into their neighbour.
-fn levels(lines: &[&(String, Vec<Point>)], svg: &mut Svg, across: &Axis, bottom: f64) {
-    let mut levels: Vec<(f64, &str)> =
-        lines.iter().flat_map(|(_, points)| points).map(|(level, at, _)| (*at, level.as_str())).collect();
-    levels.sort_by(|one, two| one.0.total_cmp(&two.0));
-    levels.dedup_by(|one, two| one.1 == two.1);
-    svg.line("rule", [LEFT, bottom], [WIDTH - MARGIN, bottom]);
-    let mut free = f64::NEG_INFINITY;
-    for (at, level) in levels {
-        let x = across.at(at);
-        svg.line("rule", [x, bottom], [x, bottom + 4.0]);
-        #[expect(clippy::cast_precision_loss, reason = "a short label")]
-        let half = 3.6 * level.chars().count() as f64;
-        if x - half > free {
-            svg.text("tick", [x, bottom + 17.0], Anchor::Middle, level);
-            free = x + half + 4.0;
-        }
-    }
 }

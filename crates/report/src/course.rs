@@ -1,7 +1,7 @@
 //! What was observed over the time of the run, as figures: one quantity each, one line for each place.
 
 use crate::around::label;
-use crate::axis::{Axis, Figure, MARGIN, Shows, WIDTH};
+use crate::axis::{Axis, Figure, LEFT, MARGIN, Shows, WIDTH};
 use crate::mark::{Mark, shades_in_words};
 use crate::number::{fixed, three_digits};
 use crate::svg::{Anchor, Svg};
@@ -32,7 +32,6 @@ const DRAWN: &[&str] = &[
 const MOST_LINES: usize = 4;
 const MOST_FIGURES: usize = 40;
 const HEIGHT: f64 = 130.0;
-const LEFT: f64 = 62.0;
 const TOP: f64 = 28.0;
 /// Height of the bar that marks stalls.
 const BAR: f64 = 4.0;
@@ -127,10 +126,7 @@ fn draw(quantity: &str, lines: &[&ObservedSeries], around: &Around) -> Option<Fi
         let Some((class, _)) = mark.shade() else { continue };
         svg.rect(class, [across.at(*from), TOP], [across.at(*to) - across.at(*from), HEIGHT]);
     }
-    for (value, text) in up.ticks(4.0) {
-        svg.line("rule", [LEFT, up.at(value)], [WIDTH - MARGIN, up.at(value)]);
-        svg.text("tick", [LEFT - 6.0, up.at(value) + 4.0], Anchor::End, &text);
-    }
+    up.draw_upright(&mut svg);
     for [from, to] in &around.stalls {
         let wide = (across.at(*to) - across.at(*from)).max(1.0);
         svg.rect("stall", [across.at(*from), TOP + HEIGHT - BAR], [wide, BAR]);

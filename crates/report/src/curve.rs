@@ -1,22 +1,16 @@
 //! Curves: the headline's metric against a factor whose levels are numbers or sizes, one line for each combination of the
 //! others. Latency over working sets and bandwidth over threads are read as curves, not as tables.
 
-use crate::axis::{Axis, Figure, Shows};
+use crate::axis::{Axis, Figure, HEIGHT, LEFT, LINE, MARGIN, Shows, WIDTH, ascending, legend};
 use crate::number::{fixed, three_digits};
 use crate::part::Part;
 use crate::svg::{Anchor, Svg};
-use crate::text::{clean, cut};
+use crate::text::clean;
 use crate::treatment::{Factors, join};
 use crate::words::Quantity;
 use baremark_model::document::{Document, EstimateRow};
 use baremark_model::units::{Bytes, Nanos};
 
-const WIDTH: f64 = 480.0;
-const MARGIN: f64 = 12.0;
-const LEFT: f64 = 62.0;
-const HEIGHT: f64 = 190.0;
-/// Height of a line of the legend.
-const LINE: f64 = 17.0;
 /// Levels from which on a table is a curve.
 const FEWEST: usize = 3;
 /// Lines that can be distinguished.
@@ -96,19 +90,14 @@ fn draw(part: &Part<'_>, key: &str, all: &[Series]) -> Option<Figure> {
     let title = format!("{of}{} by {factor}", quantity.noun());
     let name = part.name.map_or_else(|| format!("curve-{key}"), |name| format!("{name}-curve-{key}"));
     let mut svg = Svg::new(&name, [WIDTH, top + HEIGHT + 38.0], &title, &in_words(shown));
-    for (value, text) in up.ticks(4.0) {
-        svg.line("rule", [LEFT, up.at(value)], [WIDTH - MARGIN, up.at(value)]);
-        svg.text("tick", [LEFT - 6.0, up.at(value) + 4.0], Anchor::End, &text);
-    }
-    levels_along(&mut svg, &across, shown, top + HEIGHT);
+    up.draw_upright(&mut svg);
+    let levels = points().map(|point| (point.x, point.level.as_str()));
+    across.draw_levels(&mut svg, top + HEIGHT, ascending(levels));
     svg.text("axis", [WIDTH - MARGIN, top + HEIGHT + 34.0], Anchor::End, &factor);
-    let mut line = 12.0;
     for (number, series) in shown.iter().enumerate() {
         trace(&mut svg, series, &format!("curve c{number}"), &across, &up);
-        svg.line(&format!("curve c{number}"), [LEFT, line], [LEFT + 26.0, line]);
         let label = if series.label.is_empty() { quantity.noun() } else { &series.label };
-        svg.text("label", [LEFT + 32.0, line + 4.0], Anchor::Start, &cut(label, 56));
-        line += LINE;
+        legend(&mut svg, number, label);
     }
     let more =
         if all.len() > shown.len() { format!(", the first {} of {}", shown.len(), all.len()) } else { String::new() };
@@ -126,26 +115,6 @@ fn trace(svg: &mut Svg, series: &Series, class: &str, across: &Axis, up: &Axis) 
         }
         let value = fixed(point.y, three_digits(point.y));
         svg.dot(class, at, 2.8, &format!("{}{}: {value}", prefix(&series.label), point.level));
-    }
-}
-
-/// The levels below the axis, those left out that would run into their neighbour.
-fn levels_along(svg: &mut Svg, across: &Axis, shown: &[Series], bottom: f64) {
-    let mut levels: Vec<(f64, &str)> =
-        shown.iter().flat_map(|series| &series.points).map(|point| (point.x, point.level.as_str())).collect();
-    levels.sort_by(|a, b| a.0.total_cmp(&b.0));
-    levels.dedup_by(|a, b| a.1 == b.1);
-    svg.line("rule", [LEFT, bottom], [WIDTH - MARGIN, bottom]);
-    let mut free = f64::NEG_INFINITY;
-    for (x, label) in levels {
-        let x = across.at(x);
-        svg.line("rule", [x, bottom], [x, bottom + 4.0]);
-        #[expect(clippy::cast_precision_loss, reason = "a short label")]
-        let half = 3.6 * label.chars().count() as f64;
-        if x - half > free {
-            svg.text("tick", [x, bottom + 17.0], Anchor::Middle, label);
-            free = x + half + 4.0;
-        }
     }
 }
 

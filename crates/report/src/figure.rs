@@ -6,7 +6,7 @@
 
 use crate::application;
 pub use crate::axis::Figure;
-use crate::axis::{Axis, MARGIN, Shows, WIDTH};
+use crate::axis::{Axis, LEFT, MARGIN, Shows, WIDTH};
 use crate::curve;
 use crate::knee;
 use crate::latency;
@@ -133,7 +133,6 @@ fn points(
 fn draw(part: &Part<'_>, course: &Course, number: usize) -> Option<Figure> {
     let document = &*part.document;
     const HEIGHT: f64 = 150.0;
-    const LEFT: f64 = 62.0;
     const TOP: f64 = 10.0;
     // A single dot is no course.
     if course.points.iter().filter(|(_, value, _)| value.is_some()).count() < 2 {
@@ -152,10 +151,7 @@ fn draw(part: &Part<'_>, course: &Course, number: usize) -> Option<Figure> {
     if let Some([lo, hi]) = course.limits {
         svg.rect("limits", [LEFT, up.at(hi)], [WIDTH - MARGIN - LEFT, up.at(lo) - up.at(hi)]);
     }
-    for (value, text) in up.ticks(4.0) {
-        svg.line("rule", [LEFT, up.at(value)], [WIDTH - MARGIN, up.at(value)]);
-        svg.text("tick", [LEFT - 6.0, up.at(value) + 4.0], Anchor::End, &text);
-    }
+    up.draw_upright(&mut svg);
     if course.ratio && (up.least..=up.most).contains(&0.0) {
         svg.line("one", [LEFT, up.at(1.0)], [WIDTH - MARGIN, up.at(1.0)]);
     }

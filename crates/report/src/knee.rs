@@ -1,7 +1,7 @@
 //! The figure of a search for the largest load that keeps its limits: latency against load, with the limit, the answer and its bracket, and how
 //! each level was judged.
 
-use crate::axis::{Axis, Figure, MARGIN, Shows, WIDTH};
+use crate::axis::{Axis, Figure, HEIGHT, LEFT, MARGIN, Shows, WIDTH};
 use crate::number::{fixed, three_digits};
 use crate::svg::{Anchor, Svg};
 use crate::text::clean;
@@ -13,8 +13,6 @@ use baremark_model::units::Nanos;
 use serde::Deserialize;
 use serde_json::Value;
 
-const LEFT: f64 = 62.0;
-const HEIGHT: f64 = 190.0;
 const TOP: f64 = 30.0;
 /// Searches of one run that are drawn.
 const MOST: usize = 8;
@@ -86,27 +84,12 @@ pub(crate) fn draw(name: &str, search: &maximum::Document, number: usize) -> Opt
     if let Some((low, high)) = bracket {
         svg.rect("limits", [across.at(low), TOP], [across.at(high) - across.at(low), HEIGHT]);
     }
-    for (value, text) in up.ticks(4.0) {
-        svg.line("rule", [LEFT, up.at(value)], [WIDTH - MARGIN, up.at(value)]);
-        svg.text("tick", [LEFT - 6.0, up.at(value) + 4.0], Anchor::End, &text);
-    }
+    up.draw_upright(&mut svg);
     svg.text("axis", [LEFT - 6.0, TOP - 8.0], Anchor::End, "ms");
-    svg.line("rule", [LEFT, bottom], [WIDTH - MARGIN, bottom]);
-    let mut free = f64::NEG_INFINITY;
-    for (value, text) in across.ticks(5.0) {
-        let x = across.at(value);
-        svg.line("rule", [x, bottom], [x, bottom + 4.0]);
-        #[expect(clippy::cast_precision_loss, reason = "a short label")]
-        let half = 3.6 * text.chars().count() as f64;
-        if x - half > free {
-            svg.text("tick", [x, bottom + 17.0], Anchor::Middle, &text);
-            free = x + half + 4.0;
-        }
-    }
+    across.draw_levels(&mut svg, bottom, across.ticks(5.0).iter().map(|(value, text)| (*value, text.as_str())));
     svg.text("axis", [f64::midpoint(LEFT, WIDTH), bottom + 34.0], Anchor::Middle, &factor);
     if let Some((words, at)) = &bound {
-        svg.line("bound", [LEFT, up.at(*at)], [WIDTH - MARGIN, up.at(*at)]);
-        svg.text("bound", [LEFT + 4.0, up.at(*at) - 4.0], Anchor::Start, words);
+        up.draw_bound(&mut svg, *at, words);
     }
     if let Some(maximum) = answer {
         svg.line("one", [across.at(maximum.level), TOP], [across.at(maximum.level), bottom]);

@@ -2,12 +2,12 @@
 //! every nine takes the same room, one line for each treatment with its interval, and the value of each trial as a dot.
 
 use crate::answer::labelled;
-use crate::axis::{Axis, Figure, MARGIN, Shows, WIDTH};
+use crate::axis::{Axis, Figure, HEIGHT, LEFT, LINE, MARGIN, Shows, WIDTH, legend};
 use crate::grid::{Cell, Grid, GridRow, estimated};
 use crate::number::{fixed, three_digits};
 use crate::part::Part;
 use crate::svg::{Anchor, Svg};
-use crate::text::{clean, cut};
+use crate::text::clean;
 use baremark_model::command::RUN_TIMES_OF;
 use baremark_model::document::{Document, EstimateRow};
 use baremark_model::event::TrialStatus;
@@ -15,10 +15,6 @@ use baremark_model::percentile::Percentile;
 use baremark_model::plan::Treatment;
 use std::borrow::Cow;
 
-const LEFT: f64 = 62.0;
-const HEIGHT: f64 = 190.0;
-/// Height of a line of the legend.
-const LINE: f64 = 17.0;
 /// Lines that can be distinguished; more are in further figures.
 const MOST: usize = 4;
 /// Percentiles from which on they are a distribution.
@@ -287,10 +283,7 @@ fn draw(
     let id = format!("latency-{}{}-{number}", part.name.map(|name| format!("{name}-")).unwrap_or_default(), of.of);
     let mut svg =
         Svg::new(&id, [WIDTH, bottom + 38.0], &format!("{whole}{title} by percentile"), &in_words(lines, of.unit));
-    for (value, text) in up.ticks(4.0) {
-        svg.line("rule", [LEFT, up.at(value)], [WIDTH - MARGIN, up.at(value)]);
-        svg.text("tick", [LEFT - 6.0, up.at(value) + 4.0], Anchor::End, &text);
-    }
+    up.draw_upright(&mut svg);
     svg.text("axis", [LEFT - 6.0, 16.0], Anchor::End, unit);
     let mut shares: Vec<f64> = points().map(|point| point.share).collect();
     shares.sort_by(f64::total_cmp);
@@ -307,7 +300,6 @@ fn draw(
         Anchor::Middle,
         "percentile (each nine takes the same room)",
     );
-    let mut legend = 12.0;
     for (at, line) in lines.iter().enumerate() {
         let class = format!("curve c{at}");
         #[expect(clippy::cast_precision_loss, reason = "at most MOST")]
@@ -334,9 +326,7 @@ fn draw(
             let says = format!("{}, {}: {} {unit}", line.label, name(point.share), estimated(point.row, per));
             svg.dot(&class, place, 3.0, &says);
         }
-        svg.line(&class, [LEFT, legend], [LEFT + 26.0, legend]);
-        svg.text("label", [LEFT + 32.0, legend + 4.0], Anchor::Start, &cut(&line.label, 56));
-        legend += LINE;
+        legend(&mut svg, at, &line.label);
     }
     let more = if several > 1 { format!(" ({} of {several})", number + 1) } else { String::new() };
     let caption =

@@ -3,19 +3,15 @@
 //! The slope is the bandwidth of STREAM's triad and the roof the rate of `fma`, both measured in the run. A kernel is at its arithmetic intensity
 //! for traffic that cannot be avoided: each matrix is read or written once (Williams, Waterman, Patterson: Roofline, CACM 52 (4), 2009, section 3).
 
-use crate::axis::{Axis, Figure, MARGIN, Shows, WIDTH};
+use crate::axis::{Axis, Figure, HEIGHT, LEFT, LINE, MARGIN, Shows, WIDTH, legend};
 use crate::number::{fixed, three_digits};
 use crate::part::Part;
 use crate::svg::{Anchor, Svg};
-use crate::text::{clean, cut};
+use crate::text::clean;
 use crate::treatment::ENVIRONMENT;
 use baremark_model::document::EstimateRow;
 use std::collections::BTreeSet;
 
-const LEFT: f64 = 62.0;
-const HEIGHT: f64 = 190.0;
-/// Height of a line of the legend.
-const LINE: f64 = 17.0;
 /// Environments that can be distinguished.
 const MOST: usize = 4;
 /// How far the roof goes on beyond the last kernel, as a factor.
@@ -103,17 +99,13 @@ fn draw(roofs: &[Roof]) -> Option<Figure> {
     let up = Axis::over(rates, [bottom, top], true)?;
     let title = "Roofline: what bounds kernels";
     let mut svg = Svg::new("roofline", [WIDTH, bottom + 38.0], title, &in_words(roofs));
-    for (value, text) in up.ticks(4.0) {
-        svg.line("rule", [LEFT, up.at(value)], [WIDTH - MARGIN, up.at(value)]);
-        svg.text("tick", [LEFT - 6.0, up.at(value) + 4.0], Anchor::End, &text);
-    }
+    up.draw_upright(&mut svg);
     svg.text("axis", [LEFT - 6.0, top - 6.0], Anchor::End, "GFLOP/s");
     for (value, text) in across.ticks(6.0) {
         svg.line("rule", [across.at(value), bottom], [across.at(value), bottom + 4.0]);
         svg.text("tick", [across.at(value), bottom + 17.0], Anchor::Middle, &text);
     }
     svg.text("axis", [f64::midpoint(LEFT, WIDTH), bottom + 34.0], Anchor::Middle, "FLOP/byte (least traffic)");
-    let mut legend = 12.0;
     for (number, roof) in roofs.iter().enumerate() {
         let class = format!("curve c{number}");
         let corners = [least, roof.ridge(), most].map(|at| [across.at(at), up.at(roof.at(at))]);
@@ -122,9 +114,7 @@ fn draw(roofs: &[Roof]) -> Option<Figure> {
             let says = format!("{}, {}: {}", roof.environment, kernel.name, in_numbers(kernel));
             svg.dot(&class, [across.at(kernel.intensity), up.at(kernel.rate)], 3.2, &says);
         }
-        svg.line(&class, [LEFT, legend], [LEFT + 26.0, legend]);
-        svg.text("label", [LEFT + 32.0, legend + 4.0], Anchor::Start, &cut(&bounds(roof), 56));
-        legend += LINE;
+        legend(&mut svg, number, &bounds(roof));
     }
     for kernel in roofs.first().into_iter().flat_map(|roof| &roof.kernels) {
         let place = [across.at(kernel.intensity), up.at(kernel.rate) + 18.0];

@@ -2,12 +2,11 @@
 //! in which a tier stalled, and those in which operations failed.
 
 use super::read::{AppLoad, AppSecond, ServerChange};
-use crate::axis::{Axis, Figure, MARGIN, Shows, WIDTH};
+use crate::axis::{Axis, Figure, LEFT, MARGIN, Shows, WIDTH};
 use crate::number::{fixed, percent, three_digits};
 use crate::svg::{Anchor, Svg};
 use crate::text::clean;
 
-const LEFT: f64 = 62.0;
 const TOP: f64 = 30.0;
 const HEIGHT: f64 = 150.0;
 /// Fewer seconds are no course.
@@ -48,10 +47,7 @@ pub(super) fn draw(name: &str, load: &AppLoad, number: usize) -> Option<Figure> 
     let up = Axis::over(shown.iter().map(|of| of.p99), [bottom, TOP], true)?;
     let title = format!("{name}: 99th percentile of latency by second");
     let mut svg = Svg::new(&format!("seconds-{number}"), [WIDTH, bottom + 38.0], &title, &in_words(&shown, changes));
-    for (value, text) in up.ticks(4.0) {
-        svg.line("rule", [LEFT, up.at(value)], [WIDTH - MARGIN, up.at(value)]);
-        svg.text("tick", [LEFT - 6.0, up.at(value) + 4.0], Anchor::End, &text);
-    }
+    up.draw_upright(&mut svg);
     svg.text("axis", [LEFT - 6.0, 14.0], Anchor::End, "ms");
     svg.line("rule", [LEFT, bottom], [WIDTH - MARGIN, bottom]);
     for (value, text) in across.ticks(6.0) {
