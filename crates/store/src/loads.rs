@@ -4,6 +4,7 @@
 //! loads are still read; none is written. Rows of progress are the JSON that the load engine and the search write.
 
 use crate::error::StoreError;
+use crate::read::meant;
 pub use crate::record::LoadSummary;
 use crate::run_id::RunId;
 use crate::store::Store;
@@ -72,15 +73,7 @@ impl Store {
             return Ok(None);
         }
         let loads = list.intact()?.loads;
-        let found = RunId::meant(loads.iter().map(|load| &load.id), name);
-        match found[..] {
-            [] => Ok(None),
-            [one] => Ok(Some(one.clone())),
-            _ => {
-                let candidates = found.iter().map(ToString::to_string).collect();
-                Err(StoreError::Ambiguous { name: name.to_owned(), candidates })
-            }
-        }
+        meant(loads.iter().map(|load| &load.id), name)
     }
 
     /// A load with everything that was stored of it.

@@ -119,15 +119,8 @@ impl Store {
             return Ok(run.id.clone());
         }
         let runs = list.intact()?.runs;
-        let found = RunId::meant(runs.iter().map(|run| &run.id), name);
-        match found[..] {
-            [one] => Ok(one.clone()),
-            [] => Err(StoreError::unknown(name, &runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>())),
-            _ => {
-                let candidates = found.iter().map(ToString::to_string).collect();
-                Err(StoreError::Ambiguous { name: name.to_owned(), candidates })
-            }
-        }
+        let found = meant(runs.iter().map(|run| &run.id), name)?;
+        found.ok_or_else(|| StoreError::unknown(name, &runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>()))
     }
 
     pub(crate) fn no_such(&self, run: &RunId) -> StoreError {
@@ -220,6 +213,19 @@ impl Store {
             imported: Vec::new(),
             progress: Vec::new(),
         })
+    }
+}
+
+/// The one of these that is meant by `name`; `None` where none is.
+pub(crate) fn meant<'r>(ids: impl Iterator<Item = &'r RunId> + Clone, name: &str) -> Result<Option<RunId>, StoreError> {
+    let found = RunId::meant(ids, name);
+    match found[..] {
+        [] => Ok(None),
+        [one] => Ok(Some(one.clone())),
+        _ => {
+            let candidates = found.iter().map(ToString::to_string).collect();
+            Err(StoreError::Ambiguous { name: name.to_owned(), candidates })
+        }
     }
 }
 
