@@ -7,7 +7,7 @@
 use baremark_environments::qemu::{Accel, Done, GuestOperations, Operation, Settings};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{self, DURATION, RAMP_DOWN, TIMEOUT, WARM_UP};
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::parameters::Parameters;
 use baremark_model::seam::Sample;
@@ -98,31 +98,23 @@ static PARAMETERS: [Knob; 11] = [
 ];
 
 static METRICS: [Metric; 7] = [
-    Metric::new("operations_per_h", "operations/h", Better::Higher, Together::Sum, "operations per hour"),
-    Metric::new("operation_s", "s", Better::Lower, Together::Mean, "mean time of an operation, until the guest works"),
-    Metric::new("longest_operation_s", "s", Better::Lower, Together::Most, "longest time of an operation"),
-    Metric::new(
+    Metric::higher("operations_per_h", "operations/h", Together::Sum, "operations per hour"),
+    Metric::lower("operation_s", "s", Together::Mean, "mean time of an operation, until the guest works"),
+    Metric::lower("longest_operation_s", "s", Together::Most, "longest time of an operation"),
+    Metric::lower(
         "down_ms",
         "ms",
-        Better::Lower,
         Together::Mean,
         "mean time of a migration in which the guest did not run, as QEMU counts it",
     ),
-    Metric::new("migration_ms", "ms", Better::Lower, Together::Mean, "mean time of a migration, as QEMU counts it"),
-    Metric::new(
+    Metric::lower("migration_ms", "ms", Together::Mean, "mean time of a migration, as QEMU counts it"),
+    Metric::lower(
         "silent_ms",
         "ms",
-        Better::Lower,
         Together::Most,
         "longest time in which nothing was heard of a running guest that reports every 10 ms; absent for deploy",
     ),
-    Metric::new(
-        "moved_mb",
-        "MB",
-        Better::Lower,
-        Together::Mean,
-        "mean of 10^6 bytes of disk or memory that an operation copied",
-    ),
+    Metric::lower("moved_mb", "MB", Together::Mean, "mean of 10^6 bytes of disk or memory that an operation copied"),
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {

@@ -16,7 +16,7 @@ use crate::members::{self, Member, Phases};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{DURATION, RAMP_DOWN, TIMEOUT, WARM_UP};
 use baremark_model::config;
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, OwnSection, Together};
+use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, OwnSection, Together};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings, Update};
 use baremark_model::knob::Misfit;
 use baremark_model::parameters::Parameters;
@@ -72,35 +72,26 @@ static PARAMETERS: [Knob; 6] = [
 ];
 
 static METRICS: [Metric; 4] = [
-    Metric::new(
+    Metric::higher(
         "score",
         "points",
-        Better::Higher,
         Together::Sum,
         "sum over tiles of 0.8 of the geometric mean of applications' normalized throughputs and 0.2 of the infrastructure's, for the most \
          tiles; of applications alone where there is no infrastructure",
     ),
-    Metric::new(
+    Metric::higher(
         "tiles",
         "tiles",
-        Better::Higher,
         Together::Sum,
         "most tiles in which every member keeps its limit; absent, as score and latency_ratio are, where `most` of them do",
     ),
-    Metric::new(
+    Metric::lower(
         "latency_ratio",
         "1",
-        Better::Lower,
         Together::Mean,
         "geometric mean of the members' limited metrics over those of one tile, for the most tiles",
     ),
-    Metric::new(
-        "score_of_one",
-        "points",
-        Better::Higher,
-        Together::Sum,
-        "score of one tile; 1 where members have no reference",
-    ),
+    Metric::higher("score_of_one", "points", Together::Sum, "score of one tile; 1 where members have no reference"),
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {

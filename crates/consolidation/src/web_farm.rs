@@ -21,7 +21,7 @@ use baremark_journal::{Journal, JournalError};
 use baremark_lab::search::{Expected, Probe, Search, SearchError, Step, SubjectError, UnderLoad};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{RAMP_DOWN, TIMEOUT};
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::hdr;
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings, Update};
 use baremark_model::knob::Misfit;
@@ -140,49 +140,33 @@ static PARAMETERS: [Knob; 17] = [
 ];
 
 static METRICS: [Metric; 10] = [
-    Metric::new(
+    Metric::higher(
         "servers_by_latency",
         "servers",
-        Better::Higher,
         Together::Sum,
         "most servers that were seen to have a 95th percentile of latency within `limit`",
     ),
-    Metric::new(
+    Metric::higher(
         "servers_by_cpu",
         "servers",
-        Better::Higher,
         Together::Sum,
         "most servers that were seen to have a CPU use within `cpu_limit`",
     ),
-    Metric::new(
+    Metric::higher(
         "requests_per_s",
         "requests/s",
-        Better::Higher,
         Together::Sum,
         "pages per second with `servers`; of a search as measured at the smaller of both numbers",
     ),
-    Metric::new("mb_per_s", "MB/s", Better::Higher, Together::Sum, "10^6 bytes of pages per second at that number"),
-    Metric::new(
-        "dense_share",
-        "%",
-        Better::Higher,
-        Together::Mean,
-        "windows in dense mode, of those that were measured",
-    ),
-    Metric::new("latency_p50_ms", "ms", Better::Lower, Together::Most, "median of latency with `servers`"),
-    Metric::new("latency_p95_ms", "ms", Better::Lower, Together::Most, "95th percentile of latency with `servers`"),
-    Metric::new(
-        "cpu",
-        "%",
-        Better::Lower,
-        Together::Mean,
-        "CPU time of the servers over that of their CPUs, with `servers`",
-    ),
-    Metric::new("failed", "%", Better::Lower, Together::Mean, "pages that failed, with `servers`"),
-    Metric::new(
+    Metric::higher("mb_per_s", "MB/s", Together::Sum, "10^6 bytes of pages per second at that number"),
+    Metric::higher("dense_share", "%", Together::Mean, "windows in dense mode, of those that were measured"),
+    Metric::lower("latency_p50_ms", "ms", Together::Most, "median of latency with `servers`"),
+    Metric::lower("latency_p95_ms", "ms", Together::Most, "95th percentile of latency with `servers`"),
+    Metric::lower("cpu", "%", Together::Mean, "CPU time of the servers over that of their CPUs, with `servers`"),
+    Metric::lower("failed", "%", Together::Mean, "pages that failed, with `servers`"),
+    Metric::lower(
         "generator_share",
         "%",
-        Better::Lower,
         Together::Most,
         "CPU use of the busiest thread of the generator in any probe; near 100 % it is the limit",
     ),

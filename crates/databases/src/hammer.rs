@@ -8,12 +8,12 @@ use crate::engine::{Client, Done, Outcome};
 use crate::interface::METRICS as INTERFACE;
 use crate::kernel_work::METRICS as KERNEL;
 use crate::loading::{Batch, Loader, Schema, Table, int, text};
-use crate::parameters::{AT_UTILIZATION, CPU_UTILIZATION, Common, DATABASE, SHARED, UTILIZATION};
+use crate::parameters::{AT_UTILIZATION, CPU_UTILIZATION, Common, DATABASE, LAG, SHARED, UTILIZATION};
 use crate::run::{OnDatabase, Workload, WorkloadOfArm};
 use crate::space::Data;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command;
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::fingerprint;
 use baremark_model::job::Surroundings;
 use baremark_model::knob::Misfit;
@@ -63,58 +63,25 @@ const MIX: Knob = Knob::new(
 
 static PARAMETERS: [Knob; 22] = joined(&[&[DATABASE, ROWS, PER_CPU, MIX, UTILIZATION], SHARED]);
 
-static METRICS: [Metric; 20] = [
-    Metric::new("tx_per_s", "tx/s", Better::Higher, Together::Sum, "statements per second, each a transaction"),
-    Metric::new(
+const OWN: [Metric; 10] = [
+    Metric::higher("tx_per_s", "tx/s", Together::Sum, "statements per second, each a transaction"),
+    Metric::higher(
         "tx_per_s_per_cpu",
         "tx/CPU-s",
-        Better::Higher,
         Together::Mean,
         "statements per second of CPU time that server and driver used; absent where the server's is unknown",
     ),
-    Metric::new("latency_p50_ms", "ms", Better::Lower, Together::Mean, "median latency"),
-    Metric::new("latency_p95_ms", "ms", Better::Lower, Together::Most, "95th percentile of it"),
-    Metric::new("latency_p99_ms", "ms", Better::Lower, Together::Most, "99th percentile of it"),
-    Metric::new("cpu_us_per_tx", "us", Better::Lower, Together::Mean, "CPU time of server and driver per transaction"),
-    Metric::new(
-        "driver_cpu_us_per_tx",
-        "us",
-        Better::Lower,
-        Together::Mean,
-        "CPU time of the connections' threads per transaction",
-    ),
-    Metric::new(
-        "server_cpu_us_per_tx",
-        "us",
-        Better::Lower,
-        Together::Mean,
-        "CPU time of the server's processes per transaction",
-    ),
-    Metric::new(
-        "retries",
-        "%",
-        Better::Lower,
-        Together::Mean,
-        "serialization failures and deadlocks per 100 transactions",
-    ),
-    Metric::new(
-        "lag_p99_ms",
-        "ms",
-        Better::Lower,
-        Together::Most,
-        "99th percentile of the actual minus the intended start; with rate alone",
-    ),
-    KERNEL[0],
-    KERNEL[1],
-    KERNEL[2],
-    KERNEL[3],
-    AT_UTILIZATION,
-    CPU_UTILIZATION,
-    INTERFACE[0],
-    INTERFACE[1],
-    INTERFACE[2],
-    INTERFACE[3],
+    Metric::lower("latency_p50_ms", "ms", Together::Mean, "median latency"),
+    Metric::lower("latency_p95_ms", "ms", Together::Most, "95th percentile of it"),
+    Metric::lower("latency_p99_ms", "ms", Together::Most, "99th percentile of it"),
+    Metric::lower("cpu_us_per_tx", "us", Together::Mean, "CPU time of server and driver per transaction"),
+    Metric::lower("driver_cpu_us_per_tx", "us", Together::Mean, "CPU time of the connections' threads per transaction"),
+    Metric::lower("server_cpu_us_per_tx", "us", Together::Mean, "CPU time of the server's processes per transaction"),
+    Metric::lower("retries", "%", Together::Mean, "serialization failures and deadlocks per 100 transactions"),
+    LAG,
 ];
+
+static METRICS: [Metric; 20] = joined(&[&OWN, &KERNEL, &[AT_UTILIZATION, CPU_UTILIZATION], &INTERFACE]);
 
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "oltp-hammer",

@@ -1,6 +1,6 @@
 //! What the server's interface of the lab's network moved in the measured time, from the `/proc/net/dev` of its namespace.
 
-use baremark_model::descriptor::{Better, Metric, Together};
+use baremark_model::descriptor::{Metric, Together};
 use baremark_model::seam::Sample;
 use baremark_networks::Namespace;
 use baremark_networks::network::INSIDE;
@@ -8,7 +8,7 @@ use baremark_sys::clock;
 use baremark_trace::netdev::{self, Counts};
 
 const fn metric(key: &'static str, unit: &'static str, help: &'static str) -> Metric {
-    Metric::new(key, unit, Better::Lower, Together::Sum, help)
+    Metric::lower(key, unit, Together::Sum, help)
 }
 
 /// Packets and bytes at the server's end.

@@ -3,7 +3,7 @@
 //! Of a server these are the counts of its processes; of an embedded database those of the process that drives it, which has the
 //! load's own in them. What cannot be counted is not 0: it has no value, and a flag says why.
 
-use baremark_model::descriptor::{Better, Metric, Together};
+use baremark_model::descriptor::{Metric, Together};
 use baremark_model::seam::Sample;
 use baremark_observe::shootdowns;
 use baremark_sys::clock;
@@ -11,7 +11,7 @@ use baremark_sys::process_tree::{self, KernelWork};
 use std::fs;
 
 const fn metric(key: &'static str, help: &'static str) -> Metric {
-    Metric::new(key, "1/s", Better::Lower, Together::Sum, help)
+    Metric::lower(key, "1/s", Together::Sum, help)
 }
 
 /// Page faults and context switches.

@@ -8,7 +8,7 @@ use crate::kind::Kind as DatabaseKind;
 use crate::server::{Network, Setup};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{self, ARRIVAL, DURATION, TIMEOUT, WARM_UP};
-use baremark_model::descriptor::{Better, Default, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Default, Kind, Knob, Metric, Together};
 use baremark_model::job::ServerProgram;
 use baremark_model::knob::Misfit;
 use baremark_model::units::Bytes;
@@ -154,20 +154,26 @@ pub(crate) const UTILIZATION: Knob = Knob::new(
 );
 
 /// Throughput there.
-pub(crate) const AT_UTILIZATION: Metric = Metric::new(
+pub(crate) const AT_UTILIZATION: Metric = Metric::higher(
     "tx_per_s_at_utilization",
     "tx/s",
-    Better::Higher,
     Together::Sum,
     "transactions per second at the CPU utilization of the parameter utilization, interpolated between steps of connections",
 );
 /// The utilization of the fastest step.
-pub(crate) const CPU_UTILIZATION: Metric = Metric::new(
+pub(crate) const CPU_UTILIZATION: Metric = Metric::lower(
     "cpu_utilization",
     "%",
-    Better::Lower,
     Together::Mean,
     "CPU utilization of the whole machine at the fastest step; with utilization alone",
+);
+
+/// How far the driver was behind.
+pub(crate) const LAG: Metric = Metric::lower(
+    "lag_p99_ms",
+    "ms",
+    Together::Most,
+    "99th percentile of the actual minus the intended start; with rate alone",
 );
 
 /// What every workload says of its load, its server and its data.

@@ -12,7 +12,7 @@ use crate::way::Way;
 use baremark_delay::{Overhead, Wait};
 use baremark_disks::layout::{DiskCounts, Mirror};
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Better, Default as Unsaid, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Default as Unsaid, Kind, Knob, Metric, Together};
 use baremark_model::knob::Misfit;
 use baremark_model::plan::level_of;
 use baremark_model::seam::Sample;
@@ -503,10 +503,9 @@ pub(crate) fn samples(marks: (Mark, Mark), ended: u64, way: Option<&Way>) -> Vec
 /// Metrics of [`samples`].
 pub(crate) const METRICS: [Metric; 7] = [
     lower("commit_ms", "mean time of a commit that writes; with replication alone, as those below"),
-    Metric::new(
+    Metric::lower(
         "commits_per_order",
         "commits",
-        Better::Lower,
         Together::Mean,
         "commits of writing transactions per order, each of which waits for the second copy",
     ),
@@ -524,7 +523,7 @@ pub(crate) const METRICS: [Metric; 7] = [
 ];
 
 const fn lower(key: &'static str, help: &'static str) -> Metric {
-    Metric::new(key, "ms", Better::Lower, Together::Mean, help)
+    Metric::lower(key, "ms", Together::Mean, help)
 }
 
 /// A database whose commits are counted.

@@ -8,7 +8,7 @@ use crate::result::{self, ServerReport};
 use crate::server::{self, KeyServer};
 use crate::traffic::Traffic;
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Better, Descriptor, Footprint, Metric, Together};
+use baremark_model::descriptor::{Descriptor, Footprint, Metric, Together};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, ServerProgram, Surroundings};
 use baremark_networks::Pair;
 use baremark_services::service::program;
@@ -17,11 +17,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 const fn latency(key: &'static str, together: Together, help: &'static str) -> Metric {
-    Metric::new(key, "us", Better::Lower, together, help)
+    Metric::lower(key, "us", together, help)
 }
 
 static METRICS: [Metric; 20] = [
-    Metric::new("ops_per_s", "ops/s", Better::Higher, Together::Sum, "GET and SET per second, without error replies"),
+    Metric::higher("ops_per_s", "ops/s", Together::Sum, "GET and SET per second, without error replies"),
     latency("get_latency_p50_us", Together::Mean, "median latency of GET, from the intended start with rate"),
     latency("get_latency_p90_us", Together::Most, "90th percentile of it"),
     latency("get_latency_p99_us", Together::Most, "99th percentile of it"),
@@ -32,29 +32,16 @@ static METRICS: [Metric; 20] = [
     latency("set_latency_p99_us", Together::Most, "99th percentile of it"),
     latency("set_latency_p99_9_us", Together::Most, "99.9th percentile of it"),
     latency("set_latency_max_us", Together::Most, "longest of it"),
-    Metric::new("hit_rate", "%", Better::Higher, Together::Mean, "GET that found their key"),
-    Metric::new(
-        "errors",
-        "%",
-        Better::Lower,
-        Together::Mean,
-        "commands with an error reply; above 1 % no trial counts",
-    ),
+    Metric::higher("hit_rate", "%", Together::Mean, "GET that found their key"),
+    Metric::lower("errors", "%", Together::Mean, "commands with an error reply; above 1 % no trial counts"),
     latency("server_cpu_us_per_op", Together::Mean, "CPU time of the server's threads per command"),
     latency("driver_cpu_us_per_op", Together::Mean, "CPU time of the driver's threads per command"),
-    Metric::new("server_cpus", "CPUs", Better::Lower, Together::Sum, "CPUs that the server kept busy"),
-    Metric::new("driver_cpus", "CPUs", Better::Lower, Together::Sum, "CPUs that the driver kept busy"),
-    Metric::new(
-        "server_memory",
-        "MiB",
-        Better::Lower,
-        Together::Sum,
-        "memory that the server has allocated (INFO used_memory)",
-    ),
-    Metric::new(
+    Metric::lower("server_cpus", "CPUs", Together::Sum, "CPUs that the server kept busy"),
+    Metric::lower("driver_cpus", "CPUs", Together::Sum, "CPUs that the driver kept busy"),
+    Metric::lower("server_memory", "MiB", Together::Sum, "memory that the server has allocated (INFO used_memory)"),
+    Metric::lower(
         "server_resident_memory",
         "MiB",
-        Better::Lower,
         Together::Sum,
         "memory of the server that is resident (INFO used_memory_rss)",
     ),

@@ -18,7 +18,7 @@ use crate::scenario::{Scenario, file};
 use crate::transport::Trust;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{self, ARRIVAL, DURATION, RAMP_DOWN, TIMEOUT, WARM_UP};
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
 use baremark_model::parameters::Parameters;
@@ -156,55 +156,34 @@ static PARAMETERS: [Knob; 26] = [
 ];
 
 static METRICS: [Metric; 13] = [
-    Metric::new("requests_per_s", "requests/s", Better::Higher, Together::Sum, "requests answered per second"),
-    Metric::new(
-        "operations_per_s",
-        "operations/s",
-        Better::Higher,
-        Together::Sum,
-        "operations that succeeded per second",
-    ),
-    Metric::new(
-        "latency_p50_ms",
-        "ms",
-        Better::Lower,
-        Together::Mean,
-        "median latency, from the intended start where there is one",
-    ),
-    Metric::new("latency_p95_ms", "ms", Better::Lower, Together::Most, "95th percentile of it; needs 72 operations"),
-    Metric::new("latency_p99_ms", "ms", Better::Lower, Together::Most, "99th percentile of it; needs 368 operations"),
-    Metric::new(
-        "latency_p99_9_ms",
-        "ms",
-        Better::Lower,
-        Together::Most,
-        "99.9th percentile of it; needs 3,688 operations",
-    ),
-    Metric::new("latency_mean_ms", "ms", Better::Lower, Together::Mean, "mean latency"),
-    Metric::new("received_mb_per_s", "MB/s", Better::Higher, Together::Sum, "10^6 bytes received per second"),
-    Metric::new("failed", "%", Better::Lower, Together::Mean, "operations that failed"),
-    Metric::new(
+    Metric::higher("requests_per_s", "requests/s", Together::Sum, "requests answered per second"),
+    Metric::higher("operations_per_s", "operations/s", Together::Sum, "operations that succeeded per second"),
+    Metric::lower("latency_p50_ms", "ms", Together::Mean, "median latency, from the intended start where there is one"),
+    Metric::lower("latency_p95_ms", "ms", Together::Most, "95th percentile of it; needs 72 operations"),
+    Metric::lower("latency_p99_ms", "ms", Together::Most, "99th percentile of it; needs 368 operations"),
+    Metric::lower("latency_p99_9_ms", "ms", Together::Most, "99.9th percentile of it; needs 3,688 operations"),
+    Metric::lower("latency_mean_ms", "ms", Together::Mean, "mean latency"),
+    Metric::higher("received_mb_per_s", "MB/s", Together::Sum, "10^6 bytes received per second"),
+    Metric::lower("failed", "%", Together::Mean, "operations that failed"),
+    Metric::higher(
         "within_limit",
         "%",
-        Better::Higher,
         Together::Mean,
         "operations that succeeded within the time that the scenario allows them, of those which have a limit",
     ),
-    Metric::new(
+    Metric::higher(
         "maximum_per_s",
         "operations/s",
-        Better::Higher,
         Together::Sum,
         "highest rate that meets every limit, where it was searched (`baremark load --find-max`)",
     ),
-    Metric::new(
+    Metric::higher(
         "maximum_users",
         "users",
-        Better::Higher,
         Together::Sum,
         "most users for whom every limit is met, where they were searched (`baremark load --find-max=users`)",
     ),
-    Metric::new("generator_cpus", "CPUs", Better::Lower, Together::Sum, "CPU time of the generator over elapsed time"),
+    Metric::lower("generator_cpus", "CPUs", Together::Sum, "CPU time of the generator over elapsed time"),
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {

@@ -410,20 +410,20 @@ const SECOND: u64 = 1_000_000_000;
 
 /// How long a run of a program may take: a knob that every workload which runs programs has, by which the lab knows how
 /// long it must wait.
-pub const TIMEOUT: Knob = Knob {
-    key: "timeout",
-    kind: Kind::Time { min: SECOND, max: 168 * 3600 * SECOND },
-    default: Default::Typed("10 min"),
-    help: "how long one run of the program may take, without its preparation, before it is killed with all its processes",
-};
+pub const TIMEOUT: Knob = Knob::new(
+    "timeout",
+    Kind::Time { min: SECOND, max: 168 * 3600 * SECOND },
+    Default::Typed("10 min"),
+    "how long one run of the program may take, without its preparation, before it is killed with all its processes",
+);
 
 /// Page size of the guest's leaf entries where a program runs in the microVM.
-pub const GUEST_PAGE: Knob = Knob {
-    key: "guest_page",
-    kind: Kind::Page,
-    default: Default::Typed("2m"),
-    help: "page size of the microVM's guest page tables; memory itself is the program's own, as natively. Applies to microvm",
-};
+pub const GUEST_PAGE: Knob = Knob::new(
+    "guest_page",
+    Kind::Page,
+    Default::Typed("2m"),
+    "page size of the microVM's guest page tables; memory itself is the program's own, as natively. Applies to microvm",
+);
 
 /// The page size of an arm's guest.
 #[must_use]
@@ -435,13 +435,13 @@ pub fn guest_page(arm: &ResolvedArm) -> PageSize {
 }
 
 /// Whether a polling thread answers system calls of a program in the microVM.
-pub const EXITLESS: Knob = Knob {
-    key: "exitless",
-    kind: Kind::Choice(&["off", "on"]),
-    default: Default::Typed("off"),
-    help: "whether a thread that polls on a CPU of its own answers system calls of a program in the microVM without an exit: those that do \
+pub const EXITLESS: Knob = Knob::new(
+    "exitless",
+    Kind::Choice(&["off", "on"]),
+    Default::Typed("off"),
+    "whether a thread that polls on a CPU of its own answers system calls of a program in the microVM without an exit: those that do \
            not depend on the calling thread and wait for nobody. The CPU is spent on it; at least 2 must be allowed. Applies to microvm",
-};
+);
 
 /// Whether an arm has a polling thread.
 #[must_use]
@@ -450,14 +450,14 @@ pub fn is_exitless(arm: &ResolvedArm) -> bool {
 }
 
 /// Whether memory of a program in the microVM is given when it is mapped.
-pub const PREFAULT: Knob = Knob {
-    key: "prefault",
-    kind: Kind::Choice(&["off", "on"]),
-    default: Default::Typed("off"),
-    help: "whether the host gives a program in the microVM private memory when the program maps it, not when it first touches it; the time that \
+pub const PREFAULT: Knob = Knob::new(
+    "prefault",
+    Kind::Choice(&["off", "on"]),
+    Default::Typed("off"),
+    "whether the host gives a program in the microVM private memory when the program maps it, not when it first touches it; the time that \
            this takes is part of the run as before. Stacks, memory that is reserved alone, and what is larger than the available memory are left out. \
            Applies to microvm",
-};
+);
 
 /// Whether an arm has its memory when it is mapped.
 #[must_use]
@@ -472,12 +472,12 @@ pub const WARM_UP: &str = "warm_up";
 /// The time under load after it, in workloads that have one.
 pub const RAMP_DOWN: &str = "ramp_down";
 /// How the gaps of an open loop are made, in workloads that have one.
-pub const ARRIVAL: Knob = Knob {
-    key: "arrival",
-    kind: Kind::Choice(&["constant", "poisson"]),
-    default: Default::Typed("constant"),
-    help: "inter-arrival time distribution of an open loop",
-};
+pub const ARRIVAL: Knob = Knob::new(
+    "arrival",
+    Kind::Choice(&["constant", "poisson"]),
+    Default::Typed("constant"),
+    "inter-arrival time distribution of an open loop",
+);
 
 /// How long a phase of an arm lasts, where its workload says so by [`DURATION`], [`WARM_UP`] and [`RAMP_DOWN`].
 #[must_use]
@@ -508,238 +508,205 @@ pub fn fits_timeout(arm: &ResolvedArm) -> Result<(), Misfit> {
 
 /// Keys of `[command]` that take one value.
 pub const COMMAND: &[Knob] = &[
-    Knob {
-        key: "argv",
-        kind: Kind::Words,
-        default: Default::Required,
-        help: "the program and its arguments, each a separate string; no shell is involved",
-    },
-    Knob {
-        key: "directory",
-        kind: Kind::Text,
-        default: Default::Derived("a private folder"),
-        help: "the folder in which it and its preparation run, an absolute path at the site; {folder} is private all the same",
-    },
-    Knob {
-        key: "stdin",
-        kind: Kind::Text,
-        default: Default::Derived("nothing"),
-        help: "the file that it reads as standard input, from the folder in which it runs",
-    },
-    Knob {
-        key: "stdout",
-        kind: Kind::Choice(Stdout::WORDS),
-        default: Default::Typed("keep"),
-        help: "keep: its standard output is read through a pipe and kept up to output_limit; drop: it is /dev/null",
-    },
-    Knob {
-        key: "repeat",
-        kind: Kind::Switch,
-        default: Default::Typed("false"),
-        help: "whether a phase runs it again and again until the phase has lasted long enough, in one private folder; runs \
+    Knob::new(
+        "argv",
+        Kind::Words,
+        Default::Required,
+        "the program and its arguments, each a separate string; no shell is involved",
+    ),
+    Knob::new(
+        "directory",
+        Kind::Text,
+        Default::Derived("a private folder"),
+        "the folder in which it and its preparation run, an absolute path at the site; {folder} is private all the same",
+    ),
+    Knob::new(
+        "stdin",
+        Kind::Text,
+        Default::Derived("nothing"),
+        "the file that it reads as standard input, from the folder in which it runs",
+    ),
+    Knob::new(
+        "stdout",
+        Kind::Choice(Stdout::WORDS),
+        Default::Typed("keep"),
+        "keep: its standard output is read through a pipe and kept up to output_limit; drop: it is /dev/null",
+    ),
+    Knob::new(
+        "repeat",
+        Kind::Switch,
+        Default::Typed("false"),
+        "whether a phase runs it again and again until the phase has lasted long enough, in one private folder; runs \
                that end in the first quarter of a phase are a warm-up, and a metric is the mean of the others, from five \
                on without the largest and the smallest fifth",
-    },
-    Knob {
-        key: "warmup_runs",
-        kind: Kind::Count { min: 0, max: 10_000 },
-        default: Default::Typed("0"),
-        help: "runs before the first one that is measured: once on this machine itself, in every trial elsewhere",
-    },
-    Knob {
-        key: "output_limit",
-        kind: Kind::Size { min: 4096, max: 16 << 20 },
-        default: Default::Typed("1 MiB"),
-        help: "the most that is kept of each output stream; of a longer one the beginning and the end",
-    },
-    Knob {
-        key: "inherit",
-        kind: Kind::Words,
-        default: Default::Derived("none"),
-        help: "environment variables that are passed on; PATH is always, and HOME is the folder; [\"*\"] for all as they are",
-    },
-    Knob {
-        key: "carry",
-        kind: Kind::Words,
-        default: Default::Derived("none"),
-        help: "files of this machine that the program needs at their own absolute paths: put there in a container or guest that \
+    ),
+    Knob::new(
+        "warmup_runs",
+        Kind::Count { min: 0, max: 10_000 },
+        Default::Typed("0"),
+        "runs before the first one that is measured: once on this machine itself, in every trial elsewhere",
+    ),
+    Knob::new(
+        "output_limit",
+        Kind::Size { min: 4096, max: 16 << 20 },
+        Default::Typed("1 MiB"),
+        "the most that is kept of each output stream; of a longer one the beginning and the end",
+    ),
+    Knob::new(
+        "inherit",
+        Kind::Words,
+        Default::Derived("none"),
+        "environment variables that are passed on; PATH is always, and HOME is the folder; [\"*\"] for all as they are",
+    ),
+    Knob::new(
+        "carry",
+        Kind::Words,
+        Default::Derived("none"),
+        "files of this machine that the program needs at their own absolute paths: put there in a container or guest that \
                has no files but this program; elsewhere they must be there, but for the program itself and files among its \
                arguments, which are brought",
-    },
-    Knob {
-        key: "instruction_set",
-        kind: Kind::Choice(&["baseline", "avx2", "avx512"]),
-        default: Default::Derived("any"),
-        help: "the instruction set without which the program cannot run",
-    },
+    ),
+    Knob::new(
+        "instruction_set",
+        Kind::Choice(&["baseline", "avx2", "avx512"]),
+        Default::Derived("any"),
+        "the instruction set without which the program cannot run",
+    ),
 ];
 
 /// Keys of `[command.success]`.
 pub const SUCCESS: &[Knob] = &[
-    Knob {
-        key: "exit",
-        kind: Kind::Count { min: 0, max: 255 },
-        default: Default::Typed("0"),
-        help: "the exit code that means success, or a list of them; an empty list for any",
-    },
-    Knob {
-        key: "present",
-        kind: Kind::Words,
-        default: Default::Derived("none"),
-        help: "regular expressions that must match; a placeholder in them is replaced by its text, taken literally",
-    },
-    Knob {
-        key: "absent",
-        kind: Kind::Words,
-        default: Default::Derived("none"),
-        help: "regular expressions that must not match, filled alike",
-    },
-    Knob {
-        key: "from",
-        kind: Kind::Text,
-        default: Default::Typed("output"),
-        help: "where they are looked for: output (both streams), stdout, stderr, or a file that the program writes",
-    },
+    Knob::new(
+        "exit",
+        Kind::Count { min: 0, max: 255 },
+        Default::Typed("0"),
+        "the exit code that means success, or a list of them; an empty list for any",
+    ),
+    Knob::new(
+        "present",
+        Kind::Words,
+        Default::Derived("none"),
+        "regular expressions that must match; a placeholder in them is replaced by its text, taken literally",
+    ),
+    Knob::new("absent", Kind::Words, Default::Derived("none"), "regular expressions that must not match, filled alike"),
+    Knob::new(
+        "from",
+        Kind::Text,
+        Default::Typed("output"),
+        "where they are looked for: output (both streams), stdout, stderr, or a file that the program writes",
+    ),
 ];
 
 /// Keys of `[command.beside]`.
 pub const BESIDE: &[Knob] = &[
-    Knob {
-        key: "argv",
-        kind: Kind::Words,
-        default: Default::Required,
-        help: "a program that runs alongside the measured one, such as its server, and its arguments",
-    },
-    Knob {
-        key: "ready",
-        kind: Kind::Text,
-        default: Default::Derived("ready at once"),
-        help: "a regular expression in its output that says that it is ready",
-    },
+    Knob::new(
+        "argv",
+        Kind::Words,
+        Default::Required,
+        "a program that runs alongside the measured one, such as its server, and its arguments",
+    ),
+    Knob::new(
+        "ready",
+        Kind::Text,
+        Default::Derived("ready at once"),
+        "a regular expression in its output that says that it is ready",
+    ),
 ];
 
 /// Keys of `[command.metrics.NAME]`; `[command.reading]` gives defaults for those from `from` on.
 pub const READING: &[Knob] = &[
-    Knob { key: "unit", kind: Kind::Text, default: Default::Required, help: "the unit, as printed" },
-    Knob {
-        key: "better",
-        kind: Kind::Choice(&["higher", "lower"]),
-        default: Default::Required,
-        help: "which direction is better; over copies that run together, higher-is-better metrics are summed and the others averaged",
-    },
-    Knob { key: "help", kind: Kind::Text, default: Default::Typed(""), help: "description in one sentence" },
-    Knob {
-        key: "from",
-        kind: Kind::Text,
-        default: Default::Typed("stdout"),
-        help: "where it stands: stdout, stderr, or a file that the program writes into its folder",
-    },
-    Knob {
-        key: "regex",
-        kind: Kind::Text,
-        default: Default::Derived("json is given instead"),
-        help: "a regular expression whose group (?<value>...) is the number; {key} in it is the metric's name",
-    },
-    Knob {
-        key: "json",
-        kind: Kind::Text,
-        default: Default::Derived("regex is given instead"),
-        help: "a JSON pointer to the number, such as /jobs/0/read/iops; * is every member",
-    },
-    Knob {
-        key: "take",
-        kind: Kind::Choice(Take::WORDS),
-        default: Default::Typed("only"),
-        help: "which of several matches counts",
-    },
-    Knob {
-        key: "scale",
-        kind: Kind::Text,
-        default: Default::Typed("1"),
-        help: "factor that converts the number to the unit, such as \"1e-3\"",
-    },
-    Knob {
-        key: "per",
-        kind: Kind::Text,
-        default: Default::Typed(""),
-        help: "divisor of the number: a number, or a parameter such as {steps}",
-    },
-    Knob {
-        key: "optional",
-        kind: Kind::Switch,
-        default: Default::Typed("false"),
-        help: "whether a run counts that does not have it",
-    },
+    Knob::new("unit", Kind::Text, Default::Required, "the unit, as printed"),
+    Knob::new(
+        "better",
+        Kind::Choice(&["higher", "lower"]),
+        Default::Required,
+        "which direction is better; over copies that run together, higher-is-better metrics are summed and the others averaged",
+    ),
+    Knob::new("help", Kind::Text, Default::Typed(""), "description in one sentence"),
+    Knob::new(
+        "from",
+        Kind::Text,
+        Default::Typed("stdout"),
+        "where it stands: stdout, stderr, or a file that the program writes into its folder",
+    ),
+    Knob::new(
+        "regex",
+        Kind::Text,
+        Default::Derived("json is given instead"),
+        "a regular expression whose group (?<value>...) is the number; {key} in it is the metric's name",
+    ),
+    Knob::new(
+        "json",
+        Kind::Text,
+        Default::Derived("regex is given instead"),
+        "a JSON pointer to the number, such as /jobs/0/read/iops; * is every member",
+    ),
+    Knob::new("take", Kind::Choice(Take::WORDS), Default::Typed("only"), "which of several matches counts"),
+    Knob::new(
+        "scale",
+        Kind::Text,
+        Default::Typed("1"),
+        "factor that converts the number to the unit, such as \"1e-3\"",
+    ),
+    Knob::new("per", Kind::Text, Default::Typed(""), "divisor of the number: a number, or a parameter such as {steps}"),
+    Knob::new("optional", Kind::Switch, Default::Typed("false"), "whether a run counts that does not have it"),
 ];
 
 /// The keys of [`READING`] that may be in `[command.reading]`.
 pub const READING_DEFAULTS: &[&str] = &["from", "regex", "json", "take", "scale", "per", "optional"];
 
 /// Wall time of the measured program.
-pub const WALL: Metric = Metric {
-    key: "wall_s",
-    unit: "s",
-    better: Better::Lower,
-    together: Together::Most,
-    help: "from the program's start to its end",
-};
+pub const WALL: Metric = Metric::lower("wall_s", "s", Together::Most, "from the program's start to its end");
 /// Processor time of the measured program.
-pub const CPU: Metric = Metric {
-    key: "cpu_s",
-    unit: "s",
-    better: Better::Lower,
-    together: Together::Sum,
-    help: "processor time, user and system, of the program and of all that it waited for",
-};
+pub const CPU: Metric = Metric::lower(
+    "cpu_s",
+    "s",
+    Together::Sum,
+    "processor time, user and system, of the program and of all that it waited for",
+);
 /// Processor time of the measured program in user mode.
-pub const USER: Metric = Metric {
-    key: "user_s",
-    unit: "s",
-    better: Better::Lower,
-    together: Together::Sum,
-    help: "processor time in user mode, of the program and of all that it waited for",
-};
+pub const USER: Metric = Metric::lower(
+    "user_s",
+    "s",
+    Together::Sum,
+    "processor time in user mode, of the program and of all that it waited for",
+);
 /// Processor time of the measured program in the kernel.
-pub const SYSTEM: Metric = Metric {
-    key: "system_s",
-    unit: "s",
-    better: Better::Lower,
-    together: Together::Sum,
-    help: "processor time in the kernel, of the program and of all that it waited for",
-};
+pub const SYSTEM: Metric = Metric::lower(
+    "system_s",
+    "s",
+    Together::Sum,
+    "processor time in the kernel, of the program and of all that it waited for",
+);
 /// Memory of the measured program.
-pub const PEAK_MEMORY: Metric = Metric {
-    key: "peak_memory_bytes",
-    unit: "B",
-    better: Better::Lower,
-    together: Together::Sum,
-    help: "the largest resident set of the program or of one that it waited for; not known below some 3 MiB, from which the \
+pub const PEAK_MEMORY: Metric = Metric::lower(
+    "peak_memory_bytes",
+    "B",
+    Together::Sum,
+    "the largest resident set of the program or of one that it waited for; not known below some 3 MiB, from which the \
            kernel counts on",
-};
+);
 /// Context switches of the measured program.
-pub const CONTEXT_SWITCHES: Metric = Metric {
-    key: "context_switches",
-    unit: "1",
-    better: Better::Lower,
-    together: Together::Sum,
-    help: "context switches, voluntary or not, of the program and of all that it waited for",
-};
+pub const CONTEXT_SWITCHES: Metric = Metric::lower(
+    "context_switches",
+    "1",
+    Together::Sum,
+    "context switches, voluntary or not, of the program and of all that it waited for",
+);
 /// Page faults of the measured program.
-pub const PAGE_FAULTS: Metric = Metric {
-    key: "page_faults",
-    unit: "1",
-    better: Better::Lower,
-    together: Together::Sum,
-    help: "page faults, with or without a disk, of the program and of all that it waited for",
-};
+pub const PAGE_FAULTS: Metric = Metric::lower(
+    "page_faults",
+    "1",
+    Together::Sum,
+    "page faults, with or without a disk, of the program and of all that it waited for",
+);
 /// Page faults of the measured program that read from a disk.
-pub const MAJOR_FAULTS: Metric = Metric {
-    key: "major_faults",
-    unit: "1",
-    better: Better::Lower,
-    together: Together::Sum,
-    help: "page faults that read from a disk, of the program and of all that it waited for",
-};
+pub const MAJOR_FAULTS: Metric = Metric::lower(
+    "major_faults",
+    "1",
+    Together::Sum,
+    "page faults that read from a disk, of the program and of all that it waited for",
+);
 
 /// The metrics that every program has.
 pub const USUAL: [Metric; 8] = [WALL, CPU, USER, SYSTEM, PEAK_MEMORY, CONTEXT_SWITCHES, PAGE_FAULTS, MAJOR_FAULTS];
@@ -844,13 +811,13 @@ pub const LINK_DELAY: Knob = Knob::new(
     "one-way delay of the link to the secondary, in both directions, by a proxy; with protect alone",
 );
 
-const PROGRAM: Knob = Knob {
-    key: KIND,
-    kind: Kind::Text,
-    default: Default::Derived("the section [command]"),
-    help: "the program, which is described in the section [command]; as a factor, names of programs that are described in \
+const PROGRAM: Knob = Knob::new(
+    KIND,
+    Kind::Text,
+    Default::Derived("the section [command]"),
+    "the program, which is described in the section [command]; as a factor, names of programs that are described in \
            [commands.NAME]",
-};
+);
 
 static BARE_METRICS: [Metric; 35] = {
     const LISTS: [&[Metric]; 4] = [&USUAL, &RUN_TIMES, &IN_GUEST, &PROTECTED];
@@ -923,15 +890,17 @@ pub fn imported(kind: &str, program: &Program) -> &'static Descriptor {
 }
 
 fn made(program: &Program) -> Descriptor {
-    let knobs = program.parameters.iter().map(|declared| Knob {
-        key: leak(&declared.key),
-        kind: match declared.default {
-            Value::Count(_) => Kind::Count { min: 0, max: u64::MAX },
-            Value::Switch(_) => Kind::Switch,
-            _ => Kind::Text,
-        },
-        default: Default::Typed(leak(&declared.default.to_string())),
-        help: "a parameter that the study declares",
+    let knobs = program.parameters.iter().map(|declared| {
+        Knob::new(
+            leak(&declared.key),
+            match declared.default {
+                Value::Count(_) => Kind::Count { min: 0, max: u64::MAX },
+                Value::Switch(_) => Kind::Switch,
+                _ => Kind::Text,
+            },
+            Default::Typed(leak(&declared.default.to_string())),
+            "a parameter that the study declares",
+        )
     });
     let readings = program.metrics.iter().map(|reading| Metric {
         key: leak(&reading.key),

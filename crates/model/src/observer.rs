@@ -135,26 +135,24 @@ const MILLISECOND: u64 = 1_000_000;
 
 /// Keys of `[observe]`; each may also be a list where it says so.
 pub const OBSERVE: &[Knob] = &[
-    Knob {
-        key: "interval",
-        kind: Kind::Time { min: 100 * MILLISECOND, max: 3_600_000 * MILLISECOND },
-        default: Default::Typed("1 s"),
-        help: "the time between two points of a series; readings between phases are made anyway",
-    },
-    Knob {
-        key: "which",
-        kind: Kind::Choice(OBSERVERS),
-        default: Default::Derived(
-            "all but counters, io-histograms, net-stats, lost and null; of kernels without sockets",
-        ),
-        help: "one observer or a list of them; null reads nothing and shows the cost of observing",
-    },
-    Knob {
-        key: "per_cpu",
-        kind: Kind::Switch,
-        default: Default::Typed("false"),
-        help: "whether series hold every CPU's states in addition to the machine's",
-    },
+    Knob::new(
+        "interval",
+        Kind::Time { min: 100 * MILLISECOND, max: 3_600_000 * MILLISECOND },
+        Default::Typed("1 s"),
+        "the time between two points of a series; readings between phases are made anyway",
+    ),
+    Knob::new(
+        "which",
+        Kind::Choice(OBSERVERS),
+        Default::Derived("all but counters, io-histograms, net-stats, lost and null; of kernels without sockets"),
+        "one observer or a list of them; null reads nothing and shows the cost of observing",
+    ),
+    Knob::new(
+        "per_cpu",
+        Kind::Switch,
+        Default::Typed("false"),
+        "whether series hold every CPU's states in addition to the machine's",
+    ),
 ];
 
 /// What is to be observed.

@@ -138,8 +138,8 @@ impl OwnSection {
 
 /// One table of several parts, one after the other. The length must be that of all parts together, which is found out while compiling.
 #[must_use]
-pub const fn joined<const N: usize>(parts: &[&[Knob]]) -> [Knob; N] {
-    let mut table = [Knob::new("", Kind::Text, Default::Required, ""); N];
+pub const fn joined<T: Copy, const N: usize>(parts: &[&[T]]) -> [T; N] {
+    let mut table = [parts[0][0]; N];
     let (mut part, mut at) = (0, 0);
     while part < parts.len() {
         let mut row = 0;
@@ -154,16 +154,16 @@ pub const fn joined<const N: usize>(parts: &[&[Knob]]) -> [Knob; N] {
 }
 
 impl Metric {
-    /// A row of a table of metrics.
+    /// A row of a table of metrics of which more is better.
     #[must_use]
-    pub const fn new(
-        key: &'static str,
-        unit: &'static str,
-        better: Better,
-        together: Together,
-        help: &'static str,
-    ) -> Metric {
-        Metric { key, unit, better, together, help }
+    pub const fn higher(key: &'static str, unit: &'static str, together: Together, help: &'static str) -> Metric {
+        Metric { key, unit, better: Better::Higher, together, help }
+    }
+
+    /// A row of one of which less is better.
+    #[must_use]
+    pub const fn lower(key: &'static str, unit: &'static str, together: Together, help: &'static str) -> Metric {
+        Metric { key, unit, better: Better::Lower, together, help }
     }
 }
 

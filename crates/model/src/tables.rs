@@ -12,85 +12,85 @@ use std::collections::BTreeMap;
 
 /// Keys of `[study]`.
 pub const STUDY: &[Knob] = &[
-    Knob { key: "title", kind: Kind::Text, default: Default::Required, help: "the study's question, in one line" },
-    Knob {
-        key: "published",
-        kind: Kind::Text,
-        default: Default::Derived("nothing to compare with"),
-        help: "the published table to print next to the values measured here, as source/table",
-    },
+    Knob::new("title", Kind::Text, Default::Required, "the study's question, in one line"),
+    Knob::new(
+        "published",
+        Kind::Text,
+        Default::Derived("nothing to compare with"),
+        "the published table to print next to the values measured here, as source/table",
+    ),
 ];
 
 /// Keys of `[factors]` in addition to the workload's own parameters.
 pub const FACTORS: &[Knob] = &[
-    Knob {
-        key: environments::FACTOR,
-        kind: Kind::Choice(environments::NAMES),
-        default: Default::Typed(environments::NATIVE),
-        help: "where the workload runs; microvm is native with the executor microvm, null is a no-op that measures the harness overhead; \
+    Knob::new(
+        environments::FACTOR,
+        Kind::Choice(environments::NAMES),
+        Default::Typed(environments::NATIVE),
+        "where the workload runs; microvm is native with the executor microvm, null is a no-op that measures the harness overhead; \
                or a name of your own that [environments.NAME] says what it is like",
-    },
-    Knob {
-        key: "page",
-        kind: Kind::Page,
-        default: Default::Typed("4k"),
-        help: "the page size that the application sees: the process's own when native, the guest's in a virtual machine",
-    },
-    Knob {
-        key: "host_backing",
-        kind: Kind::Page,
-        default: Default::Derived("the same as page"),
-        help: "page size of a virtual machine's memory on the host; of a program in the microVM, by default the kernel's and the program's own choice; \
+    ),
+    Knob::new(
+        "page",
+        Kind::Page,
+        Default::Typed("4k"),
+        "the page size that the application sees: the process's own when native, the guest's in a virtual machine",
+    ),
+    Knob::new(
+        "host_backing",
+        Kind::Page,
+        Default::Derived("the same as page"),
+        "page size of a virtual machine's memory on the host; of a program in the microVM, by default the kernel's and the program's own choice; \
                does not apply to native",
-    },
-    Knob {
-        key: "page_frames",
-        kind: Kind::Choice(Frames::WORDS),
-        default: Default::Typed("default"),
-        help: "how the frames of 4k pages lie in physical memory: as the kernel gives them, contiguous by 2 MiB, or scattered; a virtual machine is compared \
+    ),
+    Knob::new(
+        "page_frames",
+        Kind::Choice(Frames::WORDS),
+        Default::Typed("default"),
+        "how the frames of 4k pages lie in physical memory: as the kernel gives them, contiguous by 2 MiB, or scattered; a virtual machine is compared \
                with native memory that lies like its own where the study has it; does not apply to memory in 2m pages, nor to containers and sandboxes",
-    },
-    Knob {
-        key: "guest_tables",
-        kind: Kind::Choice(&["contiguous", "scattered"]),
-        default: Default::Typed("contiguous"),
-        help: "how a microVM's guest page tables lie in memory; does not apply to native",
-    },
-    Knob {
-        key: "ranks",
-        kind: Kind::Count { min: 1, max: 4096 },
-        default: Default::Derived("one rank per CPU that the process may use"),
-        help: "ranks of the team, one pinned thread (and one vCPU) each; with count, those of all machines together",
-    },
-    Knob {
-        key: "placement",
-        kind: Kind::Choice(Placement::WORDS),
-        default: Default::Typed("numbered"),
-        help: "the CPUs of the ranks: pinned by number, moved by the operating system, as near to each other as they fit, as \
+    ),
+    Knob::new(
+        "guest_tables",
+        Kind::Choice(&["contiguous", "scattered"]),
+        Default::Typed("contiguous"),
+        "how a microVM's guest page tables lie in memory; does not apply to native",
+    ),
+    Knob::new(
+        "ranks",
+        Kind::Count { min: 1, max: 4096 },
+        Default::Derived("one rank per CPU that the process may use"),
+        "ranks of the team, one pinned thread (and one vCPU) each; with count, those of all machines together",
+    ),
+    Knob::new(
+        "placement",
+        Kind::Choice(Placement::WORDS),
+        Default::Typed("numbered"),
+        "the CPUs of the ranks: pinned by number, moved by the operating system, as near to each other as they fit, as \
                far apart as they can be, inside the first socket, or one a core; of several machines (count) each confined to one NUMA node \
                (node), pinned inside of one (affinity), or moved by the operating system (free)",
-    },
-    Knob {
-        key: "memory",
-        kind: Kind::Choice(MemoryPolicy::WORDS),
-        default: Default::Typed("first-touch"),
-        help: "the NUMA nodes of a rank's memory: where it touches it first, bound to its own node, bound to another, or page by \
+    ),
+    Knob::new(
+        "memory",
+        Kind::Choice(MemoryPolicy::WORDS),
+        Default::Typed("first-touch"),
+        "the NUMA nodes of a rank's memory: where it touches it first, bound to its own node, bound to another, or page by \
                page over all; read back after every trial",
-    },
-    Knob {
-        key: "count",
-        kind: Kind::Count { min: 1, max: 64 },
-        default: Default::Typed("1"),
-        help: "machines (microvm, qemu, container, sandbox) among which ranks and memory are divided, released by one barrier; rates of \
+    ),
+    Knob::new(
+        "count",
+        Kind::Count { min: 1, max: 64 },
+        Default::Typed("1"),
+        "machines (microvm, qemu, container, sandbox) among which ranks and memory are divided, released by one barrier; rates of \
                several are the sums of their bests, as published, and simultaneous ones are shown next to them; does not apply to native",
-    },
-    Knob {
-        key: "provisioned",
-        kind: Kind::Percent { min: 0.01, max: 1.0 },
-        default: Default::Typed("100 %"),
-        help: "share of this machine's CPUs that the ranks of all machines (count) get together; a share that machines of equal size \
+    ),
+    Knob::new(
+        "provisioned",
+        Kind::Percent { min: 0.01, max: 1.0 },
+        Default::Typed("100 %"),
+        "share of this machine's CPUs that the ranks of all machines (count) get together; a share that machines of equal size \
                miss by more than 2.5 % of the CPUs is absent; excludes ranks; does not apply to native",
-    },
+    ),
     // Features of this host: set between trials with --allow-host-changes and undone at the end.
     host("host.thp", Kind::Choice(&["always", "madvise", "never"]), "transparent huge pages of the host"),
     host(
@@ -276,122 +276,117 @@ pub const WORKLOAD: &str = "workload";
 
 /// Keys of `[workload.KIND]` in addition to the workload's own parameters and the shared factors that are held for it.
 pub const OF_ONE_WORKLOAD: &[Knob] = &[
-    Knob {
-        key: "metric",
-        kind: Kind::Text,
-        default: Default::Derived("the workload's first metric"),
-        help: "the metric of this workload's headline and of the stopping rule",
-    },
-    Knob {
-        key: "also",
-        kind: Kind::Names,
-        default: Default::Derived("no other"),
-        help: "other metrics that get a ratio; not used by the stopping rule",
-    },
-    Knob {
-        key: "against",
-        kind: Kind::Text,
-        default: Default::Derived("no slope"),
-        help: "a metric on whose measured value the headline's metric depends: its slope along the columns is estimated, block by block",
-    },
-    Knob {
-        key: "published",
-        kind: Kind::Text,
-        default: Default::Derived("nothing to compare with"),
-        help: "the published table to print next to this workload's values, as source/table",
-    },
+    Knob::new(
+        "metric",
+        Kind::Text,
+        Default::Derived("the workload's first metric"),
+        "the metric of this workload's headline and of the stopping rule",
+    ),
+    Knob::new(
+        "also",
+        Kind::Names,
+        Default::Derived("no other"),
+        "other metrics that get a ratio; not used by the stopping rule",
+    ),
+    Knob::new(
+        "against",
+        Kind::Text,
+        Default::Derived("no slope"),
+        "a metric on whose measured value the headline's metric depends: its slope along the columns is estimated, block by block",
+    ),
+    Knob::new(
+        "published",
+        Kind::Text,
+        Default::Derived("nothing to compare with"),
+        "the published table to print next to this workload's values, as source/table",
+    ),
 ];
 
 /// Keys of `[design]`.
 pub const DESIGN: &[Knob] = &[
-    Knob {
-        key: "precision",
-        kind: Kind::Percent { min: 0.0001, max: 0.5 },
-        default: Default::Typed("1 %"),
-        help: "the half-width that the 95 % interval of every ratio shall reach",
-    },
-    Knob {
-        key: "delta",
-        kind: Kind::Percent { min: 0.0002, max: 1.0 },
-        default: Default::Derived("twice the precision"),
-        help: "the difference that matters: smaller ones are called equivalent; at least twice the precision",
-    },
-    Knob {
-        key: "budget",
-        kind: Kind::Time { min: SECOND, max: 168 * HOUR },
-        default: Default::Typed("3 min"),
-        help: "the longest that the study may run",
-    },
-    Knob {
-        key: "phase",
-        kind: Kind::Time { min: 1_000_000, max: 600 * SECOND },
-        default: Default::Derived("5 ms for kernels, 100 ms for programs"),
-        help: "least duration of one phase of one arm; short phases that alternate quickly cancel the machine's noise",
-    },
-    Knob {
-        key: "quads",
-        kind: Kind::Count { min: 0, max: 1000 },
-        default: Default::Derived(
+    Knob::new(
+        "precision",
+        Kind::Percent { min: 0.0001, max: 0.5 },
+        Default::Typed("1 %"),
+        "the half-width that the 95 % interval of every ratio shall reach",
+    ),
+    Knob::new(
+        "delta",
+        Kind::Percent { min: 0.0002, max: 1.0 },
+        Default::Derived("twice the precision"),
+        "the difference that matters: smaller ones are called equivalent; at least twice the precision",
+    ),
+    Knob::new(
+        "budget",
+        Kind::Time { min: SECOND, max: 168 * HOUR },
+        Default::Typed("3 min"),
+        "the longest that the study may run",
+    ),
+    Knob::new(
+        "phase",
+        Kind::Time { min: 1_000_000, max: 600 * SECOND },
+        Default::Derived("5 ms for kernels, 100 ms for programs"),
+        "least duration of one phase of one arm; short phases that alternate quickly cancel the machine's noise",
+    ),
+    Knob::new(
+        "quads",
+        Kind::Count { min: 0, max: 1000 },
+        Default::Derived(
             "20 for kernels, 1 for programs; from the second block on by what the first has shown of noise and costs",
         ),
-        help: "quads in a trial: each interleaves its two arms as ABBA or BAAB, equally often, in random order; 0 for one phase of each arm, where phases take minutes",
-    },
-    Knob {
-        key: "duet",
-        kind: Kind::Switch,
-        default: Default::Typed("false"),
-        help: "whether both programs of a pair run at the same time, on one CPU each, and swap the CPUs in their next run; they are compared by cpu_s alone",
-    },
-    Knob {
-        key: "least_blocks",
-        kind: Kind::Count { min: 1, max: 10_000 },
-        default: Default::Typed("6"),
-        help: "the smallest number of blocks with which the study gives an answer: 4 at least for an interval; from 30 blocks on intervals allow for serial correlation",
-    },
-    Knob {
-        key: "most_blocks",
-        kind: Kind::Count { min: 1, max: 100_000 },
-        default: Default::Typed("200"),
-        help: "blocks after which the study ends, whatever has been reached",
-    },
-    Knob {
-        key: "seed",
-        kind: Kind::Count { min: 0, max: u64::MAX },
-        default: Default::Derived("drawn for each run and recorded"),
-        help: "the seed of every random order in the study",
-    },
+        "quads in a trial: each interleaves its two arms as ABBA or BAAB, equally often, in random order; 0 for one phase of each arm, where phases take minutes",
+    ),
+    Knob::new(
+        "duet",
+        Kind::Switch,
+        Default::Typed("false"),
+        "whether both programs of a pair run at the same time, on one CPU each, and swap the CPUs in their next run; they are compared by cpu_s alone",
+    ),
+    Knob::new(
+        "least_blocks",
+        Kind::Count { min: 1, max: 10_000 },
+        Default::Typed("6"),
+        "the smallest number of blocks with which the study gives an answer: 4 at least for an interval; from 30 blocks on intervals allow for serial correlation",
+    ),
+    Knob::new(
+        "most_blocks",
+        Kind::Count { min: 1, max: 100_000 },
+        Default::Typed("200"),
+        "blocks after which the study ends, whatever has been reached",
+    ),
+    Knob::new(
+        "seed",
+        Kind::Count { min: 0, max: u64::MAX },
+        Default::Derived("drawn for each run and recorded"),
+        "the seed of every random order in the study",
+    ),
 ];
 
 /// Keys of `[report]`; `ratio_to` is a table and parsed apart.
 pub const REPORT: &[Knob] = &[
-    Knob {
-        key: "metric",
-        kind: Kind::Text,
-        default: Default::Derived("the workload's first metric"),
-        help: "the metric of the headline and of the stopping rule",
-    },
-    Knob {
-        key: "also",
-        kind: Kind::Names,
-        default: Default::Derived("no other"),
-        help: "other metrics that get a ratio; not used by the stopping rule",
-    },
-    Knob {
-        key: "against",
-        kind: Kind::Text,
-        default: Default::Derived("no slope"),
-        help: "a metric on whose measured value the headline's metric depends: its slope along the columns is estimated, block by block",
-    },
-    Knob {
-        key: "rows",
-        kind: Kind::Text,
-        default: Default::Derived("every factor but the columns'"),
-        help: "the factor down the table's side",
-    },
-    Knob {
-        key: "columns",
-        kind: Kind::Text,
-        default: Default::Typed("environment"),
-        help: "the factor along the table's top",
-    },
+    Knob::new(
+        "metric",
+        Kind::Text,
+        Default::Derived("the workload's first metric"),
+        "the metric of the headline and of the stopping rule",
+    ),
+    Knob::new(
+        "also",
+        Kind::Names,
+        Default::Derived("no other"),
+        "other metrics that get a ratio; not used by the stopping rule",
+    ),
+    Knob::new(
+        "against",
+        Kind::Text,
+        Default::Derived("no slope"),
+        "a metric on whose measured value the headline's metric depends: its slope along the columns is estimated, block by block",
+    ),
+    Knob::new(
+        "rows",
+        Kind::Text,
+        Default::Derived("every factor but the columns'"),
+        "the factor down the table's side",
+    ),
+    Knob::new("columns", Kind::Text, Default::Typed("environment"), "the factor along the table's top"),
 ];

@@ -9,7 +9,7 @@ use crate::stage::{self, Stage};
 use crate::workshop::{last_words, search_path};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{CPU, TIMEOUT, WALL};
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
 use baremark_model::seam::Sample;
@@ -17,53 +17,43 @@ use regex_lite::Regex;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const TARBALL: Knob = Knob {
-    key: "tarball",
-    kind: Kind::Text,
-    default: Default::Required,
-    help: "the project's source as tar reads it, a file at the site; its first folder is left out",
-};
-const CONFIGURE: Knob = Knob {
-    key: "configure",
-    kind: Kind::Words,
-    default: Default::Derived("no configure step"),
-    help: "program and arguments that configure the tree; not measured",
-};
-const BUILD: Knob = Knob {
-    key: "build",
-    kind: Kind::Words,
-    default: Default::Typed("make"),
-    help: "program and arguments that build it; -jN is added",
-};
-const JOBS: Knob = Knob {
-    key: "jobs",
-    kind: Kind::Count { min: 1, max: 4096 },
-    default: Default::Derived("one for each CPU"),
-    help: "number of parallel compilers",
-};
-const ARTEFACT: Knob = Knob {
-    key: "artefact",
-    kind: Kind::Words,
-    default: Default::Required,
-    help: "the built program, which is run with these arguments to check it, such as [\"./httpd\", \"-v\"]",
-};
-const SAYS: Knob = Knob {
-    key: "says",
-    kind: Kind::Text,
-    default: Default::Typed(""),
-    help: "a regular expression that the built program's output must match",
-};
+const TARBALL: Knob = Knob::new(
+    "tarball",
+    Kind::Text,
+    Default::Required,
+    "the project's source as tar reads it, a file at the site; its first folder is left out",
+);
+const CONFIGURE: Knob = Knob::new(
+    "configure",
+    Kind::Words,
+    Default::Derived("no configure step"),
+    "program and arguments that configure the tree; not measured",
+);
+const BUILD: Knob =
+    Knob::new("build", Kind::Words, Default::Typed("make"), "program and arguments that build it; -jN is added");
+const JOBS: Knob = Knob::new(
+    "jobs",
+    Kind::Count { min: 1, max: 4096 },
+    Default::Derived("one for each CPU"),
+    "number of parallel compilers",
+);
+const ARTEFACT: Knob = Knob::new(
+    "artefact",
+    Kind::Words,
+    Default::Required,
+    "the built program, which is run with these arguments to check it, such as [\"./httpd\", \"-v\"]",
+);
+const SAYS: Knob = Knob::new(
+    "says",
+    Kind::Text,
+    Default::Typed(""),
+    "a regular expression that the built program's output must match",
+);
 
 static METRICS: [Metric; 3] = [
     Metric { help: "wall time of the build", ..WALL },
     CPU,
-    Metric {
-        key: "files_per_s",
-        unit: "files/s",
-        better: Better::Higher,
-        together: Together::Sum,
-        help: "object files made for each second of wall time",
-    },
+    Metric::higher("files_per_s", "files/s", Together::Sum, "object files made for each second of wall time"),
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {

@@ -45,40 +45,36 @@ const PERCENTILE: f64 = 0.99;
 /// What the first copy is taken to need before anything is known of it, in addition to the memory of a guest.
 pub(crate) const FIRST_BYTES: u64 = 256 << 20;
 
-const LOAD: Knob = Knob {
-    key: "load",
-    kind: Kind::Choice(&["idle", "light"]),
-    default: Default::Typed("idle"),
-    help: "what the copies do: idle copies answer one request in each test, lightly loaded ones `rate` a second",
-};
+const LOAD: Knob = Knob::new(
+    "load",
+    Kind::Choice(&["idle", "light"]),
+    Default::Typed("idle"),
+    "what the copies do: idle copies answer one request in each test, lightly loaded ones `rate` a second",
+);
 
-const RATE: Knob = Knob {
-    key: "rate",
-    kind: Kind::Count { min: 1, max: 10_000 },
-    default: Default::Typed("100"),
-    help: "requests a second to each copy, under a light load",
-};
+const RATE: Knob = Knob::new(
+    "rate",
+    Kind::Count { min: 1, max: 10_000 },
+    Default::Typed("100"),
+    "requests a second to each copy, under a light load",
+);
 
-const LATENCY: Knob = Knob {
-    key: "limit",
-    kind: Kind::Time { min: 10_000, max: 60_000_000_000 },
-    default: Default::Typed("10 ms"),
-    help: "limit of the 99th percentile of the latency, under a light load",
-};
+const LATENCY: Knob = Knob::new(
+    "limit",
+    Kind::Time { min: 10_000, max: 60_000_000_000 },
+    Default::Typed("10 ms"),
+    "limit of the 99th percentile of the latency, under a light load",
+);
 
-const RESERVE: Knob = Knob {
-    key: "reserve",
-    kind: Kind::Percent { min: 0.02, max: 1.0 },
-    default: Default::Typed("10 %"),
-    help: "share of the machine's memory that copies leave free",
-};
+const RESERVE: Knob = Knob::new(
+    "reserve",
+    Kind::Percent { min: 0.02, max: 1.0 },
+    Default::Typed("10 %"),
+    "share of the machine's memory that copies leave free",
+);
 
-const MOST: Knob = Knob {
-    key: "most",
-    kind: Kind::Count { min: 1, max: 4096 },
-    default: Default::Typed("64"),
-    help: "most copies that are started",
-};
+const MOST: Knob =
+    Knob::new("most", Kind::Count { min: 1, max: 4096 }, Default::Typed("64"), "most copies that are started");
 
 const fn metric(key: &'static str, unit: &'static str, better: Better, help: &'static str) -> Metric {
     Metric { key, unit, better, together: Together::Mean, help }

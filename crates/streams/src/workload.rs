@@ -4,7 +4,7 @@ use crate::ends::Path;
 use crate::engine::{self, Direction, Order, Outcome, Pattern};
 use baremark_journal::{Journal, JournalError};
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::hdr;
 use baremark_model::histogram::Histogram;
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
@@ -91,43 +91,39 @@ static PARAMETERS: [Knob; 13] = [
 ];
 
 static METRICS: [Metric; 13] = [
-    Metric::new("gbit_per_s", "Gbit/s", Better::Higher, Together::Sum, "10^9 bits of payload received per second"),
-    Metric::new(
+    Metric::higher("gbit_per_s", "Gbit/s", Together::Sum, "10^9 bits of payload received per second"),
+    Metric::higher(
         "gbit_per_cpu",
         "Gbit/s per CPU",
-        Better::Higher,
         Together::Mean,
         "CPU efficiency: gbit_per_s over the CPUs that both ends and ksoftirqd kept busy; softirqs count in the thread that they interrupt",
     ),
-    Metric::new(
+    Metric::higher(
         "gbit_per_receiver_cpu",
         "Gbit/s per CPU",
-        Better::Higher,
         Together::Mean,
         "the same over the receiving threads and ksoftirqd alone",
     ),
-    Metric::new("cpus", "CPUs", Better::Lower, Together::Sum, "CPUs that both ends and ksoftirqd kept busy"),
-    Metric::new(
+    Metric::lower("cpus", "CPUs", Together::Sum, "CPUs that both ends and ksoftirqd kept busy"),
+    Metric::lower(
         "softirq_cpus",
         "CPUs",
-        Better::Lower,
         Together::Sum,
         "softirq time of the CPUs of both ends, by ticks; part of cpus",
     ),
-    Metric::new(
+    Metric::lower(
         "packets_per_s",
         "packets/s",
-        Better::Lower,
         Together::Sum,
         "packets that IP of the receiving end took, after merging",
     ),
-    Metric::new("packet_bytes", "B", Better::Higher, Together::Mean, "mean size of these packets"),
-    Metric::new("retransmits_per_s", "segments/s", Better::Lower, Together::Sum, "TCP segments that were sent again"),
-    Metric::new("transactions_per_s", "transactions/s", Better::Higher, Together::Sum, "requests answered per second"),
-    Metric::new("latency_p50_us", "us", Better::Lower, Together::Mean, "round trip of a request, median"),
-    Metric::new("latency_p99_us", "us", Better::Lower, Together::Most, "round trip of a request, 99th percentile"),
-    Metric::new("latency_p99_9_us", "us", Better::Lower, Together::Most, "round trip of a request, 99.9th percentile"),
-    Metric::new("lost", "%", Better::Lower, Together::Mean, "datagrams that did not arrive"),
+    Metric::higher("packet_bytes", "B", Together::Mean, "mean size of these packets"),
+    Metric::lower("retransmits_per_s", "segments/s", Together::Sum, "TCP segments that were sent again"),
+    Metric::higher("transactions_per_s", "transactions/s", Together::Sum, "requests answered per second"),
+    Metric::lower("latency_p50_us", "us", Together::Mean, "round trip of a request, median"),
+    Metric::lower("latency_p99_us", "us", Together::Most, "round trip of a request, 99th percentile"),
+    Metric::lower("latency_p99_9_us", "us", Together::Most, "round trip of a request, 99.9th percentile"),
+    Metric::lower("lost", "%", Together::Mean, "datagrams that did not arrive"),
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {

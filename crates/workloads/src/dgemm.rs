@@ -6,7 +6,7 @@
 use crate::parameters::{ISA, KERNELS, chosen_isa, misfit, odd, own_after, spans_of, spans_together, take, whole};
 use baremark_kernels::dgemm as kernel;
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Better, Default, Descriptor, Footprint, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Default, Descriptor, Footprint, Kind, Knob, Metric, Together};
 use baremark_model::seam::{
     Arena, Body, Owner, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError,
 };
@@ -15,25 +15,20 @@ use baremark_model::seam::{
 #[derive(Clone, Copy, Debug)]
 pub struct Dgemm;
 
-const N: Knob = Knob {
-    key: "n",
-    kind: Kind::Count { min: 1, max: 1 << 20 },
-    default: Default::Typed("2000"),
-    help: "order of the three matrices",
-};
+const N: Knob =
+    Knob::new("n", Kind::Count { min: 1, max: 1 << 20 }, Default::Typed("2000"), "order of the three matrices");
 
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "dgemm",
     help: "multiplication of matrices in double precision, one product for all ranks",
     source: "HPC Challenge 1.5, DGEMM; packed blocks after Goto and van de Geijn 2008",
     parameters: &[N, ISA],
-    metrics: &[Metric {
-        key: "gflops",
-        unit: "GFLOP/s",
-        better: Better::Higher,
-        together: Together::Sum,
-        help: "10^-9 x 2 n^3 x products / time from the first rank's start to the last one's end",
-    }],
+    metrics: &[Metric::higher(
+        "gflops",
+        "GFLOP/s",
+        Together::Sum,
+        "10^-9 x 2 n^3 x products / time from the first rank's start to the last one's end",
+    )],
     footprint: Some(Footprint { key: "n", bytes: |arm| spans_together(&Dgemm, arm), arena: true }),
     quick: &[("n", "1000")],
     check: |arm| whole(arm, &N).and_then(|_| chosen_isa(arm)).map(drop).map_err(misfit),

@@ -7,7 +7,7 @@
 use crate::parameters::{ISA, KERNELS, chosen_isa, misfit, odd};
 use baremark_kernels::fma as kernel;
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Better, Descriptor, Metric, Together};
+use baremark_model::descriptor::{Descriptor, Metric, Together};
 use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
 
 /// The workload `fma`.
@@ -19,13 +19,12 @@ static DESCRIPTOR: Descriptor = Descriptor {
     help: "multiply-adds in registers: a control that needs neither memory nor MMU",
     source: "baremark; sixteen independent chains of two exact multiply-adds",
     parameters: &[ISA],
-    metrics: &[Metric {
-        key: "gflops",
-        unit: "GFLOP/s",
-        better: Better::Higher,
-        together: Together::Sum,
-        help: "sum over the ranks of 10^-9 x floating-point operations / the rank's own time; a multiply-add is two",
-    }],
+    metrics: &[Metric::higher(
+        "gflops",
+        "GFLOP/s",
+        Together::Sum,
+        "sum over the ranks of 10^-9 x floating-point operations / the rank's own time; a multiply-add is two",
+    )],
     check: |arm| chosen_isa(arm).map(drop).map_err(misfit),
     ..KERNELS
 };

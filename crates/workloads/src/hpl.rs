@@ -7,7 +7,7 @@
 use crate::parameters::{ISA, KERNELS, chosen_isa, misfit, odd, own_after, spans_of, spans_together, take, whole};
 use baremark_kernels::hpl::{self as kernel, Order};
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Better, Default, Descriptor, Footprint, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Default, Descriptor, Footprint, Kind, Knob, Metric, Together};
 use baremark_model::seam::{
     Arena, Body, Owner, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError,
 };
@@ -17,15 +17,9 @@ use baremark_sys::clock;
 #[derive(Clone, Copy, Debug)]
 pub struct Hpl;
 
-const N: Knob =
-    Knob { key: "n", kind: Kind::Count { min: 1, max: 1 << 20 }, default: Default::Typed("3000"), help: "equations" };
+const N: Knob = Knob::new("n", Kind::Count { min: 1, max: 1 << 20 }, Default::Typed("3000"), "equations");
 
-const NB: Knob = Knob {
-    key: "nb",
-    kind: Kind::Count { min: 1, max: 1024 },
-    default: Default::Typed("192"),
-    help: "columns of a panel",
-};
+const NB: Knob = Knob::new("nb", Kind::Count { min: 1, max: 1024 }, Default::Typed("192"), "columns of a panel");
 
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "hpl",
@@ -33,27 +27,14 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "HPL 2.3: operation count, residual and kind of matrix; the code is baremark's",
     parameters: &[N, NB, ISA],
     metrics: &[
-        Metric {
-            key: "gflops",
-            unit: "GFLOP/s",
-            better: Better::Higher,
-            together: Together::Sum,
-            help: "10^-9 x (2/3 n^3 + 3/2 n^2) / the mean time of a solution",
-        },
-        Metric {
-            key: "best_gflops",
-            unit: "GFLOP/s",
-            better: Better::Higher,
-            together: Together::Sum,
-            help: "10^-9 x (2/3 n^3 + 3/2 n^2) / the best time of a solution",
-        },
-        Metric {
-            key: "solution_ns",
-            unit: "ns",
-            better: Better::Lower,
-            together: Together::Mean,
-            help: "the mean time of a solution",
-        },
+        Metric::higher("gflops", "GFLOP/s", Together::Sum, "10^-9 x (2/3 n^3 + 3/2 n^2) / the mean time of a solution"),
+        Metric::higher(
+            "best_gflops",
+            "GFLOP/s",
+            Together::Sum,
+            "10^-9 x (2/3 n^3 + 3/2 n^2) / the best time of a solution",
+        ),
+        Metric::lower("solution_ns", "ns", Together::Mean, "the mean time of a solution"),
     ],
     footprint: Some(Footprint { key: "n", bytes: |arm| spans_together(&Hpl, arm), arena: true }),
     quick: &[("n", "1000")],

@@ -10,7 +10,7 @@ use crate::calls::{Connections, OwnFile, Pipe, fresh_pages, mapped};
 use crate::parameters::{KERNELS, misfit, odd};
 use baremark_kernels::laps::Laps;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::seam::{
     Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Work, Workload, WorkloadError,
 };
@@ -61,19 +61,19 @@ pub static LOOPBACK_TCP: System = System { descriptor: &LOOPBACK_TCP_DESCRIPTOR,
 /// Memory that is stored to for the first time.
 pub static PAGE_FAULT: System = System { descriptor: &PAGE_FAULT_DESCRIPTOR, operation: Operation::Touch };
 
-const PARKED: Knob = Knob {
-    key: "processes",
-    kind: Kind::Count { min: 1, max: 4096 },
-    default: Default::Typed("64"),
-    help: "processes that each rank keeps asleep meanwhile",
-};
+const PARKED: Knob = Knob::new(
+    "processes",
+    Kind::Count { min: 1, max: 4096 },
+    Default::Typed("64"),
+    "processes that each rank keeps asleep meanwhile",
+);
 
-const IN_RING: Knob = Knob {
-    key: "processes",
-    kind: Kind::Count { min: 1, max: 1024 },
-    default: Default::Typed("8"),
-    help: "processes of each rank's ring, besides the rank itself, all on the rank's CPU",
-};
+const IN_RING: Knob = Knob::new(
+    "processes",
+    Kind::Count { min: 1, max: 1024 },
+    Default::Typed("8"),
+    "processes of each rank's ring, besides the rank itself, all on the rank's CPU",
+);
 
 const OPERATION_NS: &str = "operation_ns";
 const BASELINE_NS: &str = "baseline_ns";
@@ -81,8 +81,8 @@ const BASELINE_NS: &str = "baseline_ns";
 /// The two rows of metrics.
 const fn metrics(operation: &'static str, baseline: &'static str) -> [Metric; 2] {
     [
-        Metric { key: OPERATION_NS, unit: "ns", better: Better::Lower, together: Together::Mean, help: operation },
-        Metric { key: BASELINE_NS, unit: "ns", better: Better::Lower, together: Together::Mean, help: baseline },
+        Metric::lower(OPERATION_NS, "ns", Together::Mean, operation),
+        Metric::lower(BASELINE_NS, "ns", Together::Mean, baseline),
     ]
 }
 

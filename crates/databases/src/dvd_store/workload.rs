@@ -10,14 +10,14 @@ use crate::engine::{Client, Drive, Outcome};
 use crate::interface::METRICS as INTERFACE;
 use crate::loading::Loader;
 use crate::parameters::{
-    AT_UTILIZATION, CONNECTIONS, CPU_UTILIZATION, Common, DATABASE, PIPELINE, SHARED, UTILIZATION,
+    AT_UTILIZATION, CONNECTIONS, CPU_UTILIZATION, Common, DATABASE, LAG, PIPELINE, SHARED, UTILIZATION,
 };
 use crate::run::{self, OnDatabase, Workload, WorkloadOfArm};
 use crate::sites::{METRICS as SITES, REPLICATION, SECOND_SITE, Sites};
 use crate::space::Data;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command;
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::fingerprint;
 use baremark_model::job::Surroundings;
 use baremark_model::knob::Misfit;
@@ -61,29 +61,29 @@ static PARAMETERS: [Knob; 27] = joined(&[
     SHARED,
 ]);
 
-const fn lower(key: &'static str, unit: &'static str, together: Together, help: &'static str) -> Metric {
-    Metric::new(key, unit, Better::Lower, together, help)
-}
-
 /// A percentile of a step.
 const fn p50(key: &'static str, help: &'static str) -> Metric {
-    lower(key, "ms", Together::Mean, help)
+    Metric::lower(key, "ms", Together::Mean, help)
 }
 
 const fn p95(key: &'static str, help: &'static str) -> Metric {
-    lower(key, "ms", Together::Most, help)
+    Metric::lower(key, "ms", Together::Most, help)
 }
 
-static METRICS: [Metric; 44] = [
-    Metric::new(
+const OWN: [Metric; 31] = [
+    Metric::higher(
         "orders_per_min",
         "orders/min",
-        Better::Higher,
         Together::Sum,
         "orders completed per minute, from login to purchase; those rolled back do not count",
     ),
-    Metric::new("tx_per_s", "orders/s", Better::Higher, Together::Sum, "orders per second, those rolled back included"),
-    lower("rolled_back", "%", Together::Mean, "share of orders that were rolled back because stock was too low"),
+    Metric::higher("tx_per_s", "orders/s", Together::Sum, "orders per second, those rolled back included"),
+    Metric::lower(
+        "rolled_back",
+        "%",
+        Together::Mean,
+        "share of orders that were rolled back because stock was too low",
+    ),
     p50("latency_mean_ms", "mean latency of a whole order, retries included"),
     p50("latency_p50_ms", "median latency of it"),
     p95("latency_p95_ms", "95th percentile of it"),
@@ -102,50 +102,44 @@ static METRICS: [Metric; 44] = [
     p95("read_reviews_p95_ms", "95th percentile of it"),
     p50("purchase_p50_ms", "median latency of a purchase"),
     p95("purchase_p95_ms", "95th percentile of it"),
-    lower("cpu_us_per_tx", "us", Together::Mean, "CPU time of server and driver per order"),
-    lower(
+    Metric::lower("cpu_us_per_tx", "us", Together::Mean, "CPU time of server and driver per order"),
+    Metric::lower(
         "driver_cpu_us_per_tx",
         "us",
         Together::Mean,
         "CPU time of the connections' threads per order; with sqlite the database is in it",
     ),
-    lower(
+    Metric::lower(
         "server_cpu_us_per_tx",
         "us",
         Together::Mean,
         "CPU time of the server's processes per order, the web front's among them",
     ),
-    lower("retries", "%", Together::Mean, "serialization failures and deadlocks per 100 orders; each is retried"),
-    lower(
-        "lag_p99_ms",
-        "ms",
-        Together::Most,
-        "99th percentile of the actual minus the intended start; with rate alone",
+    Metric::lower(
+        "retries",
+        "%",
+        Together::Mean,
+        "serialization failures and deadlocks per 100 orders; each is retried",
     ),
-    lower(
+    LAG,
+    Metric::lower(
         "disk_reads_per_s",
         "1/s",
         Together::Mean,
         "reads per second of the disks that the guest, or the container's machine, has",
     ),
-    lower("disk_writes_per_s", "1/s", Together::Mean, "writes per second of these disks"),
-    lower("disk_read_ms", "ms", Together::Mean, "mean latency of these reads; none where nothing was read"),
-    lower("disk_write_ms", "ms", Together::Mean, "mean latency of these writes; none where nothing was written"),
-    lower("disk_read_share", "%", Together::Mean, "reads of all reads and writes of these disks"),
-    AT_UTILIZATION,
-    CPU_UTILIZATION,
-    INTERFACE[0],
-    INTERFACE[1],
-    INTERFACE[2],
-    INTERFACE[3],
-    SITES[0],
-    SITES[1],
-    SITES[2],
-    SITES[3],
-    SITES[4],
-    SITES[5],
-    SITES[6],
+    Metric::lower("disk_writes_per_s", "1/s", Together::Mean, "writes per second of these disks"),
+    Metric::lower("disk_read_ms", "ms", Together::Mean, "mean latency of these reads; none where nothing was read"),
+    Metric::lower(
+        "disk_write_ms",
+        "ms",
+        Together::Mean,
+        "mean latency of these writes; none where nothing was written",
+    ),
+    Metric::lower("disk_read_share", "%", Together::Mean, "reads of all reads and writes of these disks"),
 ];
+
+static METRICS: [Metric; 44] = joined(&[&OWN, &[AT_UTILIZATION, CPU_UTILIZATION], &INTERFACE, &SITES]);
 
 /// Metrics of a step: its name, and its median and 95th percentile.
 const STEP_METRICS: [(&str, [&str; 2]); 7] = [

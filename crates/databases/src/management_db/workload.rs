@@ -16,7 +16,7 @@ use crate::space::Data;
 use baremark_load::latency::Latencies;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command;
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::fingerprint;
 use baremark_model::job::Surroundings;
 use baremark_model::knob::Misfit;
@@ -61,24 +61,20 @@ const LAG_LIMIT: Knob = Knob::new(
 
 static PARAMETERS: [Knob; 23] = joined(&[&[DATABASE, INVENTORY, FEED_INTERVAL, FEEDS, LAG_LIMIT, PIPELINE], SHARED]);
 
-const fn lower(key: &'static str, unit: &'static str, together: Together, help: &'static str) -> Metric {
-    Metric::new(key, unit, Better::Lower, together, help)
-}
-
 /// The metrics of the workload and four of each operation.
 macro_rules! metrics {
     ($($key:literal $what:literal;)*) => {
         [
-            lower("cycle_s", "s", Together::Mean, "a cycle of the nine operations alone: sum of their median times"),
-            lower("cycle_with_feed_s", "s", Together::Mean, "the same while the feed runs"),
-            lower("feed_lag_p99_ms", "ms", Together::Most, "99th percentile of the feed's lag: actual minus intended start"),
-            lower("feed_latency_p95_ms", "ms", Together::Most, "95th percentile of a host's report, from its intended start"),
-            lower("cpu_s_per_cycle", "s", Together::Mean, "CPU time of server and operator for a cycle alone"),
+            Metric::lower("cycle_s", "s", Together::Mean, "a cycle of the nine operations alone: sum of their median times"),
+            Metric::lower("cycle_with_feed_s", "s", Together::Mean, "the same while the feed runs"),
+            Metric::lower("feed_lag_p99_ms", "ms", Together::Most, "99th percentile of the feed's lag: actual minus intended start"),
+            Metric::lower("feed_latency_p95_ms", "ms", Together::Most, "95th percentile of a host's report, from its intended start"),
+            Metric::lower("cpu_s_per_cycle", "s", Together::Mean, "CPU time of server and operator for a cycle alone"),
             $(
-                lower(concat!($key, "_s"), "s", Together::Mean, concat!("median time of ", $what, ", alone")),
-                Metric::new(concat!($key, "_rows_per_s"), "rows/s", Better::Higher, Together::Sum, "mean rows of it by that time"),
-                lower(concat!($key, "_with_feed_s"), "s", Together::Mean, concat!("median time of ", $what, " while the feed runs")),
-                Metric::new(concat!($key, "_with_feed_rows_per_s"), "rows/s", Better::Higher, Together::Sum, "mean rows of it by that time"),
+                Metric::lower(concat!($key, "_s"), "s", Together::Mean, concat!("median time of ", $what, ", alone")),
+                Metric::higher(concat!($key, "_rows_per_s"), "rows/s", Together::Sum, "mean rows of it by that time"),
+                Metric::lower(concat!($key, "_with_feed_s"), "s", Together::Mean, concat!("median time of ", $what, " while the feed runs")),
+                Metric::higher(concat!($key, "_with_feed_rows_per_s"), "rows/s", Together::Sum, "mean rows of it by that time"),
             )*
             INTERFACE[0],
             INTERFACE[1],

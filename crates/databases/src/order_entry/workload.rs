@@ -9,13 +9,13 @@ use crate::engine::{Client, Drive, Outcome};
 use crate::interface::METRICS as INTERFACE;
 use crate::loading::Loader;
 use crate::parameters::{
-    AT_UTILIZATION, CONNECTIONS, CPU_UTILIZATION, Common, DATABASE, PIPELINE, SHARED, UTILIZATION,
+    AT_UTILIZATION, CONNECTIONS, CPU_UTILIZATION, Common, DATABASE, LAG, PIPELINE, SHARED, UTILIZATION,
 };
 use crate::run::{self, OnDatabase, Workload, WorkloadOfArm};
 use crate::space::Data;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command;
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::fingerprint;
 use baremark_model::job::Surroundings;
 use baremark_model::knob::Misfit;
@@ -48,101 +48,50 @@ const SEED: Knob = Knob::new(
 static PARAMETERS: [Knob; 24] =
     joined(&[&[DATABASE, WAREHOUSES, CONNECTIONS, PACE, UTILIZATION, PIPELINE], SHARED, &[SEED]]);
 
-static METRICS: [Metric; 21] = [
-    Metric::new(
-        "tx_per_s",
-        "tx/s",
-        Better::Higher,
-        Together::Sum,
-        "transactions of all five kinds per second, rollbacks included",
-    ),
-    Metric::new(
+const OWN: [Metric; 15] = [
+    Metric::higher("tx_per_s", "tx/s", Together::Sum, "transactions of all five kinds per second, rollbacks included"),
+    Metric::higher(
         "new_orders_per_min",
         "new-orders/min",
-        Better::Higher,
         Together::Sum,
         "new orders committed per minute; not comparable with tpmC",
     ),
-    Metric::new(
-        "latency_p50_ms",
-        "ms",
-        Better::Lower,
-        Together::Mean,
-        "median latency of all transactions, retries included",
-    ),
-    Metric::new("latency_p95_ms", "ms", Better::Lower, Together::Most, "95th percentile of it"),
-    Metric::new("latency_p99_ms", "ms", Better::Lower, Together::Most, "99th percentile of it"),
-    Metric::new(
-        "new_order_p90_ms",
-        "ms",
-        Better::Lower,
-        Together::Most,
-        "90th percentile of new-order; the rules' limit is 5 s",
-    ),
-    Metric::new(
-        "payment_p90_ms",
-        "ms",
-        Better::Lower,
-        Together::Most,
-        "90th percentile of payment; the rules' limit is 5 s",
-    ),
-    Metric::new(
+    Metric::lower("latency_p50_ms", "ms", Together::Mean, "median latency of all transactions, retries included"),
+    Metric::lower("latency_p95_ms", "ms", Together::Most, "95th percentile of it"),
+    Metric::lower("latency_p99_ms", "ms", Together::Most, "99th percentile of it"),
+    Metric::lower("new_order_p90_ms", "ms", Together::Most, "90th percentile of new-order; the rules' limit is 5 s"),
+    Metric::lower("payment_p90_ms", "ms", Together::Most, "90th percentile of payment; the rules' limit is 5 s"),
+    Metric::lower(
         "order_status_p90_ms",
         "ms",
-        Better::Lower,
         Together::Most,
         "90th percentile of order-status; the rules' limit is 5 s",
     ),
-    Metric::new(
-        "delivery_p90_ms",
-        "ms",
-        Better::Lower,
-        Together::Most,
-        "90th percentile of delivery; the rules' limit is 5 s",
-    ),
-    Metric::new(
+    Metric::lower("delivery_p90_ms", "ms", Together::Most, "90th percentile of delivery; the rules' limit is 5 s"),
+    Metric::lower(
         "stock_level_p90_ms",
         "ms",
-        Better::Lower,
         Together::Most,
         "90th percentile of stock-level; the rules' limit is 20 s",
     ),
-    Metric::new("cpu_us_per_tx", "us", Better::Lower, Together::Mean, "CPU time of server and driver per transaction"),
-    Metric::new(
+    Metric::lower("cpu_us_per_tx", "us", Together::Mean, "CPU time of server and driver per transaction"),
+    Metric::lower(
         "driver_cpu_us_per_tx",
         "us",
-        Better::Lower,
         Together::Mean,
         "CPU time of the connections' threads per transaction; with sqlite the database is in it",
     ),
-    Metric::new(
-        "server_cpu_us_per_tx",
-        "us",
-        Better::Lower,
-        Together::Mean,
-        "CPU time of the server's processes per transaction",
-    ),
-    Metric::new(
+    Metric::lower("server_cpu_us_per_tx", "us", Together::Mean, "CPU time of the server's processes per transaction"),
+    Metric::lower(
         "retries",
         "%",
-        Better::Lower,
         Together::Mean,
         "serialization failures and deadlocks per 100 transactions; each is retried",
     ),
-    Metric::new(
-        "lag_p99_ms",
-        "ms",
-        Better::Lower,
-        Together::Most,
-        "99th percentile of the actual minus the intended start; with rate alone",
-    ),
-    AT_UTILIZATION,
-    CPU_UTILIZATION,
-    INTERFACE[0],
-    INTERFACE[1],
-    INTERFACE[2],
-    INTERFACE[3],
+    LAG,
 ];
+
+static METRICS: [Metric; 21] = joined(&[&OWN, &[AT_UTILIZATION, CPU_UTILIZATION], &INTERFACE]);
 
 /// Metrics of the 90th percentile, by transaction.
 const P90: [&str; 5] =
