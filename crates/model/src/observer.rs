@@ -75,9 +75,6 @@ pub enum Price {
 
 /// Something that reads counters and levels.
 pub trait Observer: Send {
-    /// Its name in studies.
-    fn name(&self) -> &'static str;
-
     /// How dear a reading is.
     fn price(&self) -> Price {
         Price::Low

@@ -64,10 +64,6 @@ fn cpus(list: &str) -> Option<Vec<usize>> {
 }
 
 impl Observer for Counters {
-    fn name(&self) -> &'static str {
-        "counters"
-    }
-
     fn start(&mut self) -> Result<(), Absence> {
         self.stop();
         if !self.root.is_this_machine() {

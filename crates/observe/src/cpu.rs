@@ -59,10 +59,6 @@ impl Cpu {
 }
 
 impl Observer for Cpu {
-    fn name(&self) -> &'static str {
-        "cpu"
-    }
-
     fn start(&mut self) -> Result<(), Absence> {
         self.stat.open(&self.root)
     }

@@ -96,10 +96,6 @@ fn devices(text: &str) -> Vec<(&str, Vec<u64>)> {
 }
 
 impl Observer for Disk {
-    fn name(&self) -> &'static str {
-        "disk"
-    }
-
     fn start(&mut self) -> Result<(), Absence> {
         self.roles.clear();
         self.stats.open(&self.root)

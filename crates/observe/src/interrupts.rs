@@ -110,10 +110,6 @@ fn handlers(rest: &str) -> String {
 }
 
 impl Observer for Interrupts {
-    fn name(&self) -> &'static str {
-        "interrupts"
-    }
-
     fn price(&self) -> Price {
         Price::High
     }

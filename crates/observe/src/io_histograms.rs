@@ -74,10 +74,6 @@ fn lies_on_others(name: &str) -> bool {
 }
 
 impl Observer for IoHistograms {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn price(&self) -> Price {
         Price::High
     }

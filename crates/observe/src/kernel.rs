@@ -35,10 +35,6 @@ impl Kernel {
 }
 
 impl Observer for Kernel {
-    fn name(&self) -> &'static str {
-        "kernel"
-    }
-
     fn start(&mut self) -> Result<(), Absence> {
         self.stat.open(&self.root)?;
         self.load.open(&self.root)

@@ -51,10 +51,6 @@ impl Kvm {
 }
 
 impl Observer for Kvm {
-    fn name(&self) -> &'static str {
-        "kvm"
-    }
-
     fn price(&self) -> Price {
         Price::High
     }

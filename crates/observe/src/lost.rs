@@ -52,10 +52,6 @@ fn look(cpu: usize, rate: TickRate) -> std::io::Result<Found> {
 }
 
 impl Observer for Lost {
-    fn name(&self) -> &'static str {
-        "lost"
-    }
-
     fn price(&self) -> Price {
         Price::High
     }

@@ -33,10 +33,6 @@ impl Memory {
 }
 
 impl Observer for Memory {
-    fn name(&self) -> &'static str {
-        "memory"
-    }
-
     fn start(&mut self) -> Result<(), Absence> {
         self.meminfo.open(&self.root)
     }

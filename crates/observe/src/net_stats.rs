@@ -79,10 +79,6 @@ impl NetStats {
 }
 
 impl Observer for NetStats {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn price(&self) -> Price {
         Price::High
     }

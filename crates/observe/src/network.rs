@@ -47,10 +47,6 @@ fn interfaces(text: &str) -> Vec<(&str, Vec<u64>)> {
 }
 
 impl Observer for Network {
-    fn name(&self) -> &'static str {
-        "network"
-    }
-
     fn start(&mut self) -> Result<(), Absence> {
         self.physical.clear();
         self.dev.open(&self.root)

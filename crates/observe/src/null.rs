@@ -5,10 +5,6 @@ use baremark_model::observer::{Absence, Observer, Readings};
 pub(crate) struct Null;
 
 impl Observer for Null {
-    fn name(&self) -> &'static str {
-        "null"
-    }
-
     fn start(&mut self) -> Result<(), Absence> {
         Ok(())
     }

@@ -27,10 +27,6 @@ impl Numa {
 }
 
 impl Observer for Numa {
-    fn name(&self) -> &'static str {
-        "numa"
-    }
-
     fn price(&self) -> Price {
         Price::High
     }

@@ -23,10 +23,6 @@ impl Paging {
 }
 
 impl Observer for Paging {
-    fn name(&self) -> &'static str {
-        "paging"
-    }
-
     fn start(&mut self) -> Result<(), Absence> {
         self.vmstat.open(&self.root)
     }

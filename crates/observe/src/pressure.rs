@@ -25,10 +25,6 @@ fn total(line: &str) -> Option<(&str, u64)> {
 }
 
 impl Observer for Pressure {
-    fn name(&self) -> &'static str {
-        "pressure"
-    }
-
     fn start(&mut self) -> Result<(), Absence> {
         self.files.clear();
         for kind in KINDS {

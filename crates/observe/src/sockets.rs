@@ -85,10 +85,6 @@ fn pairs(text: &str) -> impl Iterator<Item = (&str, u64)> {
 }
 
 impl Observer for Sockets {
-    fn name(&self) -> &'static str {
-        "sockets"
-    }
-
     fn price(&self) -> Price {
         Price::High
     }

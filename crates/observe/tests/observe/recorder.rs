@@ -222,10 +222,6 @@ static TURNS: Quantity =
 struct Toy(u64);
 
 impl Observer for Toy {
-    fn name(&self) -> &'static str {
-        "toy"
-    }
-
     fn start(&mut self) -> Result<(), Absence> {
         Ok(())
     }

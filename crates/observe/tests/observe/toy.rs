@@ -25,10 +25,6 @@ struct Toy {
 }
 
 impl Observer for Toy {
-    fn name(&self) -> &'static str {
-        "toy"
-    }
-
     fn start(&mut self) -> Result<(), Absence> {
         Ok(())
     }

@@ -32,10 +32,6 @@ const SEEN: Row = ("seen", |_| Box::new(Seen));
 struct Seen;
 
 impl Observer for Seen {
-    fn name(&self) -> &'static str {
-        "seen"
-    }
-
     fn start(&mut self) -> Result<(), Absence> {
         Ok(())
     }

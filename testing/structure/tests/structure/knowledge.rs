@@ -23,7 +23,7 @@ const NAMED: &[(&str, usize)] = &[
     ("load", 1),
     ("microvm", 1),
     ("model", 3),
-    ("observe", 3),
+    ("observe", 2),
     ("programs", 6),
     ("sys", 1),
 ];
