@@ -137,15 +137,11 @@ const SOURCES: &[&str] = &[fingerprint!("hammer.rs")];
 /// What its data takes; `None` of an arm that cannot be.
 pub(crate) fn data(arm: &ResolvedArm) -> Option<Data> {
     let Settings { common, rows, .. } = Settings::of(arm).ok()?;
-    Some(Data::of(name(rows), bytes(rows), SOURCES, &common))
+    Some(data_of(rows, &common))
 }
 
-fn name(rows: i64) -> String {
-    format!("oltp-hammer-{rows}")
-}
-
-fn bytes(rows: i64) -> u64 {
-    rows.unsigned_abs() * ROW_BYTES
+fn data_of(rows: i64, common: &Common) -> Data {
+    Data::of(format!("oltp-hammer-{rows}"), rows.unsigned_abs() * ROW_BYTES, SOURCES, common)
 }
 
 fn workload(arm: &ResolvedArm, around: Surroundings<'_>) -> Result<WorkloadOfArm, Misfit> {
@@ -186,16 +182,8 @@ struct Nails {
 }
 
 impl Workload for Nails {
-    fn name(&self) -> String {
-        name(self.rows)
-    }
-
-    fn bytes(&self) -> u64 {
-        bytes(self.rows)
-    }
-
-    fn sources(&self) -> &'static [&'static str] {
-        SOURCES
+    fn data(&self, common: &Common) -> Data {
+        data_of(self.rows, common)
     }
 
     fn operations(&self) -> &'static [&'static str] {

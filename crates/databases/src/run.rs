@@ -39,12 +39,8 @@ use std::time::Instant;
 
 /// What a workload brings.
 pub(crate) trait Workload {
-    /// Its name, and a suffix that distinguishes its data from that of other runs, such as `order-entry-1`.
-    fn name(&self) -> String;
-    /// Bytes of its data on disk, about.
-    fn bytes(&self) -> u64;
-    /// The texts of its schema and its generator: data of others is loaded anew.
-    fn sources(&self) -> &'static [&'static str];
+    /// What its data takes.
+    fn data(&self, common: &Common) -> Data;
     /// Names of its operations.
     fn operations(&self) -> &'static [&'static str];
     /// Names of the steps of its operations; see [`Client::steps`].
@@ -168,7 +164,7 @@ impl Ready {
         around: Surroundings<'_>,
         report: &mut dyn FnMut(Loading),
     ) -> Result<Self, JobError> {
-        let data = Data::of(workload.name(), workload.bytes(), workload.sources(), &common);
+        let data = workload.data(&common);
         let Common { setup, mut load, folders, utilization } = common;
         let utilization = utilization.map(|percent| percent as f64);
         load.seed = around.seed;

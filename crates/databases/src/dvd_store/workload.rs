@@ -208,11 +208,11 @@ const SOURCES: &[&str] =
 /// What its data takes; `None` of an arm that cannot be.
 pub(crate) fn data(arm: &ResolvedArm) -> Option<Data> {
     let Settings { common, size, .. } = Settings::of(arm).ok()?;
-    Some(Data::of(name(size), size.bytes(), SOURCES, &common))
+    Some(data_of(size, &common))
 }
 
-fn name(size: Size) -> String {
-    format!("dvd-store-{}", size.word.replace(' ', ""))
+fn data_of(size: Size, common: &Common) -> Data {
+    Data::of(format!("dvd-store-{}", size.word.replace(' ', "")), size.bytes(), SOURCES, common)
 }
 
 fn workload(arm: &ResolvedArm, around: Surroundings<'_>) -> Result<WorkloadOfArm, Misfit> {
@@ -232,16 +232,8 @@ struct Shop {
 }
 
 impl Workload for Shop {
-    fn name(&self) -> String {
-        name(self.size)
-    }
-
-    fn bytes(&self) -> u64 {
-        self.size.bytes()
-    }
-
-    fn sources(&self) -> &'static [&'static str] {
-        SOURCES
+    fn data(&self, common: &Common) -> Data {
+        data_of(self.size, common)
     }
 
     fn operations(&self) -> &'static [&'static str] {

@@ -155,17 +155,15 @@ const SOURCES: &[&str] = &[
 /// What its data takes; `None` of an arm that cannot be.
 pub(crate) fn data(arm: &ResolvedArm) -> Option<Data> {
     let Settings { common, inventory, .. } = Settings::of(arm).ok()?;
-    Some(Data::of(name(inventory), bytes(inventory), SOURCES, &common))
+    Some(data_of(inventory, &common))
 }
 
-fn name(inventory: Inventory) -> String {
-    format!("management-db-{}x{}", inventory.hosts, inventory.machines)
-}
-
-fn bytes(inventory: Inventory) -> u64 {
+fn data_of(inventory: Inventory, common: &Common) -> Data {
+    let name = format!("management-db-{}x{}", inventory.hosts, inventory.machines);
     let kept: i64 = RESOLUTIONS.iter().map(|resolution| resolution.kept).sum();
     let samples = (kept * inventory.series()).unsigned_abs();
-    samples * SAMPLE_BYTES + inventory.entities().unsigned_abs() * ENTITY_BYTES + FIXED_BYTES
+    let bytes = samples * SAMPLE_BYTES + inventory.entities().unsigned_abs() * ENTITY_BYTES + FIXED_BYTES;
+    Data::of(name, bytes, SOURCES, common)
 }
 
 fn workload(arm: &ResolvedArm, _: Surroundings<'_>) -> Result<WorkloadOfArm, Misfit> {
@@ -273,16 +271,8 @@ impl Manager {
 }
 
 impl Workload for Manager {
-    fn name(&self) -> String {
-        name(self.inventory)
-    }
-
-    fn bytes(&self) -> u64 {
-        bytes(self.inventory)
-    }
-
-    fn sources(&self) -> &'static [&'static str] {
-        SOURCES
+    fn data(&self, common: &Common) -> Data {
+        data_of(self.inventory, common)
     }
 
     fn operations(&self) -> &'static [&'static str] {

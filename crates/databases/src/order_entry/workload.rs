@@ -148,11 +148,11 @@ const SOURCES: &[&str] =
 /// What its data takes; `None` of an arm that cannot be.
 pub(crate) fn data(arm: &ResolvedArm) -> Option<Data> {
     let Settings { common, warehouses, .. } = Settings::of(arm).ok()?;
-    Some(Data::of(name(warehouses), schema::bytes(warehouses.unsigned_abs()), SOURCES, &common))
+    Some(data_of(warehouses, &common))
 }
 
-fn name(warehouses: i64) -> String {
-    format!("order-entry-{warehouses}")
+fn data_of(warehouses: i64, common: &Common) -> Data {
+    Data::of(format!("order-entry-{warehouses}"), schema::bytes(warehouses.unsigned_abs()), SOURCES, common)
 }
 
 fn workload(arm: &ResolvedArm, around: Surroundings<'_>) -> Result<WorkloadOfArm, Misfit> {
@@ -171,16 +171,8 @@ struct Sales {
 }
 
 impl Workload for Sales {
-    fn name(&self) -> String {
-        name(self.warehouses)
-    }
-
-    fn bytes(&self) -> u64 {
-        schema::bytes(self.warehouses.unsigned_abs())
-    }
-
-    fn sources(&self) -> &'static [&'static str] {
-        SOURCES
+    fn data(&self, common: &Common) -> Data {
+        data_of(self.warehouses, common)
     }
 
     fn operations(&self) -> &'static [&'static str] {
