@@ -235,28 +235,29 @@ impl<'i> AgentLink<'i> {
                     disks.put_into(&mut result);
                     return Ok(*result);
                 }
-                FromAgent::Failed { what, why } => return Err(LinkError::Refused { what, why }),
                 other => return Err(LinkError::OutOfTurn(format!("{other:?}"))),
             }
         }
     }
 
+    /// Refuses where the agent cannot do what has this name among its capabilities.
+    fn demand(&self, capability: &str, what: &str) -> Result<(), LinkError> {
+        match self.capabilities.iter().any(|name| name == capability) {
+            true => Ok(()),
+            false => Err(LinkError::OutOfTurn(format!("it cannot {what}; use this version of baremark there"))),
+        }
+    }
+
     /// Has the agent run a trial as one of several sites.
     pub(crate) fn run_member(&mut self, spec: &TrialSpec) -> Result<(), LinkError> {
-        if !self.capabilities.iter().any(|name| name == "run-member") {
-            let what = "it cannot run a trial together with others; use this version of baremark there".to_owned();
-            return Err(LinkError::OutOfTurn(what));
-        }
+        self.demand("run-member", "run a trial together with others")?;
         self.in_a_trial = true;
         self.send(&ToAgent::RunMember(Box::new(spec.clone())))
     }
 
     /// Has the agent run one side of a trial in turns.
     pub(crate) fn take_turns(&mut self, side: TurnsSpec) -> Result<(), LinkError> {
-        if !self.capabilities.iter().any(|name| name == "take-turns") {
-            let what = "it cannot take turns with another site; use this version of baremark there".to_owned();
-            return Err(LinkError::OutOfTurn(what));
-        }
+        self.demand("take-turns", "take turns with another site")?;
         self.in_a_trial = true;
         self.send(&ToAgent::TakeTurns(Box::new(side)))
     }
@@ -285,21 +286,16 @@ impl<'i> AgentLink<'i> {
         self.send(&ToAgent::EndObservation)?;
         match self.receive("report its observations", GREETING)? {
             FromAgent::Observed(observation) => Ok(*observation),
-            FromAgent::Failed { what, why } => Err(LinkError::Refused { what, why }),
             other => Err(LinkError::OutOfTurn(format!("{other:?}"))),
         }
     }
 
     /// Has the agent prepare its part of a load.
     pub fn prepare_load(&mut self, order: &serde_json::Value) -> Result<(), LinkError> {
-        if !self.capabilities.iter().any(|name| name == "load") {
-            let what = "it cannot take part in a load; use this version of baremark there".to_owned();
-            return Err(LinkError::OutOfTurn(what));
-        }
+        self.demand("load", "take part in a load")?;
         self.send(&ToAgent::PrepareLoad { order: Box::new(order.clone()) })?;
         match self.receive("prepare the load", GREETING)? {
             FromAgent::LoadReady => Ok(()),
-            FromAgent::Failed { what, why } => Err(LinkError::Refused { what, why }),
             other => Err(LinkError::OutOfTurn(format!("{other:?}"))),
         }
     }
@@ -350,10 +346,7 @@ impl<'i> AgentLink<'i> {
 
     /// Begins the prepared load at this moment of the agent's clock, at level 0, to be steered from here.
     pub(crate) fn steer_load(&mut self, begin_ns: u64) -> Result<(), LinkError> {
-        if !self.capabilities.iter().any(|name| name == "steer-load") {
-            let what = "it cannot change a load that runs; use this version of baremark there".to_owned();
-            return Err(LinkError::OutOfTurn(what));
-        }
+        self.demand("steer-load", "change a load that runs")?;
         self.send(&ToAgent::SteerLoad { begin_ns })
     }
 
@@ -380,6 +373,7 @@ impl<'i> AgentLink<'i> {
         sent.map_err(|why| self.lost(why))
     }
 
+    /// What the agent answers; that it failed is an error.
     pub(crate) fn receive(&mut self, what: &'static str, limit: Duration) -> Result<FromAgent, LinkError> {
         self.receive_until(what, limit, limit)
     }
@@ -396,7 +390,10 @@ impl<'i> AgentLink<'i> {
                 return Err(LinkError::Interrupted);
             }
             match self.frames.recv_timeout(GLANCE) {
-                Ok(Ok(frame)) => return Ok(self.seen(frame)),
+                Ok(Ok(frame)) => match self.seen(frame) {
+                    FromAgent::Failed { what, why } => return Err(LinkError::Refused { what, why }),
+                    frame => return Ok(frame),
+                },
                 Ok(Err(why)) => return Err(self.lost(why)),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.lost(WireError::Closed)),
                 Err(RecvTimeoutError::Timeout) if Instant::now() >= deadline => {

@@ -115,10 +115,7 @@ impl AgentLink<'_> {
 
     fn ask(&mut self, what: &'static str, message: &ToAgent, limit: Duration) -> Result<FromAgent, LinkError> {
         self.send(message)?;
-        match self.receive(what, limit)? {
-            FromAgent::Failed { what, why } => Err(LinkError::Refused { what, why }),
-            answer => Ok(answer),
-        }
+        self.receive(what, limit)
     }
 }
 

@@ -151,7 +151,6 @@ impl Trial<'_> {
             let left = self.deadline.saturating_duration_since(Instant::now());
             match side.agent.receive_until("finish a trial", left, self.limit)? {
                 FromAgent::Loading(loading) => (self.came)(Came::Loading(loading)),
-                FromAgent::Failed { what, why } => return Err(LinkError::Refused { what, why }),
                 frame => return Ok(frame),
             }
         }
