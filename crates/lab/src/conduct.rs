@@ -456,13 +456,9 @@ impl<'c> Conductor<'c> {
         (self.watch)(&Event::TrialEnded { block, cell, status: status.clone(), elapsed_ns });
         state.spent += Duration::from_nanos(elapsed_ns);
         state.trials.push(finished);
-        let reason = match status {
-            TrialStatus::Ok => {
-                state.setbacks[cell] = 0;
-                return Ok(());
-            }
-            TrialStatus::Void { reasons } => reasons.join("; "),
-            TrialStatus::Failed { reason } => reason,
+        let Some(reason) = status.reason() else {
+            state.setbacks[cell] = 0;
+            return Ok(());
         };
         state.setbacks[cell] += 1;
         if state.setbacks[cell] >= PATIENCE {

@@ -8,7 +8,7 @@
 use crate::analysis::{EMULATED, RATE, in_document, in_statistics, subject};
 use crate::comparison::{Chosen, facts, label, missing, together, without};
 use baremark_model::descriptor::Better;
-use baremark_model::document::{Document, Outcome, RatioRow, TrialStatus};
+use baremark_model::document::{Document, Outcome, RatioRow};
 use baremark_model::joined::{FORMAT, Joined, JoinedRow, JoinedSide, SideRatio, Spread, Unmatched, Which};
 use baremark_model::plan::{Contrast, Treatment};
 use baremark_model::tables::WORKLOAD;
@@ -336,11 +336,7 @@ fn lacking(Asked { key, below, above, .. }: &Asked<'_, '_>, spread: Spread) -> S
 fn last_failure(document: &Document, row: &RatioRow) -> Option<String> {
     let of_row = |treatment: &Treatment| *treatment == row.treatment || *treatment == row.relative_to;
     let mut trials = document.trials.iter().rev().filter(|trial| trial.arms.iter().any(|arm| of_row(&arm.treatment)));
-    trials.find_map(|trial| match &trial.status {
-        TrialStatus::Ok => None,
-        TrialStatus::Void { reasons } => Some(reasons.join("; ")),
-        TrialStatus::Failed { reason } => Some(reason.clone()),
-    })
+    trials.find_map(|trial| trial.status.reason())
 }
 
 fn unmatched(key: &Key, lacking: &Chosen, (side, only_in): (usize, Which)) -> Unmatched {

@@ -591,6 +591,18 @@ pub enum TrialStatus {
     },
 }
 
+impl TrialStatus {
+    /// Why it does not count; `None` where it does.
+    #[must_use]
+    pub fn reason(&self) -> Option<String> {
+        match self {
+            TrialStatus::Ok => None,
+            TrialStatus::Void { reasons } => Some(reasons.join("; ")),
+            TrialStatus::Failed { reason } => Some(reason.clone()),
+        }
+    }
+}
+
 /// One interim analysis of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

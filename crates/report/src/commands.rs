@@ -12,7 +12,6 @@ use baremark_model::command::{
 };
 use baremark_model::descriptor::{Better, Metric};
 use baremark_model::document::{Document, EstimateRow, RatioRow};
-use baremark_model::event::TrialStatus;
 use baremark_model::plan::Treatment;
 use baremark_model::units::Bytes;
 use std::fmt::Write;
@@ -327,11 +326,7 @@ fn inside(document: &Document) -> Vec<String> {
 fn discarded(document: &Document) -> Vec<(String, u64)> {
     let mut found: Vec<(String, u64)> = Vec::new();
     for trial in &document.trials {
-        let reason = match &trial.status {
-            TrialStatus::Ok => continue,
-            TrialStatus::Void { reasons } => reasons.join("; "),
-            TrialStatus::Failed { reason } => reason.clone(),
-        };
+        let Some(reason) = trial.status.reason() else { continue };
         match found.iter_mut().find(|(known, _)| *known == reason) {
             Some((_, trials)) => *trials += 1,
             None => found.push((reason, 1)),

@@ -11,7 +11,7 @@ use crate::published::{Beside, beside};
 use crate::text::clean;
 use crate::treatment::Factors;
 use crate::words::Quantity;
-use baremark_model::document::{Document, TrialStatus};
+use baremark_model::document::Document;
 use baremark_model::environments::{self, Capabilities};
 use baremark_model::observation::{ObservedAbsence, ObservedRow};
 use baremark_model::plan::Treatment;
@@ -142,11 +142,7 @@ fn without_column(document: &Document) -> Vec<String> {
     let measured = treatments(document);
     let absent = document.absent.iter().map(|absent| (&absent.treatment, absent.reason.clone()));
     let failed = document.trials.iter().rev().flat_map(|trial| {
-        let why = match &trial.status {
-            TrialStatus::Ok => None,
-            TrialStatus::Void { reasons } => Some(reasons.join("; ")),
-            TrialStatus::Failed { reason } => Some(reason.clone()),
-        };
+        let why = trial.status.reason();
         trial.arms.iter().filter_map(move |arm| Some((&arm.treatment, why.clone()?)))
     });
     let mut named: Vec<&Treatment> = Vec::new();

@@ -10,7 +10,7 @@ use crate::exit::{Exit, Refusal};
 use crate::json::document as document_of;
 use crate::watch;
 use baremark_host::{Feature, Host, HostError, Tried};
-use baremark_model::document::{Document, EstimateRow, TrialStatus};
+use baremark_model::document::{Document, EstimateRow};
 use baremark_model::environments;
 use baremark_model::plan::Treatment;
 use baremark_programs::verified;
@@ -246,11 +246,7 @@ fn rows_of(part: &'static str, document: &Document) -> Vec<Row> {
         rows.push(Row { part, what, outcome: Outcome::NotAvailable, detail });
     }
     for trial in &document.trials {
-        let reason = match &trial.status {
-            TrialStatus::Ok => continue,
-            TrialStatus::Void { reasons } => reasons.join("; "),
-            TrialStatus::Failed { reason } => reason.clone(),
-        };
+        let Some(reason) = trial.status.reason() else { continue };
         for arm in trial.arms.iter().filter(|arm| !measured(document, &arm.treatment)) {
             if !seen.contains(&&arm.treatment) {
                 seen.push(&arm.treatment);

@@ -1,5 +1,5 @@
 use super::*;
-use baremark_model::document::{EstimateRow, FORMAT as RESULT, RunHead, Size, TrialArm, TrialRow};
+use baremark_model::document::{EstimateRow, FORMAT as RESULT, RunHead, Size, TrialArm, TrialRow, TrialStatus};
 use baremark_model::machine::MachineFacts;
 use baremark_model::plan::{Absent, Mode};
 use baremark_model::study::Design;
