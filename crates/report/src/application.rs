@@ -6,7 +6,7 @@ mod seconds;
 
 use crate::axis::Figure;
 use crate::grid::{Cell, Grid, GridRow};
-use crate::number::{fixed, percent, three_digits};
+use crate::number::{fixed, percent, rounded};
 use crate::section::Group;
 use crate::text::clean;
 use crate::treatment::Factors;
@@ -324,7 +324,7 @@ fn table(caption: &str, columns: &[&str], rows: Vec<(String, Vec<String>)>) -> O
 fn number(value: Option<f64>) -> String {
     match value {
         Some(number) if number.fract() == 0.0 => fixed(number, 0),
-        Some(number) => fixed(number, three_digits(number)),
+        Some(number) => rounded(number),
         None => "?".to_owned(),
     }
 }

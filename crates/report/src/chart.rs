@@ -1,7 +1,7 @@
 //! A figure of lines over a number: what members, levels or copies came to, against a bound where there is one.
 
 use crate::axis::{Axis, Figure, HEIGHT, LEFT, LINE, MARGIN, Shows, WIDTH, ascending, legend};
-use crate::number::{fixed, three_digits};
+use crate::number::rounded;
 use crate::svg::{Anchor, Svg};
 
 /// Lines that can be distinguished.
@@ -57,7 +57,7 @@ impl Chart {
             let places: Vec<[f64; 2]> = points.iter().map(|(_, at, value)| [across.at(*at), up.at(*value)]).collect();
             svg.polyline(&class, &means(points).map(|(at, value)| [across.at(at), up.at(value)]).collect::<Vec<_>>());
             for ((level, _, value), place) in points.iter().zip(places) {
-                svg.dot(&class, place, 3.0, &format!("{name}, {level}: {} {}", number_of(*value), self.unit));
+                svg.dot(&class, place, 3.0, &format!("{name}, {level}: {} {}", rounded(*value), self.unit));
             }
             legend(&mut svg, number, name);
         }
@@ -72,7 +72,7 @@ impl Chart {
 
     /// The figure in words, for those who cannot see it.
     fn in_words(&self, lines: &[&(String, Vec<Point>)]) -> String {
-        let point = |(level, _, value): &Point| format!("{level} {}: {} {}", self.factor, number_of(*value), self.unit);
+        let point = |(level, _, value): &Point| format!("{level} {}: {} {}", self.factor, rounded(*value), self.unit);
         let line = |(name, points): &&(String, Vec<Point>)| {
             format!("{name}: {}", points.iter().map(point).collect::<Vec<_>>().join(", "))
         };
@@ -90,8 +90,4 @@ fn means(points: &[Point]) -> impl Iterator<Item = (f64, f64)> {
     let mean =
         |level: Vec<(f64, f64)>| (level[0].0, level.iter().map(|(_, value)| value).sum::<f64>() / level.len() as f64);
     levels.into_iter().map(mean)
-}
-
-fn number_of(value: f64) -> String {
-    fixed(value, three_digits(value))
 }

@@ -3,7 +3,7 @@
 use crate::around::label;
 use crate::axis::{Axis, Figure, LEFT, MARGIN, Shows, WIDTH};
 use crate::mark::{Mark, shades_in_words};
-use crate::number::{fixed, three_digits};
+use crate::number::rounded;
 use crate::svg::{Anchor, Svg};
 use crate::text::{clean, cut};
 use baremark_model::document::{Document, TrialRow};
@@ -173,7 +173,7 @@ fn in_words(lines: &[&ObservedSeries]) -> String {
     let say = |line: &&ObservedSeries| {
         let values = line.points.iter().map(|[_, value]| *value);
         let (least, most) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, m), v| (l.min(v), m.max(v)));
-        let [least, most] = [least, most].map(|value| fixed(value, three_digits(value)));
+        let [least, most] = [least, most].map(rounded);
         format!("{}: {} points from {least} to {most} {}", clean(&line.place), line.points.len(), clean(&line.unit))
     };
     lines.iter().map(say).collect::<Vec<_>>().join("; ")

@@ -2,7 +2,7 @@
 //! others. Latency over working sets and bandwidth over threads are read as curves, not as tables.
 
 use crate::axis::{Axis, Figure, HEIGHT, LEFT, LINE, MARGIN, Shows, WIDTH, ascending, legend};
-use crate::number::{fixed, three_digits};
+use crate::number::rounded;
 use crate::part::Part;
 use crate::svg::{Anchor, Svg};
 use crate::text::clean;
@@ -113,7 +113,7 @@ fn trace(svg: &mut Svg, series: &Series, class: &str, across: &Axis, up: &Axis) 
         if let Some([lo, hi]) = point.limits {
             svg.line(class, [at[0], up.at(lo)], [at[0], up.at(hi)]);
         }
-        let value = fixed(point.y, three_digits(point.y));
+        let value = rounded(point.y);
         svg.dot(class, at, 2.8, &format!("{}{}: {value}", prefix(&series.label), point.level));
     }
 }
@@ -125,8 +125,7 @@ fn prefix(label: &str) -> String {
 /// The figure in words, for those who cannot see it.
 fn in_words(shown: &[Series]) -> String {
     let say = |series: &Series| {
-        let points =
-            series.points.iter().map(|point| format!("{} {}", point.level, fixed(point.y, three_digits(point.y))));
+        let points = series.points.iter().map(|point| format!("{} {}", point.level, rounded(point.y)));
         format!("{}{}", prefix(&series.label), points.collect::<Vec<_>>().join(", "))
     };
     shown.iter().map(say).collect::<Vec<_>>().join("; ")

@@ -4,7 +4,7 @@
 use crate::answer::Compared;
 use crate::axis::Axis;
 use crate::grid::readable;
-use crate::number::{fixed, three_digits};
+use crate::number::rounded;
 use crate::svg::{Anchor, Svg};
 use crate::text::clean;
 use crate::words::{Tone, limits_of, ratio_of, tone};
@@ -78,7 +78,7 @@ impl Lanes {
         let ratio = row.ratio?;
         let value = ratio_of(ratio)?;
         let limits = limits_of(ratio);
-        let text = number;
+        let text = rounded;
         let interval = limits.map(|(lo, hi)| format!(", {} to {}", text(lo), text(hi))).unwrap_or_default();
         let published = row.evidence.as_ref().and_then(|of| of.published.as_ref());
         let there = published.map(|of| format!("; {}", of.words())).unwrap_or_default();
@@ -117,7 +117,7 @@ impl Lanes {
             }
         }
         for value in trials(row.document, &found.treatment) {
-            svg.dot("trial", [at(value), HEIGHT - 4.0], 2.6, &number(value / self.unit.0));
+            svg.dot("trial", [at(value), HEIGHT - 4.0], 2.6, &rounded(value / self.unit.0));
         }
         svg.dot("point", [at(found.estimate), middle], 4.5, &evidence.value.0);
         Some(svg)
@@ -142,10 +142,6 @@ impl Lanes {
         }
         svg
     }
-}
-
-fn number(value: f64) -> String {
-    fixed(value, three_digits(value))
 }
 
 /// The value of a treatment in each trial that counts, in the headline's metric.

@@ -4,7 +4,7 @@
 use crate::answer::labelled;
 use crate::axis::{Axis, Figure, HEIGHT, LEFT, LINE, MARGIN, Shows, WIDTH, legend};
 use crate::grid::{Cell, Grid, GridRow, estimated};
-use crate::number::{fixed, three_digits};
+use crate::number::rounded;
 use crate::part::Part;
 use crate::svg::{Anchor, Svg};
 use crate::text::clean;
@@ -140,7 +140,7 @@ pub(crate) fn line(part: &Part<'_>) -> Option<String> {
         let most = line.points.iter().map(|point| point.row.estimate).fold(0.0, f64::max);
         let (per, unit) = scale(of.unit, most);
         let points =
-            line.points.iter().map(|point| format!("{} {}", name(point.share), number_of(point.row.estimate / per)));
+            line.points.iter().map(|point| format!("{} {}", name(point.share), rounded(point.row.estimate / per)));
         let title = title(of);
         let whole = [
             Some(&line.label).filter(|_| lines > 1),
@@ -216,7 +216,7 @@ fn median_cell(line: &LatencyLine<'_>, share: f64) -> Cell {
 
 /// A value without an interval.
 fn value_alone(value: f64) -> Cell {
-    Cell::Measured { estimate: number_of(value), ratio: None }
+    Cell::Measured { estimate: rounded(value), ratio: None }
 }
 
 /// What percentiles of several trials are of, for a caption.
@@ -317,7 +317,7 @@ fn draw(
                     "trial",
                     [place[0] + ASIDE / 2.0, up.at(value / per)],
                     1.6,
-                    &format!("{} {unit} in one trial", number_of(value / per)),
+                    &format!("{} {unit} in one trial", rounded(value / per)),
                 );
             }
             if let Some((lo, hi)) = limits(point.row) {
@@ -340,10 +340,6 @@ fn scale(unit: &str, most: f64) -> (f64, &str) {
     let longer = (at..TIMES.len()).zip(0..).map(|(at, steps)| (1000_f64.powi(steps), TIMES[at]));
     let fits = |(per, _): &(f64, &str)| most / per < 1e4;
     longer.clone().find(fits).or_else(|| longer.last()).unwrap_or((1.0, TIMES[at]))
-}
-
-fn number_of(value: f64) -> String {
-    fixed(value, three_digits(value))
 }
 
 /// The values of a metric in each trial that counts.

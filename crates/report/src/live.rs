@@ -1,6 +1,6 @@
 //! What happens on a machine now, on one screen: the same quantities that a run records.
 
-use crate::number::{fixed, three_digits};
+use crate::number::{fixed, rounded, three_digits};
 use crate::text::{Paint, Style, clean, cut, left, right, width};
 use baremark_model::observation::Values;
 use baremark_model::observer::Absence;
@@ -299,7 +299,7 @@ pub(crate) fn short(value: f64) -> String {
         large if large >= 9_995.0 => (value / 1e3, "K"),
         _ => (value, ""),
     };
-    if value == 0.0 { "0".to_owned() } else { format!("{}{suffix}", fixed(value, three_digits(value))) }
+    if value == 0.0 { "0".to_owned() } else { format!("{}{suffix}", rounded(value)) }
 }
 
 /// One lap as an object for programs: views by key, with `:` and the instance where there is one.

@@ -45,6 +45,11 @@ pub(crate) fn three_digits(value: f64) -> i32 {
     scientific(value.abs(), 2).map_or(0, |(_, exponent)| 2 - exponent)
 }
 
+/// A value with three significant digits.
+pub(crate) fn rounded(value: f64) -> String {
+    fixed(value, three_digits(value))
+}
+
 /// Mantissa and decimal exponent of a positive value, rounded to `places` after the point first, so that 0.0996 is 1.0e-1.
 fn scientific(value: f64, places: usize) -> Option<(f64, i32)> {
     let text = format!("{value:.places$e}");
@@ -132,7 +137,7 @@ fn shown(one: f64, lo: f64, hi: f64, value: f64) -> String {
 
 fn with_half_width(value: f64, half_width: Option<f64>) -> String {
     match half_width {
-        None => fixed(value, three_digits(value)),
+        None => rounded(value),
         // What differs in the last digits of a float alone was the same every time.
         Some(half) => match decimals(half, Digits::Two).filter(|_| half > 1e-9 * value.abs()) {
             Some(places) => format!("{} ± {}", fixed(value, places), fixed(half, places)),

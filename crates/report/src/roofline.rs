@@ -4,7 +4,7 @@
 //! for traffic that cannot be avoided: each matrix is read or written once (Williams, Waterman, Patterson: Roofline, CACM 52 (4), 2009, section 3).
 
 use crate::axis::{Axis, Figure, HEIGHT, LEFT, LINE, MARGIN, Shows, WIDTH, legend};
-use crate::number::{fixed, three_digits};
+use crate::number::rounded;
 use crate::part::Part;
 use crate::svg::{Anchor, Svg};
 use crate::text::clean;
@@ -127,16 +127,12 @@ fn draw(roofs: &[Roof]) -> Option<Figure> {
 
 /// "native: 28.2 GB/s, 114 GFLOP/s, ridge at 4.05 FLOP/byte"
 fn bounds(roof: &Roof) -> String {
-    let [bandwidth, peak, ridge] = [roof.bandwidth, roof.peak, roof.ridge()].map(number_of);
+    let [bandwidth, peak, ridge] = [roof.bandwidth, roof.peak, roof.ridge()].map(rounded);
     format!("{}: {bandwidth} GB/s, {peak} GFLOP/s, ridge at {ridge} FLOP/byte", roof.environment)
 }
 
 fn in_numbers(kernel: &PlacedKernel) -> String {
-    format!("{} GFLOP/s at {} FLOP/byte", number_of(kernel.rate), number_of(kernel.intensity))
-}
-
-fn number_of(value: f64) -> String {
-    fixed(value, three_digits(value))
+    format!("{} GFLOP/s at {} FLOP/byte", rounded(kernel.rate), rounded(kernel.intensity))
 }
 
 /// The figure in words, for those who cannot see it.

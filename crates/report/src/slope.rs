@@ -1,7 +1,7 @@
 //! The headline's metric against another metric that was measured in the same trials: the slope in words, the points in a table.
 
 use crate::grid::{Cell, Grid, GridRow};
-use crate::number::{count, estimate, fixed, three_digits};
+use crate::number::{count, estimate, rounded};
 use crate::section::Group;
 use crate::text::clean;
 use crate::treatment::Factors;
@@ -31,7 +31,7 @@ fn sentence(slope: &SlopeRow) -> String {
         (Some(_), Some(_)) => format!("95 % interval over {blocks}, a line through {points} in each"),
         _ => format!("{blocks} of {points}, too few for an interval"),
     };
-    let at_zero = fixed(slope.at_zero, three_digits(slope.at_zero));
+    let at_zero = rounded(slope.at_zero);
     format!(
         "Slope {} {by} ({known}); {at_zero} {} where {} is 0.",
         estimate(slope.slope, slope.lo, slope.hi),

@@ -3,7 +3,7 @@
 
 use super::read::{AppLoad, AppSecond, ServerChange};
 use crate::axis::{Axis, Figure, LEFT, MARGIN, Shows, WIDTH};
-use crate::number::{fixed, percent, three_digits};
+use crate::number::{fixed, percent, rounded};
 use crate::svg::{Anchor, Svg};
 use crate::text::clean;
 
@@ -62,7 +62,7 @@ pub(super) fn draw(name: &str, load: &AppLoad, number: usize) -> Option<Figure> 
     svg.polyline("curve c0", &shown.iter().map(|of| [across.at(of.at), up.at(of.p99)]).collect::<Vec<_>>());
     for of in &shown {
         let place = [across.at(of.at), up.at(of.p99)];
-        let says = format!("{} s: {} ms", fixed(of.at, 0), fixed(of.p99, three_digits(of.p99)));
+        let says = format!("{} s: {} ms", fixed(of.at, 0), rounded(of.p99));
         match (of.second.failed, of.stall()) {
             (1.., _) => svg.cross("void", place, 4.0, &format!("{says}, {} operations failed", of.second.failed)),
             (0, Some((what, share))) => {
@@ -100,7 +100,7 @@ fn in_short(change: &ServerChange) -> String {
 fn in_words(shown: &[DrawnSecond<'_>], changes: &[ServerChange]) -> String {
     let (least, most) =
         shown.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), of| (least.min(of.p99), most.max(of.p99)));
-    let [least, most] = [least, most].map(|ms| fixed(ms, three_digits(ms)));
+    let [least, most] = [least, most].map(rounded);
     let stalled = shown.iter().filter(|of| of.stall().is_some()).count();
     let changes: Vec<String> = changes.iter().map(in_short).collect();
     let changes = if changes.is_empty() { String::new() } else { format!("; servers: {}", changes.join(", ")) };

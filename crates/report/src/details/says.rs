@@ -1,7 +1,7 @@
 //! What the details of workloads have in common: facts, rows of a table, and latencies.
 
 use crate::grid::Cell;
-use crate::number::{fixed, three_digits};
+use crate::number::{fixed, rounded};
 use baremark_model::units::Nanos;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -60,7 +60,7 @@ pub(super) fn seconds(seconds: f64) -> String {
 }
 
 pub(super) fn number(value: f64) -> String {
-    if value.fract() == 0.0 { fixed(value, 0) } else { fixed(value, three_digits(value)) }
+    if value.fract() == 0.0 { fixed(value, 0) } else { rounded(value) }
 }
 
 /// The rows of latencies that there are, with how many were measured.
