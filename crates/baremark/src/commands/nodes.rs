@@ -177,20 +177,7 @@ fn carried_out(mut command: Command, interrupt: &AtomicBool, alone: &AtomicBool)
     let name = command.get_program().to_string_lossy().into_owned();
     let mut child =
         offspring::start(&mut command).map_err(|why| Refusal::failure(format!("starting {name}: {why}")))?;
-    let group = -i32::try_from(child.id()).unwrap_or(i32::MAX);
-    let mut told = false;
-    loop {
-        if let Some(status) = child.try_wait().map_err(Refusal::failure)? {
-            return Ok(status);
-        }
-        if alone.load(Ordering::Relaxed) {
-            drop(confine::send(group, SIGKILL));
-        } else if interrupt.load(Ordering::Relaxed) && !told {
-            told = true;
-            drop(confine::send(group, signal_hook::consts::SIGTERM));
-        }
-        thread::sleep(GLANCE);
-    }
+    tend::wait_for(&mut child, (interrupt, alone), GLANCE)
 }
 
 /// Becomes a shell with the command on a node.

@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -76,7 +76,6 @@ pub fn run(command: &[OsString], within: &Within, interrupt: &AtomicBool) -> Res
     let _held = confine::hold(&mut command, &Limits::default(), SIGKILL).map_err(Refusal::failure)?;
     let mut child = offspring::start(&mut command)
         .map_err(|why| Refusal::failure(format!("starting {}: {why}", program.to_string_lossy())))?;
-    let group = -i32::try_from(child.id()).unwrap_or(i32::MAX);
     let left = Arc::new(AtomicBool::new(false));
     let [by_agent, by_guard] = [Arc::clone(&left), Arc::clone(&left)];
     thread::spawn(move || {
@@ -87,10 +86,24 @@ pub fn run(command: &[OsString], within: &Within, interrupt: &AtomicBool) -> Res
         guard.wait_for_its_end();
         by_guard.store(true, Ordering::Relaxed);
     });
+    let status = wait_for(&mut child, (interrupt, &left), GLANCE)?;
+    offspring::end_all_but(&[], END_LIMIT)
+        .map_err(|why| Refusal::failure(format!("ending remaining processes: {why}")))?;
+    end_as(status)
+}
+
+/// Waits for the end of a program that leads a group of its own, and looks every `glance`. An interrupt is handed on to the group; it is killed once
+/// `left` says that who has started this is gone.
+pub(super) fn wait_for(
+    child: &mut Child,
+    (interrupt, left): (&AtomicBool, &AtomicBool),
+    glance: Duration,
+) -> Result<ExitStatus, Refusal> {
+    let group = -i32::try_from(child.id()).unwrap_or(i32::MAX);
     let mut told = false;
-    let status = loop {
+    loop {
         if let Some(status) = child.try_wait().map_err(Refusal::failure)? {
-            break status;
+            return Ok(status);
         }
         if left.load(Ordering::Relaxed) {
             drop(confine::send(group, SIGKILL));
@@ -98,11 +111,8 @@ pub fn run(command: &[OsString], within: &Within, interrupt: &AtomicBool) -> Res
             told = true;
             drop(confine::send(group, signal_hook::consts::SIGTERM));
         }
-        thread::sleep(GLANCE);
-    };
-    offspring::end_all_but(&[], END_LIMIT)
-        .map_err(|why| Refusal::failure(format!("ending remaining processes: {why}")))?;
-    end_as(status)
+        thread::sleep(glance);
+    }
 }
 
 /// Ends this process as the program has ended.
