@@ -107,14 +107,13 @@ pub(crate) fn window(
     if watched.is_err() {
         interrupt.store(true, Ordering::Relaxed);
     }
-    let Watcher { series, adaptations, supply, used, waits, password_cpus, .. } = watcher;
+    let timeline = watcher.timeline;
     let driven = driver.join().unwrap_or_else(|_| Err("the thread of the users has panicked".into()));
     watched?;
     let (part, running) = driven.map_err(RunError::Load)?;
     let mut reading = reading(&part, &qos);
-    reading.utilization = shares(&used, demand);
+    reading.utilization = shares(&timeline.used, demand);
     let document = Document::new(&load, &part);
-    let timeline = Timeline { series, adaptations, supply, used, waits, password_cpus };
     let mut row = row(&document, &reading, &qos, demand, cluster, timeline, &shared, highest as f64);
     row.sites = running.as_ref().map_or_else(Vec::new, |running| generator::rows(&load, &running.generator.parts()));
     loaded.put(running);
@@ -130,6 +129,7 @@ pub(crate) fn highest(demand: &Demand, users: u64) -> Result<u64, RunError> {
 }
 
 /// What the watcher has seen.
+#[derive(Default)]
 struct Timeline {
     series: Vec<SecondRow>,
     adaptations: Vec<Adaptation>,
@@ -218,12 +218,7 @@ pub(crate) fn warming_s(demand: &Demand, settling_s: f64) -> (f64, f64) {
 struct Watcher<'w> {
     cluster: &'w mut Cluster,
     shared: &'w Shared,
-    series: Vec<SecondRow>,
-    adaptations: Vec<Adaptation>,
-    supply: BTreeMap<Tier, Vec<(f64, u64)>>,
-    used: BTreeMap<String, f64>,
-    waits: BTreeMap<String, f64>,
-    password_cpus: Option<f64>,
+    timeline: Timeline,
     seen: usize,
     last: Moment,
     looked: f64,
@@ -240,12 +235,7 @@ impl<'w> Watcher<'w> {
         Watcher {
             cluster,
             shared,
-            series: Vec::new(),
-            adaptations: Vec::new(),
-            supply: BTreeMap::new(),
-            used: BTreeMap::new(),
-            waits: BTreeMap::new(),
-            password_cpus: None,
+            timeline: Timeline::default(),
             seen: 0,
             last,
             looked: 0.0,
@@ -269,7 +259,7 @@ impl<'w> Watcher<'w> {
         self.last = Moment::now(self.cluster);
         let first = self.last.clone();
         for tier in [Tier::App, Tier::Web] {
-            self.supply.insert(tier, vec![(0.0, self.cluster.count(tier))]);
+            self.timeline.supply.insert(tier, vec![(0.0, self.cluster.count(tier))]);
         }
         self.seen = self.shared.seconds.lock().unwrap_or_else(PoisonError::into_inner).len();
         while !self.shared.over.load(Ordering::Acquire) {
@@ -279,14 +269,14 @@ impl<'w> Watcher<'w> {
             if self.last.at.elapsed() >= Duration::from_secs(1) {
                 let row = self.second(begin.elapsed().as_secs_f64());
                 (ground.watch)(&Event::Second(&row));
-                self.series.push(row);
+                self.timeline.series.push(row);
             }
             thread::sleep(GLANCE);
         }
         let last = Moment::now(self.cluster);
-        (self.used, self.waits) = (last.cpus_since(&first), last.waits_since(&first));
+        (self.timeline.used, self.timeline.waits) = (last.cpus_since(&first), last.waits_since(&first));
         let checked_ns = self.cluster.passwords_ns().zip(passwords_ns).map(|(now, before)| now.saturating_sub(before));
-        self.password_cpus = checked_ns.map(|ns| ns as f64 / (last.at - first.at).as_nanos().max(1) as f64);
+        self.timeline.password_cpus = checked_ns.map(|ns| ns as f64 / (last.at - first.at).as_nanos().max(1) as f64);
         Ok(())
     }
 
@@ -319,9 +309,9 @@ impl<'w> Watcher<'w> {
             let done = at + took.as_secs_f64();
             // More serve when the last step is done; fewer as soon as it begins.
             let moment = if wanted > from { done } else { at };
-            self.supply.entry(tier).or_default().push((moment, wanted));
+            self.timeline.supply.entry(tier).or_default().push((moment, wanted));
             self.changed = done;
-            self.adaptations.push(Adaptation {
+            self.timeline.adaptations.push(Adaptation {
                 at_s: at,
                 tier: tier.label().to_owned(),
                 from,
@@ -350,7 +340,8 @@ impl<'w> Watcher<'w> {
         match signal {
             Signal::Queue => self.shared.in_flight.load(Ordering::Relaxed) as f64 / servers,
             Signal::Utilization => {
-                let latest = self.series.last().and_then(|row| row.cpus_used.get(&format!("{}.cpus", tier.label())));
+                let latest =
+                    self.timeline.series.last().and_then(|row| row.cpus_used.get(&format!("{}.cpus", tier.label())));
                 latest.map_or(0.0, |used| used / servers)
             }
             Signal::Latency => {

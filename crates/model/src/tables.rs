@@ -274,6 +274,19 @@ pub fn is_reserved(key: &str) -> bool {
 /// The factor that is there when a study runs several workloads: their kinds.
 pub const WORKLOAD: &str = "workload";
 
+const ALSO: Knob = Knob::new(
+    "also",
+    Kind::Names,
+    Default::Derived("no other"),
+    "other metrics that get a ratio; not used by the stopping rule",
+);
+const AGAINST: Knob = Knob::new(
+    "against",
+    Kind::Text,
+    Default::Derived("no slope"),
+    "a metric on whose measured value the headline's metric depends: its slope along the columns is estimated, block by block",
+);
+
 /// Keys of `[workload.KIND]` in addition to the workload's own parameters and the shared factors that are held for it.
 pub const OF_ONE_WORKLOAD: &[Knob] = &[
     Knob::new(
@@ -282,18 +295,8 @@ pub const OF_ONE_WORKLOAD: &[Knob] = &[
         Default::Derived("the workload's first metric"),
         "the metric of this workload's headline and of the stopping rule",
     ),
-    Knob::new(
-        "also",
-        Kind::Names,
-        Default::Derived("no other"),
-        "other metrics that get a ratio; not used by the stopping rule",
-    ),
-    Knob::new(
-        "against",
-        Kind::Text,
-        Default::Derived("no slope"),
-        "a metric on whose measured value the headline's metric depends: its slope along the columns is estimated, block by block",
-    ),
+    ALSO,
+    AGAINST,
     Knob::new(
         "published",
         Kind::Text,
@@ -370,18 +373,8 @@ pub const REPORT: &[Knob] = &[
         Default::Derived("the workload's first metric"),
         "the metric of the headline and of the stopping rule",
     ),
-    Knob::new(
-        "also",
-        Kind::Names,
-        Default::Derived("no other"),
-        "other metrics that get a ratio; not used by the stopping rule",
-    ),
-    Knob::new(
-        "against",
-        Kind::Text,
-        Default::Derived("no slope"),
-        "a metric on whose measured value the headline's metric depends: its slope along the columns is estimated, block by block",
-    ),
+    ALSO,
+    AGAINST,
     Knob::new(
         "rows",
         Kind::Text,

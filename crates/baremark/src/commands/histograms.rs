@@ -226,16 +226,18 @@ fn document(traced: &Traced, args: &HistogramsArgs) -> Value {
 }
 
 fn row(traced: &Traced, number: (u32, u32), direction: Direction, ios: &Ios) -> Value {
-    let histogram = |(name, unit, histogram): (&str, &str, &Histogram)| {
-        json!({
-            "name": name, "unit": unit, "values": histogram.total(), "p50": histogram.percentile(0.5),
-            "p99": histogram.percentile(0.99), "bins": histogram.bins(),
-        })
-    };
     json!({
         "device": traced.name(number), "direction": direction.word(), "ios": ios.count, "bytes": ios.bytes,
         "total_ns": ios.total_ns, "queue_ns": ios.queue_ns, "device_ns": ios.device_ns,
         "histograms": ios.histograms().map(histogram),
+    })
+}
+
+/// A histogram with its name and unit.
+pub fn histogram((name, unit, histogram): (&str, &str, &Histogram)) -> Value {
+    json!({
+        "name": name, "unit": unit, "values": histogram.total(), "p50": histogram.percentile(0.5),
+        "p99": histogram.percentile(0.99), "bins": histogram.bins(),
     })
 }
 

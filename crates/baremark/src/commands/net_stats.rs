@@ -2,12 +2,11 @@
 //!
 //! Where programs cannot be loaded into the kernel it shows the counts of `/proc/net/dev`, and says so.
 
-use crate::commands::histograms::{HistogramsArgs, cells, wait};
+use crate::commands::histograms::{HistogramsArgs, cells, histogram, wait};
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use baremark_report::one_line;
 use baremark_trace::TraceError;
-use baremark_trace::histogram::Histogram;
 use baremark_trace::net::{Interface, NetTrace, Packets, Snapshot};
 use baremark_trace::netdev::{self, Counts};
 use serde_json::{Value, json};
@@ -60,12 +59,6 @@ pub fn run(context: &Context, args: &HistogramsArgs) -> Result<(String, Exit), R
 fn document(source: &Source, seconds: f64, args: &HistogramsArgs) -> Value {
     match source {
         Source::Programs(seen) => {
-            let histogram = |(name, unit, histogram): (&str, &str, &Histogram)| {
-                json!({
-                    "name": name, "unit": unit, "values": histogram.total(), "p50": histogram.percentile(0.5),
-                    "p99": histogram.percentile(0.99), "bins": histogram.bins(),
-                })
-            };
             let shown = seen.interfaces.iter().filter(|(interface, _)| args.shows(&interface.name));
             let row = |(interface, packets): (&Interface, &Packets)| {
                 json!({
