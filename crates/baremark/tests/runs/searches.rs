@@ -80,6 +80,12 @@ fn a_search_is_a_run_whose_windows_are_reported() {
         maximum.low.is_none_or(|low| low <= maximum.level) && maximum.high.is_none_or(|high| maximum.level <= high)
     };
     assert!(document.maximum.as_ref().is_none_or(contains), "{:?}", document.maximum);
+    // What a search is resumed with is of no use to whoever gets the run, and its limits are texts that somebody typed.
+    let bundled = bench.run(&["bundle", "-o", "run.tar.gz"]);
+    assert!(bundled.status.success(), "{}", text(&bundled.stderr));
+    let bundle = baremark_bundle::unpack(std::fs::read(bench.path("run.tar.gz")).unwrap().as_slice()).unwrap();
+    let run: serde_json::Value = serde_json::from_slice(&bundle.run).unwrap();
+    assert!(run["plan"]["metric"] == "maximum_per_s" && run["plan"].get("search").is_none(), "{:#}", run["plan"]);
 }
 
 /// A killed search goes on after its last stored window: none of them is measured again.

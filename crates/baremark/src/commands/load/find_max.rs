@@ -479,6 +479,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_varied_follows_from_the_metric() {
+        let table = workload::ALL[0].descriptor();
+        for factor in Factor::value_variants() {
+            assert_eq!(Factor::of_metric(factor.metric()), Some(*factor));
+            assert!(table.metric(factor.metric()).is_some(), "{factor:?}");
+        }
+        assert_eq!(Factor::of_metric("operations_per_s"), None);
+    }
+
+    #[test]
     fn a_search_without_an_answer_does_not_end_as_one_that_has_one() {
         let all = [
             Ended::Found,
