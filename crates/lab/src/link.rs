@@ -322,10 +322,7 @@ impl<'i> AgentLink<'i> {
 
     /// Has the agent make so many system calls, or some more; nanoseconds of one, and of a page fault where that can be timed.
     pub(crate) fn time_calls(&mut self, calls: u64) -> Result<(f64, Option<f64>), LinkError> {
-        if !self.capabilities.iter().any(|name| name == "time-calls") {
-            let what = "it cannot time system calls; use this version of baremark there".to_owned();
-            return Err(LinkError::OutOfTurn(what));
-        }
+        self.demand("time-calls", "time system calls")?;
         self.send(&ToAgent::TimeCalls { calls })?;
         match self.receive("time system calls", GREETING)? {
             FromAgent::CallsTimed { call_ns, fault_ns } => Ok((call_ns, fault_ns)),
