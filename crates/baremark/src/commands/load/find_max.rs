@@ -475,7 +475,10 @@ mod tests {
         assert_eq!(usual(Factor::Users, 2.0, Some(3.0)), (6.0, 3.0));
         assert_eq!(usual(Factor::Users, 2.0, Some(60.0)), (10.0, 10.0));
         assert_eq!(usual(Factor::Rate, 6.0, Some(5.0)), (6.0, 1.0));
-        assert!((usual_settle_s(Factor::Users, 12.0, Some(5.0)) - 5.0).abs() < 1e-12, "of a window that was typed, too");
+        assert!(
+            (usual_settle_s(Factor::Users, 12.0, Some(5.0)) - 5.0).abs() < 1e-12,
+            "of a window that was typed, too"
+        );
     }
 
     #[test]
