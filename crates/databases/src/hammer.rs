@@ -162,13 +162,8 @@ fn workload(arm: &ResolvedArm, around: Surroundings<'_>) -> Result<WorkloadOfArm
 pub struct Counts {
     known: [AtomicI64; 4],
     unknown: [AtomicI64; 4],
-}
-
-impl Counts {
-    /// Rows that were inserted, at most.
-    fn inserted(&self) -> i64 {
-        self.known[2].load(Ordering::Relaxed) + self.unknown[2].load(Ordering::Relaxed)
-    }
+    /// The largest number of a row that was inserted, or may have been; 0 before the first.
+    last: AtomicI64,
 }
 
 struct Nails {
@@ -179,6 +174,13 @@ struct Nails {
     seed: u64,
     phase: u64,
     counts: Arc<Counts>,
+}
+
+impl Nails {
+    /// Numbers of rows after the loaded ones that were used since the table was loaded. Few are left out: the column has 32 bits.
+    fn used(&self) -> i64 {
+        (self.counts.last.load(Ordering::Relaxed) - self.rows).max(0)
+    }
 }
 
 impl Workload for Nails {
@@ -206,7 +208,7 @@ impl Workload for Nails {
     fn clients(&mut self, connections: usize, database: &dyn Database) -> Vec<Box<dyn Client>> {
         self.phase += 1;
         let seed = self.seed.wrapping_add(self.phase << 32);
-        let used = self.counts.inserted().saturating_mul(i64::try_from(connections).unwrap_or(i64::MAX));
+        let used = self.used();
         let one = |number: usize| -> Box<dyn Client> {
             let counts = Arc::clone(&self.counts);
             let nail = Nail::new(self.rows, self.mix, database.dialect(), seed, (number, connections), counts);
@@ -365,7 +367,7 @@ impl Client for Nail {
         self.deck.pop();
         // A row of unknown existence is neither inserted nor deleted again.
         match self.kind {
-            2 => self.next += self.step,
+            2 => self.used_number(),
             3 => drop(self.own.pop_front()),
             _ => {}
         }
@@ -378,11 +380,17 @@ impl Nail {
         match self.kind {
             2 => {
                 self.own.push_back(self.id);
-                self.next += self.step;
+                self.used_number();
             }
             3 => drop(self.own.pop_front()),
             _ => {}
         }
+    }
+
+    /// The number of the row that it inserts is not used again.
+    fn used_number(&mut self) {
+        self.counts.last.fetch_max(self.id, Ordering::Relaxed);
+        self.next += self.step;
     }
 }
 
@@ -455,21 +463,33 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_that_goes_on_uses_no_number_of_a_row_again() {
-        let counts = Arc::new(Counts::default());
+    fn a_phase_that_goes_on_uses_the_numbers_after_the_largest_that_was_used() {
         let mut nails =
-            Nails { rows: 1000, mix: [0, 0, 50, 50], external: false, seed: 1, phase: 0, counts: Arc::clone(&counts) };
-        // One of two connections has inserted all of them: the last is 1000 + 1 + 6 x 2.
-        counts.known[2].store(6, Ordering::Relaxed);
-        counts.unknown[2].store(1, Ordering::Relaxed);
-        let used = 2 * nails.counts.inserted();
-        let first = |number| {
-            let nail = Nail::new(1000, nails.mix, Dialect::Sqlite, 1, (number, 2), Arc::default()).beyond(used);
-            nail.next
+            Nails { rows: 1000, mix: [0, 0, 50, 50], external: false, seed: 1, phase: 0, counts: Arc::default() };
+        let nail = |nails: &Nails, place| {
+            Nail::new(1000, nails.mix, Dialect::Sqlite, 1, place, Arc::clone(&nails.counts)).beyond(nails.used())
         };
-        assert_eq!([first(0), first(1)], [1015, 1016]);
+        assert_eq!(nails.used(), 0);
+        // The second of two connections alone: 1002, then one of unknown outcome.
+        let mut second = nail(&nails, (1, 2));
+        assert_eq!((second.draw(), second.id), (2, 1002));
+        second.turn_over();
+        assert_eq!(second.draw(), 3);
+        second.turn_over();
+        assert_eq!((second.draw(), second.id), (2, 1004));
+        second.ambiguous();
+        assert_eq!([0, 1].map(|number| nail(&nails, (number, 2)).next), [1005, 1006]);
+        // However many connections there are: each phase has one insert of one of them.
+        let mut lasts = Vec::new();
+        for _ in 0..3 {
+            let mut one = nail(&nails, (0, 256));
+            assert_eq!(one.draw(), 2);
+            one.turn_over();
+            lasts.push(nails.used());
+        }
+        assert_eq!(lasts, [5, 6, 7], "not 256 for each of them");
         nails.loaded();
-        assert_eq!(nails.counts.inserted(), 0, "a table as it was loaded has none of them");
+        assert_eq!(nails.used(), 0, "a table as it was loaded has none of them");
     }
 
     #[test]
