@@ -14,7 +14,6 @@ use baremark_journal::suspended::SuspendedPrograms;
 use baremark_journal::value::Values;
 use baremark_journal::{Journal, JournalError, Kind, Recovery};
 use baremark_sys::registry;
-use std::io;
 use std::path::PathBuf;
 
 /// Names in the one line that commands print; `doctor` prints all.
@@ -51,7 +50,7 @@ pub fn journal() -> Result<Journal, JournalError> {
 
 /// Has folders and control groups recorded before they are made, wherever in this process that is.
 pub fn record_all() {
-    registry::install(|made| journal().map_err(io::Error::other)?.record(made));
+    registry::install(|made| journal()?.record(made));
 }
 
 /// Undoes what processes left on this host that have ended without undoing it.

@@ -59,6 +59,17 @@ impl JournalError {
     }
 }
 
+/// Of the kind that the file system gave, where a file or folder of the journal cannot be read or written; of no kind otherwise.
+impl From<JournalError> for io::Error {
+    fn from(why: JournalError) -> io::Error {
+        let kind = match &why {
+            JournalError::Io { source, .. } => source.kind(),
+            _ => io::ErrorKind::Other,
+        };
+        io::Error::new(kind, why)
+    }
+}
+
 /// Why a change was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum MakeError<E> {
@@ -68,4 +79,22 @@ pub enum MakeError<E> {
     /// It was recorded, tried and failed; what had been made of it is undone.
     #[error("{0}")]
     Change(E),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By its kind a journal that cannot be is told from one that could not be written.
+    #[test]
+    fn an_error_of_the_file_system_keeps_its_kind() {
+        for kind in [io::ErrorKind::ReadOnlyFilesystem, io::ErrorKind::StorageFull] {
+            let why = JournalError::io("writing", "/changes")(kind.into());
+            let text = why.to_string();
+            let given = io::Error::from(why);
+            assert_eq!((given.kind(), given.to_string()), (kind, text));
+        }
+        let others = JournalError::Unsafe(io::ErrorKind::PermissionDenied.into());
+        assert_eq!(io::Error::from(others).kind(), io::ErrorKind::Other, "it is there, and somebody else's");
+    }
 }

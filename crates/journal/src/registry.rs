@@ -18,16 +18,16 @@ impl Journal {
     /// Records what is about to be made.
     ///
     /// # Errors
-    /// When it has a name that baremark does not make, or cannot be recorded.
+    /// When it has a name that baremark does not make, or cannot be recorded, as [`JournalError`](crate::JournalError) says.
     pub fn record(&self, made: Made<'_>) -> io::Result<Box<dyn Record>> {
         let change = match made {
             Made::Folder(path) => file::change(path)?,
             Made::Group { path, offers_memory } => group::change(path, offers_memory)?,
-            Made::Suspended { root, started, namespace } => suspended::change(root, started, namespace)?,
+            Made::Suspended { processes, namespace } => suspended::change(processes, namespace)?,
         };
         match self.make(change, || Ok::<_, Infallible>(())) {
             Ok(((), held)) => Ok(Box::new(held)),
-            Err(MakeError::Journal(why)) => Err(io::Error::other(why)),
+            Err(MakeError::Journal(why)) => Err(why.into()),
             Err(MakeError::Change(never)) => match never {},
         }
     }

@@ -15,7 +15,7 @@ use baremark_sys::family::Family;
 use baremark_sys::log_tail::LogTail;
 use baremark_sys::offspring;
 use baremark_sys::private_folder::directory::Directory;
-use baremark_sys::process_tree::{Usage, Waits};
+use baremark_sys::process_tree::{Process, Usage, Waits};
 use baremark_sys::registry::Record;
 use baremark_sys::stall_group::{StallGroup, Stalls};
 use baremark_sys::suspended::{self, Suspended};
@@ -71,6 +71,8 @@ struct Running {
     suspended: Option<Suspended>,
     /// That it may be found suspended, once it was.
     record: Option<Box<dyn Record>>,
+    /// The processes that it had then.
+    recorded: Vec<Process>,
 }
 
 impl Instance {
@@ -161,7 +163,8 @@ impl Instance {
         drop(command);
         let log = LogTail::with_error(said, service::is_error);
         let (program, seen) = (step.program, Usage::default());
-        self.running = Some(Running { child, program, log, held, stalls, seen, suspended: None, record: None });
+        let (suspended, record, recorded) = (None, None, Vec::new());
+        self.running = Some(Running { child, program, log, held, stalls, seen, suspended, record, recorded });
         Ok(())
     }
 
@@ -225,7 +228,8 @@ impl Instance {
     /// Stops its processes where they are until [`Instance::resume`]; when this returns, none of them runs. Whoever asks it something meanwhile waits.
     ///
     /// # Errors
-    /// When it has ended, does not stop, or runs where that cannot be done.
+    /// When it has ended, does not stop, has a process that is not below the one that was started, cannot be recorded though there could be a record, or runs where
+    /// that cannot be done.
     pub fn suspend(&mut self) -> Result<(), ServiceError> {
         if self.running.as_ref().is_some_and(|running| running.suspended.is_some()) {
             return Ok(());
@@ -235,14 +239,35 @@ impl Instance {
         }
         let root = self.pid().and_then(|started| self.place.processes(started));
         let Some(root) = root else { return Err(self.failed("cannot be suspended where it runs")) };
-        if let Some(running) = self.running.as_mut().filter(|running| running.record.is_none()) {
-            // A place without a folder for records, such as a container whose files cannot be written, takes its processes with it.
-            running.record = suspended::recorded(root).ok().flatten();
-        }
+        self.record(root)?;
         let suspended = Suspended::of(root, SUSPEND_LIMIT).map_err(|why| self.io("suspending it", why))?;
+        let mut family = Family::of(root, &self.recipe.run.program, &self.order.folder);
+        let mut runs_on = family.members().map_err(|why| self.io("looking for its processes", why))?;
+        runs_on.retain(|pid| !suspended.processes().iter().any(|process| process.pid == *pid));
+        if !runs_on.is_empty() {
+            return Err(self.failed(format!("cannot be suspended: not below its process {root} are {runs_on:?}")));
+        }
         if let Some(running) = &mut self.running {
             running.suspended = Some(suspended);
         }
+        Ok(())
+    }
+
+    /// Records that its processes may be found suspended, unless all that there are now are recorded already.
+    fn record(&mut self, root: u32) -> Result<(), ServiceError> {
+        let processes = suspended::processes(root).map_err(|why| self.io("suspending it", why))?;
+        let Some(running) = &mut self.running else { return Ok(()) };
+        if processes.iter().all(|process| running.recorded.contains(process)) {
+            return Ok(());
+        }
+        // Nothing of it is suspended now.
+        running.record.take().into_iter().for_each(Record::gone);
+        match suspended::recorded(&processes) {
+            Ok(record) => running.record = record,
+            Err(why) if has_no_records(&why) => {}
+            Err(why) => return Err(self.io("recording that it is suspended", why)),
+        }
+        running.recorded = processes;
         Ok(())
     }
 
@@ -489,6 +514,11 @@ impl Instance {
     /// # Errors
     /// When it fails or takes too long.
     pub fn output(&self, step: &Step) -> Result<String, ServiceError> {
+        self.output_unless(step, &AtomicBool::new(false))
+    }
+
+    /// The same, and it is killed at once when `interrupt` is raised.
+    pub(crate) fn output_unless(&self, step: &Step, interrupt: &AtomicBool) -> Result<String, ServiceError> {
         let mut command = self.command(step);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let program = step.program.display().to_string();
@@ -509,7 +539,9 @@ impl Instance {
         let deadline = Instant::now() + STEP_LIMIT;
         let status = loop {
             match child.try_wait().map_err(|why| self.io(&format!("waiting for {program}"), why))? {
-                None if Instant::now() < deadline => thread::sleep(Duration::from_millis(1)),
+                None if Instant::now() < deadline && !interrupt.load(Ordering::Relaxed) => {
+                    thread::sleep(Duration::from_millis(1));
+                }
                 ended => break ended,
             }
         };
@@ -524,6 +556,9 @@ impl Instance {
         match status {
             Some(status) if status.success() => Ok(text),
             Some(status) => Err(self.failed_with(format!("{program} ended with {status}"), log.lines())),
+            None if interrupt.load(Ordering::Relaxed) => {
+                Err(self.failed_with(format!("{program} had not ended when the run was interrupted"), log.lines()))
+            }
             None => {
                 Err(self.failed_with(format!("{program} did not end within {} s", STEP_LIMIT.as_secs()), log.lines()))
             }
@@ -600,6 +635,12 @@ pub fn make_for(owner: Option<(u32, u32)>, folder: &Path) -> io::Result<()> {
     give(owner, &Directory::make_new(folder)?)
 }
 
+/// Whether an error says that there can be no record here: a place without a folder for records, such as a container whose files cannot be written, takes its
+/// processes with it.
+fn has_no_records(why: &io::Error) -> bool {
+    matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+}
+
 fn give(owner: Option<(u32, u32)>, folder: &Directory) -> io::Result<()> {
     owner.map_or(Ok(()), |owner| folder.give_to(owner))
 }
@@ -655,8 +696,17 @@ fn without(line: &str, secret: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{environment, private};
+    use super::{environment, has_no_records, private};
+    use std::io;
     use std::path::Path;
+
+    #[test]
+    fn a_program_is_suspended_without_a_record_where_there_can_be_none_and_nowhere_else() {
+        use io::ErrorKind::{NotFound, Other, PermissionDenied, ReadOnlyFilesystem, StorageFull};
+        let without = |kind: io::ErrorKind| has_no_records(&kind.into());
+        assert!([NotFound, PermissionDenied, ReadOnlyFilesystem].into_iter().all(without));
+        assert!(![StorageFull, Other].into_iter().any(without));
+    }
 
     #[test]
     fn a_service_gets_none_of_the_variables_that_are_not_listed() {

@@ -74,7 +74,10 @@ impl Family {
     }
 
     /// Its processes that live, whose groups and executables are remembered.
-    fn members(&mut self) -> io::Result<BTreeSet<u32>> {
+    ///
+    /// # Errors
+    /// What reading `/proc` gives.
+    pub fn members(&mut self) -> io::Result<BTreeSet<u32>> {
         let all = process_tree::entries()?;
         let own = std::process::id();
         let own_group = all.get(&own).map_or(own, |entry| entry.group);

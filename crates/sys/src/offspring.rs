@@ -8,6 +8,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -89,15 +90,8 @@ fn start_within(limit: Duration, command: &mut Command) -> io::Result<Child> {
 /// # Errors
 /// What `pidfd_open(2)`, `poll(2)` and `wait4(2)` give.
 pub fn wait(pid: u32, deadline: Instant) -> io::Result<Option<Ended>> {
+    let pidfd = descriptor(pid)?;
     let pid = libc::pid_t::try_from(pid).map_err(io::Error::other)?;
-    // SAFETY: takes two numbers and gives a new descriptor or -1.
-    let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    let opened = i32::try_from(opened).map_err(io::Error::other)?;
-    if opened < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor was just made for us and nobody else knows it.
-    let pidfd = unsafe { OwnedFd::from_raw_fd(opened) };
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let left_ms = i32::try_from(left.as_millis()).unwrap_or(i32::MAX).saturating_add(1);
@@ -115,6 +109,22 @@ pub fn wait(pid: u32, deadline: Instant) -> io::Result<Option<Ended>> {
             }
         }
     }
+}
+
+/// A descriptor of the process that has this number now.
+///
+/// # Errors
+/// What `pidfd_open(2)` gives.
+pub(crate) fn descriptor(pid: u32) -> io::Result<OwnedFd> {
+    let pid = libc::pid_t::try_from(pid).map_err(io::Error::other)?;
+    // SAFETY: takes two numbers and gives a new descriptor or -1.
+    let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    let opened = i32::try_from(opened).map_err(io::Error::other)?;
+    if opened < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was just made for us and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(opened) })
 }
 
 fn reap(pid: libc::pid_t, at: Instant) -> io::Result<Ended> {
@@ -255,7 +265,12 @@ fn state(pid: u32) -> Option<char> {
 
 /// State and parent of a process.
 fn stat(pid: u32) -> Option<(char, u32)> {
-    let line = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    read_stat(Path::new(&format!("/proc/{pid}/stat")))
+}
+
+/// The same by the file `stat` of a process, or of a thread; `None` of one that is gone.
+pub(crate) fn read_stat(path: &Path) -> Option<(char, u32)> {
+    let line = fs::read_to_string(path).ok()?;
     let mut fields = line.get(line.rfind(')')? + 1..)?.split_whitespace();
     Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }

@@ -124,6 +124,32 @@ pub(crate) struct Entry {
     pages: u64,
 }
 
+/// A process, by its number and when it was started: no later one has both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// In ticks since the machine's start.
+    pub started: u64,
+}
+
+impl Process {
+    /// The process that has this number now; `None` where there is none that lives.
+    pub(crate) fn of(pid: u32) -> Option<Process> {
+        Process::with_parent(pid).map(|(process, _)| process)
+    }
+
+    /// The same, and the number of its parent.
+    pub(crate) fn with_parent(pid: u32) -> Option<(Process, u32)> {
+        let entry = parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
+        (!entry.ended).then_some((Process { pid, started: entry.started }, entry.parent))
+    }
+
+    pub(crate) fn is_there(self) -> bool {
+        Process::of(self.pid) == Some(self)
+    }
+}
+
 /// Usage of the process `root` and its descendants; zeros when it is gone.
 ///
 /// # Errors

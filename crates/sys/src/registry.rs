@@ -3,6 +3,7 @@
 //!
 //! This crate makes them and has no journal; the program installs one. Libraries and tests that install none make things without a record.
 
+use crate::process_tree::Process;
 use std::fmt;
 use std::fs;
 use std::io;
@@ -23,11 +24,9 @@ pub enum Made<'m> {
     },
     /// A program that is stopped again and again ([`crate::suspended`]).
     Suspended {
-        /// The process that has started all others of it.
-        root: u32,
-        /// When that was started, in ticks since the machine's start.
-        started: u64,
-        /// The PID namespace in which `root` is its number.
+        /// Its processes; the first has started all others.
+        processes: &'m [Process],
+        /// The PID namespace in which they have these numbers.
         namespace: &'m str,
     },
 }

@@ -6,6 +6,7 @@ use baremark_journal::suspended::SuspendedPrograms;
 use baremark_journal::value::Values;
 use baremark_journal::{Journal, file, file::Files, group::Groups, value};
 use baremark_sys::confine::{Limits, hold};
+use baremark_sys::process_tree;
 use baremark_sys::registry::{self, Made, Record};
 use baremark_sys::suspended::{self, Suspended};
 use std::fs;
@@ -191,43 +192,67 @@ fn wait_for(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Not a test: a process that suspends a program, names it, and waits to be killed.
+/// Not a test: a process that suspends a program, names its two processes, and waits to be killed.
 #[test]
 fn suspension_owner() {
     if std::env::var_os(SUSPENSION_OWNER).is_none() {
         return;
     }
     registry::install(recorded_program);
-    // In a session of its own, where the kernel continues nobody whose parent dies.
-    let child = Command::new("setsid").args(["sleep", "600"]).spawn().unwrap();
-    wait_for("it has a session", || state_of(child.id()).is_some_and(|(_, session)| session == child.id()));
-    let record = suspended::recorded(child.id()).unwrap();
+    // Both in sessions of their own, where the kernel continues nobody whose parent dies.
+    let child = Command::new("setsid").args(["sh", "-c", "setsid sleep 600 & wait"]).spawn().unwrap();
+    let root = child.id();
+    let leads = |pid: u32| state_of(pid).is_some_and(|(_, session)| session == pid);
+    let below = || process_tree::pids(root).unwrap().into_iter().find(|pid| *pid != root && leads(*pid));
+    wait_for("both have sessions", || leads(root) && below().is_some());
+    let below = below().unwrap();
+    let record = suspended::recorded(&suspended::processes(root).unwrap()).unwrap();
     assert!(record.is_some());
-    let suspended = Suspended::of(child.id(), Duration::from_secs(60)).unwrap();
-    eprintln!("suspended {}", child.id());
+    let suspended = Suspended::of(root, Duration::from_secs(60)).unwrap();
+    eprintln!("suspended {root} {below}");
     let _kept = (suspended, record, child);
     loop {
         std::thread::park();
     }
 }
 
-#[test]
-fn a_program_that_a_killed_owner_had_suspended_goes_on_with_the_next_start() {
+/// What a killed owner had suspended goes on with the next start; so does what a process has left that was killed then.
+fn goes_on(kills_root: bool) {
     let folder = tempfile::tempdir().unwrap();
     let mut owner = Command::new(std::env::current_exe().unwrap());
     owner.args(["--exact", "suspension_owner", "--nocapture"]).env(SUSPENSION_OWNER, folder.path());
     let mut owner = owner.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(owner.stderr.take().unwrap()).lines().map_while(Result::ok);
     let line = lines.find_map(|line| line.strip_prefix("suspended ").map(str::to_owned)).expect("it suspends a child");
-    let left: u32 = line.parse().unwrap();
+    let [root, below] = line.split(' ').map(|pid| pid.parse().unwrap()).collect::<Vec<u32>>()[..] else {
+        panic!("{line}")
+    };
     owner.kill().unwrap();
     owner.wait().unwrap();
-    let is_stopped = || state_of(left).is_some_and(|(state, _)| state == "T");
-    assert!(is_stopped(), "nobody continues it with its owner's death: {:?}", state_of(left));
+    let is_stopped = |pid| state_of(pid).is_some_and(|(state, _)| state == "T");
+    assert!(is_stopped(root) && is_stopped(below), "{:?} {:?}", state_of(root), state_of(below));
+    if kills_root {
+        Command::new("kill").args(["-9", &root.to_string()]).status().unwrap();
+        wait_for("it ends", || state_of(root).is_none_or(|(state, _)| state == "Z"));
+        assert!(is_stopped(below), "nobody continues it with its parent's death: {:?}", state_of(below));
+    }
     let recovery = journal_of_programs(folder.path()).recover().unwrap();
-    wait_for("it goes on", || !is_stopped());
-    Command::new("kill").args(["-9", &line]).status().unwrap();
+    wait_for("it goes on", || !is_stopped(root) && !is_stopped(below));
+    let goes_on = state_of(below).is_some_and(|(state, _)| state != "Z");
+    let left = if kills_root { vec![below] } else { vec![root, below] };
+    Command::new("kill").arg("-9").args(left.iter().map(u32::to_string)).status().unwrap();
+    assert!(goes_on, "it is there");
     let [undone] = recovery.undone.as_slice() else { panic!("{recovery:?}") };
-    assert!(undone.starts_with(&format!("suspended process {left} ")), "{undone}");
+    assert!(undone.starts_with(&format!("suspended process {root} ")), "{undone}");
     assert!(journal_of_programs(folder.path()).recover().unwrap().undone.is_empty(), "once");
+}
+
+#[test]
+fn a_program_that_a_killed_owner_had_suspended_goes_on_with_the_next_start() {
+    goes_on(false);
+}
+
+#[test]
+fn processes_of_a_suspended_program_go_on_with_the_next_start_though_the_first_of_them_is_gone() {
+    goes_on(true);
 }

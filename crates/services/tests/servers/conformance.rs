@@ -16,15 +16,19 @@ pub fn gone(pids: &[u32]) -> bool {
     pids.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists() || is_zombie(*pid))
 }
 
+/// `None` of a process that is gone.
+fn state(pid: u32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
+}
+
 fn is_zombie(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']))
+    matches!(state(pid), None | Some('Z' | 'X'))
 }
 
 /// Whether a process is stopped, or has ended.
 fn is_stopped(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(['T', 'Z', 'X']))
+    is_zombie(pid) || state(pid) == Some('T')
 }
 
 /// Processes that are in a folder or were started with its name: whatever an instance has left, seen by somebody who knows

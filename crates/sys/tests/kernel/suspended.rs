@@ -1,9 +1,9 @@
 //! Programs that are stopped where they are, and go on.
 
-use baremark_sys::process_tree;
 use baremark_sys::suspended::Suspended;
+use baremark_sys::{confine, process_tree};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -77,4 +77,44 @@ fn nothing_runs_of_a_program_that_forks_while_it_is_suspended() {
     }
     let before_ns = group.cpu_ns();
     wait_for("it goes on", || group.cpu_ns() != before_ns);
+}
+
+/// Somebody else lets it go on: a process that is started then was never stopped.
+#[test]
+fn cpu_time_of_a_process_that_is_started_while_a_program_should_rest_is_seen() {
+    let group = Group::of("while :; do (i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done); done");
+    wait_for("it computes", || process_tree::pids(group.0.id()).unwrap().len() == 2 && group.cpu_ns() > 20_000_000);
+    let suspended = Suspended::of(group.0.id(), LIMIT).unwrap();
+    group.settled();
+    let of_stopped =
+        || suspended.processes().iter().filter_map(|process| process_tree::cpu_ns(process.pid)).sum::<u64>();
+    assert_eq!(suspended.cpu_ns(), of_stopped());
+    for process in suspended.processes() {
+        confine::send(process.pid.cast_signed(), libc::SIGCONT).unwrap();
+    }
+    wait_for("it is seen", || suspended.cpu_ns() > of_stopped() + 2_000_000);
+}
+
+const STARTER: &str = "BAREMARK_SYS_STARTER";
+
+/// Not a test: a process that starts others by vfork(2) all the time.
+#[test]
+fn starter() {
+    while std::env::var_os(STARTER).is_some() {
+        Command::new("true").status().unwrap();
+    }
+}
+
+/// Its parent waits for a child that was stopped before its program was executed, and does not stop.
+#[test]
+fn a_program_that_waits_for_children_by_vfork_is_suspended() {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "suspended::starter", "--nocapture"]).env(STARTER, "1").stdout(Stdio::null());
+    let group = Group(command.process_group(0).spawn().unwrap());
+    wait_for("it starts others", || process_tree::pids(group.0.id()).unwrap().len() == 2);
+    for _ in 0..20 {
+        let suspended = Suspended::of(group.0.id(), LIMIT).unwrap();
+        group.settled();
+        drop(suspended);
+    }
 }
