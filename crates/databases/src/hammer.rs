@@ -8,7 +8,7 @@ use crate::engine::{Client, Done, Outcome};
 use crate::interface::METRICS as INTERFACE;
 use crate::kernel_work::METRICS as KERNEL;
 use crate::loading::{Batch, Loader, Schema, Table, int, text};
-use crate::parameters::{AT_UTILIZATION, CPU_UTILIZATION, Common, DATABASE, LAG, SHARED, UTILIZATION};
+use crate::parameters::{AT_UTILIZATION, CPU_UTILIZATION, Common, DATABASE, HELD_IN_TURNS, LAG, SHARED, UTILIZATION};
 use crate::run::{OnDatabase, Workload, WorkloadOfArm};
 use crate::space::Data;
 use baremark_model::arm::ResolvedArm;
@@ -89,6 +89,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "this program, after a published study (the catalog's B5)",
     parameters: &PARAMETERS,
     metrics: &METRICS,
+    footprint: Some(HELD_IN_TURNS),
     alternates: |arm| Settings::of(arm).is_ok_and(|settings| settings.common.setup.can_rest()),
     quick: &[("duration", "1 s"), ("warm_up", "300 ms")],
     check: |arm| Settings::of(arm).map(drop),

@@ -8,7 +8,7 @@ use crate::kind::Kind as DatabaseKind;
 use crate::server::{Network, Setup};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{self, ARRIVAL, DURATION, TIMEOUT, WARM_UP};
-use baremark_model::descriptor::{Default, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Default, Footprint, HeldBy, Kind, Knob, Metric, Together};
 use baremark_model::job::ServerProgram;
 use baremark_model::knob::Misfit;
 use baremark_model::units::Bytes;
@@ -265,6 +265,16 @@ pub(crate) fn server_of(arm: &ResolvedArm) -> Option<ServerProgram> {
     let external = URL.find::<String>(arm).ok().flatten().is_some();
     let service = DatabaseKind::of(&DATABASE.get::<String>(arm).ok()?).filter(|_| !external)?.service()?;
     Some(sought(service, DATABASE.key, Some("database = \"sqlite\"")))
+}
+
+/// Memory that a server has while the other site has its turns: its cache, which a database that is there already or in huge pages does not add to.
+pub(crate) const HELD_IN_TURNS: Footprint =
+    Footprint { key: BUFFERS.key, bytes: cache_of_server, held: HeldBy::ServerInTurns };
+
+fn cache_of_server(arm: &ResolvedArm) -> Option<u64> {
+    server_of(arm)?;
+    let Bytes(bytes) = BUFFERS.get(arm).ok()?;
+    (!HUGE_PAGES.get::<bool>(arm).ok()?).then_some(bytes)
 }
 
 fn source(word: &str) -> Result<Source, Misfit> {

@@ -8,7 +8,7 @@ use crate::result::{self, ServerReport};
 use crate::server::{self, KeyServer};
 use crate::traffic::Traffic;
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Descriptor, Footprint, Metric, Together};
+use baremark_model::descriptor::{Descriptor, Footprint, HeldBy, Metric, Together};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, ServerProgram, Surroundings};
 use baremark_networks::Pair;
 use baremark_services::service::program;
@@ -54,7 +54,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "this program",
     parameters: &PARAMETERS,
     metrics: &METRICS,
-    footprint: Some(Footprint { key: parameters::FOOTPRINT, bytes: parameters::footprint, arena: false }),
+    footprint: Some(Footprint { key: parameters::FOOTPRINT, bytes: parameters::footprint, held: HeldBy::Workload }),
     alternates: |_| true,
     quick: &[("duration", "1 s"), ("warm_up", "200 ms")],
     check: |arm| parameters::read(arm).map(drop),

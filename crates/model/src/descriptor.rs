@@ -185,6 +185,18 @@ pub struct Metric {
     pub help: &'static str,
 }
 
+/// Who has the memory that a workload takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeldBy {
+    /// An agent maps it for each arm of a trial, so that the study decides how its frames lie.
+    Agent,
+    /// The workload, for each arm of a trial.
+    Workload,
+    /// A server, from one phase of its arm to the next where arms at two sites take turns: both are there at once then. Otherwise each has it in its own phases
+    /// alone, as far as it uses it.
+    ServerInTurns,
+}
+
 /// How much memory a workload takes, so that a plan can refuse what does not fit.
 #[derive(Clone, Copy, Debug)]
 pub struct Footprint {
@@ -192,8 +204,8 @@ pub struct Footprint {
     pub key: &'static str,
     /// The bytes of one arm with all its parts; `None` where the parameters do not say.
     pub bytes: fn(&ResolvedArm) -> Option<u64>,
-    /// Whether an agent maps this memory, so that the study decides how its frames lie; else the workload does.
-    pub arena: bool,
+    /// Who has it, and when.
+    pub held: HeldBy,
 }
 
 /// The size that the parameter `key` gives, which is of all ranks and parts together.
@@ -283,6 +295,12 @@ impl Descriptor {
     #[must_use]
     pub fn parameter(&self, key: &str) -> Option<&'static Knob> {
         self.parameters.iter().find(|knob| knob.key == key)
+    }
+
+    /// How much memory each arm takes, whether or not it takes turns.
+    #[must_use]
+    pub fn footprint_of_each_arm(&self) -> Option<Footprint> {
+        self.footprint.filter(|of| of.held != HeldBy::ServerInTurns)
     }
 
     /// The metric named `key`.

@@ -18,7 +18,7 @@ use self::levels::{
 use crate::arm::{ExecutorKind, GuestTables, PageSize, ResolvedArm};
 use crate::codes::ReasonCode;
 use crate::command;
-use crate::descriptor::{Default, Descriptor, Value};
+use crate::descriptor::{Default, Descriptor, HeldBy, Value};
 use crate::environments;
 use crate::instead;
 use crate::maximum::SearchRequest;
@@ -609,7 +609,7 @@ impl Resolver<'_> {
 
     /// Why a level of the size is too large for this machine. A size that the study does not vary is refused instead ([`Self::check_memory`]).
     fn lacks_memory(&self, levels: &BTreeMap<String, Value>, arm: &ResolvedArm) -> Option<String> {
-        let footprint = self.study.chosen(levels).descriptor.footprint?;
+        let footprint = self.study.chosen(levels).descriptor.footprint_of_each_arm()?;
         let varied = self.study.factors.iter().any(|factor| factor.key == footprint.key);
         let (need, available) = ((footprint.bytes)(arm)?, self.limits.memory_available);
         let what = || format!("{} needs {} of memory, and {available:.1} are available", footprint.key, Bytes(need));
@@ -850,7 +850,7 @@ impl Resolver<'_> {
     /// The parameter that decides the size of a trial that does not fit into memory, and what it needs: each arm of a trial has a buffer of its own.
     fn lacks_memory_together(&self, arms: &[PlannedArm], pairs: &[Pair], cell: Cell) -> Option<(&'static str, String)> {
         let size = |arm: usize| {
-            let footprint = self.workload_of(&arms[arm]).footprint?;
+            let footprint = self.workload_of(&arms[arm]).footprint_of_each_arm()?;
             Some((footprint.key, (footprint.bytes)(&arms[arm].arm)?))
         };
         let (key, need) = match cell {
@@ -883,7 +883,7 @@ fn applies(chosen: &Chosen, key: &str) -> bool {
     key == tables::WORKLOAD
         || (tables::FACTORS.iter().any(|knob| knob.key == key)
             && !(chosen.descriptor.kind == command::KIND && MEMORY.contains(&key))
-            && (key != "page_frames" || chosen.descriptor.footprint.is_some_and(|of| of.arena)))
+            && (key != "page_frames" || chosen.descriptor.footprint.is_some_and(|of| of.held == HeldBy::Agent)))
         || chosen.descriptor.parameter(key).is_some()
         || chosen.descriptor.section.is_some_and(|section| (section.has)(key))
 }

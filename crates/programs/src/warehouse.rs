@@ -9,7 +9,7 @@ use crate::stage::Stage;
 use crate::workshop::search_path;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::TIMEOUT;
-use baremark_model::descriptor::{Default, Descriptor, Footprint, Kind, Knob, Metric, Together, size_of};
+use baremark_model::descriptor::{Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric, Together, size_of};
 use baremark_model::hdr;
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
@@ -85,7 +85,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "this program, after the idea of SPECjbb2005 and not comparable to it",
     parameters: &[TIMEOUT, WAREHOUSES, HEAP, PAGES, COLLECTOR, WARM, TIME],
     metrics: &METRICS,
-    footprint: Some(Footprint { key: "heap", bytes: |arm| size_of(arm, "heap"), arena: false }),
+    footprint: Some(Footprint { key: "heap", bytes: |arm| size_of(arm, "heap"), held: HeldBy::Workload }),
     alternates: |_| true,
     quick: &[("heap", "256 MiB"), ("warm_up", "300 ms"), ("duration", "700 ms")],
     check: |arm| Settings::of(arm).map(drop),

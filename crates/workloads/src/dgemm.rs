@@ -6,7 +6,7 @@
 use crate::parameters::{ISA, KERNELS, chosen_isa, misfit, odd, own_after, spans_of, spans_together, take, whole};
 use baremark_kernels::dgemm as kernel;
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Default, Descriptor, Footprint, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric, Together};
 use baremark_model::seam::{
     Arena, Body, Owner, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError,
 };
@@ -29,7 +29,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
         Together::Sum,
         "10^-9 x 2 n^3 x products / time from the first rank's start to the last one's end",
     )],
-    footprint: Some(Footprint { key: "n", bytes: |arm| spans_together(&Dgemm, arm), arena: true }),
+    footprint: Some(Footprint { key: "n", bytes: |arm| spans_together(&Dgemm, arm), held: HeldBy::Agent }),
     quick: &[("n", "1000")],
     check: |arm| whole(arm, &N).and_then(|_| chosen_isa(arm)).map(drop).map_err(misfit),
     ..KERNELS

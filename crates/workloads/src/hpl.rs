@@ -7,7 +7,7 @@
 use crate::parameters::{ISA, KERNELS, chosen_isa, misfit, odd, own_after, spans_of, spans_together, take, whole};
 use baremark_kernels::hpl::{self as kernel, Order};
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Default, Descriptor, Footprint, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric, Together};
 use baremark_model::seam::{
     Arena, Body, Owner, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError,
 };
@@ -36,7 +36,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
         ),
         Metric::lower("solution_ns", "ns", Together::Mean, "the mean time of a solution"),
     ],
-    footprint: Some(Footprint { key: "n", bytes: |arm| spans_together(&Hpl, arm), arena: true }),
+    footprint: Some(Footprint { key: "n", bytes: |arm| spans_together(&Hpl, arm), held: HeldBy::Agent }),
     quick: &[("n", "1000")],
     check: |arm| order(arm).and_then(|_| chosen_isa(arm)).map(drop).map_err(misfit),
     ..KERNELS

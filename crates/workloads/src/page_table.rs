@@ -9,7 +9,7 @@
 use crate::parameters::{KERNELS, misfit, odd};
 use baremark_kernels::laps::Laps;
 use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
-use baremark_model::descriptor::{Default, Descriptor, Footprint, Kind, Knob, Metric, Together, size_of};
+use baremark_model::descriptor::{Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric, Together, size_of};
 use baremark_model::seam::{
     Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Work, Workload, WorkloadError,
 };
@@ -53,7 +53,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
             "the baseline of the others: mean time of a system call that does nothing (getppid)",
         ),
     ],
-    footprint: Some(Footprint { key: "region", bytes: |arm| size_of(arm, "region"), arena: false }),
+    footprint: Some(Footprint { key: "region", bytes: |arm| size_of(arm, "region"), held: HeldBy::Workload }),
     executors: &[ExecutorKind::Direct],
     check: |arm| rank_bytes(arm).map(drop).map_err(misfit),
     ..KERNELS

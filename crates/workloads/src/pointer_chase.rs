@@ -6,7 +6,7 @@
 use crate::parameters::{KERNELS, Shared, misfit, odd, own_after, own_spans, shared_size, spans_together, take};
 use baremark_kernels::pointer_chase as kernel;
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Default, Descriptor, Footprint, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric, Together};
 use baremark_model::seam::{
     Arena, Body, Owner, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError,
 };
@@ -34,7 +34,11 @@ static DESCRIPTOR: Descriptor = Descriptor {
         Together::Mean,
         "mean over the ranks of the rank's own time / accesses",
     )],
-    footprint: Some(Footprint { key: "working_set", bytes: |arm| spans_together(&PointerChase, arm), arena: true }),
+    footprint: Some(Footprint {
+        key: "working_set",
+        bytes: |arm| spans_together(&PointerChase, arm),
+        held: HeldBy::Agent,
+    }),
     quick: &[("working_set", "64 MiB")],
     check: |arm| rank_bytes(arm).map(drop).map_err(misfit),
     ..KERNELS

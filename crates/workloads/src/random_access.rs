@@ -8,7 +8,7 @@
 use crate::parameters::{KERNELS, Shared, misfit, odd, own_after, own_spans, shared_size, spans_together, take};
 use baremark_kernels::random_access as kernel;
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Default, Descriptor, Footprint, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric, Together};
 use baremark_model::seam::{
     Arena, Body, Owner, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError,
 };
@@ -47,7 +47,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
         ),
         Metric::lower("update_ns", "ns", Together::Mean, "mean over the ranks of the rank's own time / updates"),
     ],
-    footprint: Some(Footprint { key: "table", bytes: |arm| spans_together(&RandomAccess, arm), arena: true }),
+    footprint: Some(Footprint { key: "table", bytes: |arm| spans_together(&RandomAccess, arm), held: HeldBy::Agent }),
     quick: &[("table", "64 MiB")],
     check: |arm| rank_bytes(arm).map(drop).map_err(misfit),
     ..KERNELS

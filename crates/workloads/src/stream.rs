@@ -8,7 +8,7 @@ use crate::parameters::{ISA, KERNELS, chosen_isa, misfit, odd, spans_together};
 use baremark_kernels::laps::Lap;
 use baremark_kernels::stream::{self as kernel, Kernel, Plan, Stores};
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Default, Descriptor, Footprint, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric, Together};
 use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
 use baremark_model::units::Bytes;
 use baremark_model::verify::{ONE_OF, RANGES};
@@ -122,7 +122,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "STREAM 5.10, J. McCalpin; MB are 10^6 bytes",
     parameters: &[ARRAY, SMALL, KERNEL, VARIANT, NTIMES, ISA],
     metrics: &METRICS,
-    footprint: Some(Footprint { key: "array", bytes: |arm| spans_together(&Stream, arm), arena: true }),
+    footprint: Some(Footprint { key: "array", bytes: |arm| spans_together(&Stream, arm), held: HeldBy::Agent }),
     check: |arm| array_bytes(arm).and_then(|_| plan(arm)).map(drop).map_err(misfit),
     ..KERNELS
 };

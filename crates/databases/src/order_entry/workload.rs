@@ -9,7 +9,7 @@ use crate::engine::{Client, Drive, Outcome};
 use crate::interface::METRICS as INTERFACE;
 use crate::loading::Loader;
 use crate::parameters::{
-    AT_UTILIZATION, CONNECTIONS, CPU_UTILIZATION, Common, DATABASE, LAG, PIPELINE, SHARED, UTILIZATION,
+    AT_UTILIZATION, CONNECTIONS, CPU_UTILIZATION, Common, DATABASE, HELD_IN_TURNS, LAG, PIPELINE, SHARED, UTILIZATION,
 };
 use crate::run::{self, OnDatabase, Workload, WorkloadOfArm};
 use crate::space::Data;
@@ -103,6 +103,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "TPC-C revision 5.11 (rules for schema, inputs and consistency)",
     parameters: &PARAMETERS,
     metrics: &METRICS,
+    footprint: Some(HELD_IN_TURNS),
     alternates: |arm| Settings::of(arm).is_ok_and(|settings| settings.common.setup.can_rest()),
     quick: &[("duration", "1 s"), ("warm_up", "300 ms")],
     check: |arm| Settings::of(arm).map(drop),

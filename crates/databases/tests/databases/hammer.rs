@@ -1,7 +1,9 @@
 //! The hammer on SQLite.
 
 use crate::nails::accounts_on;
-use crate::turns::{the_embedded_database_goes_on, what_runs_on_or_is_not_synced_takes_no_turns};
+use crate::turns::{
+    a_server_that_stays_up_holds_its_cache, the_embedded_database_goes_on, what_runs_on_or_is_not_synced_takes_no_turns,
+};
 use baremark_databases::kind::Kind;
 
 #[test]
@@ -18,5 +20,12 @@ fn phases_that_take_turns_go_on_with_one_table() {
 fn databases_that_cannot_rest_take_no_turns() {
     for kind in ["order-entry", "dvd-store", "oltp-hammer"] {
         what_runs_on_or_is_not_synced_takes_no_turns(kind);
+    }
+}
+
+#[test]
+fn servers_that_stay_up_hold_their_caches() {
+    for kind in ["order-entry", "oltp-hammer"] {
+        a_server_that_stays_up_holds_its_cache(kind);
     }
 }

@@ -107,6 +107,20 @@ pub fn what_runs_on_or_is_not_synced_takes_no_turns(kind: &str) {
     }
 }
 
+/// What a plan counts of two servers that are there at once.
+pub fn a_server_that_stays_up_holds_its_cache(kind: &str) {
+    let held = |database: Kind, typed: &[(&str, &str)]| {
+        let typed = [&[("buffers", "3 GiB")][..], typed].concat();
+        let (job, arm) = of(kind, database, Path::new("/data"), &typed);
+        (job.descriptor().footprint.unwrap().bytes)(&arm)
+    };
+    assert_eq!([Kind::Postgres, Kind::Mariadb].map(|server| held(server, &[])), [Some(3 << 30); 2]);
+    assert_eq!(held(Kind::Sqlite, &[]), None, "its connections are closed between phases");
+    for other in [("url", "env:URL"), ("huge_pages", "true")] {
+        assert_eq!(held(Kind::Postgres, &[other]), None, "{other:?}");
+    }
+}
+
 /// Processes that work in a folder, with their states and parents.
 fn processes(folder: &Path) -> BTreeMap<u32, (char, u32)> {
     let of = |pid: u32| {

@@ -2,7 +2,7 @@
 
 use crate::specimen::WORKLOADS;
 use baremark_model::arm::{ExecutorKind, Frames, GuestTables, PageSize};
-use baremark_model::descriptor::{Descriptor, Kind, Value};
+use baremark_model::descriptor::{Descriptor, Footprint, HeldBy, Kind, Value};
 use baremark_model::environments::{ALL, LIKE, NAMES};
 use baremark_model::plan::{Cell, Contrast, Limits, Mode, Pair, Plan, QUICK_BLOCKS, level_of, resolve};
 use baremark_model::study::parse;
@@ -673,6 +673,24 @@ fn arms_that_cannot_alternate_between_two_sites_have_trials_of_their_own() {
     let served = parse("a.toml", text.as_bytes(), &[served]).expect("the study is sound");
     let plan = resolve("a.toml", &served, &machine(), Mode::default()).expect("a plan");
     assert_eq!(plan.cells, alone);
+}
+
+/// Two servers that are there at once have to fit. One alone uses no more than it needs, and where arms share a process each is there in its own phases.
+#[test]
+fn servers_that_do_not_fit_into_memory_at_the_same_time_have_trials_of_their_own() {
+    let footprint = WORKLOADS[0].footprint.map(|of| Footprint { held: HeldBy::ServerInTurns, ..of });
+    assert!(footprint.is_some());
+    let served: &Descriptor = Box::leak(Box::new(Descriptor { footprint, ..*WORKLOADS[0] }));
+    let text = study("environment = [\"native\", \"container\"]", TO_NATIVE);
+    let served = parse("a.toml", text.as_bytes(), &[served]).expect("the study is sound");
+    let cells = |bytes| {
+        let limits = Limits { memory_available: Bytes(bytes), ..machine() };
+        resolve("a.toml", &served, &limits, Mode::default()).expect("a plan").cells
+    };
+    assert_eq!(cells(2 << 30), [Cell::Pair(0)], "a table of 1 GiB each");
+    let alone = [Cell::Single(0), Cell::Single(1)];
+    assert_eq!(cells((2 << 30) - 1), alone);
+    assert_eq!(cells((1 << 30) - 1), alone);
 }
 
 #[test]

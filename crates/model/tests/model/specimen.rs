@@ -2,7 +2,7 @@
 
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::{
-    Better, Default, Descriptor, Footprint, Kind, Knob, Metric, Together, Value, size_of,
+    Better, Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric, Together, Value, size_of,
 };
 use baremark_model::knob::Misfit;
 
@@ -74,7 +74,7 @@ pub static RANDOM_ACCESS: Descriptor = Descriptor {
             help: "time per access of one rank",
         },
     ],
-    footprint: Some(Footprint { key: "table", bytes: |arm| size_of(arm, "table"), arena: true }),
+    footprint: Some(Footprint { key: "table", bytes: |arm| size_of(arm, "table"), held: HeldBy::Agent }),
     executors: &[ExecutorKind::Direct, ExecutorKind::Microvm, ExecutorKind::Null],
     short_phases: true,
     alternates: |_| true,
