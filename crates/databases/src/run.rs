@@ -146,6 +146,8 @@ struct Ready {
     kept: Kept,
     server: Server,
     in_memory: bool,
+    /// Its phases take turns with those of another site.
+    takes_turns: bool,
     /// Its database runs from one phase to the next.
     stays_up: bool,
     /// It does so now.
@@ -200,8 +202,20 @@ impl Ready {
         };
         let (server, version) = start().map_err(|why| job_error(why, around.interrupt))?;
         let interrupt = Arc::clone(around.interrupt);
-        let (stays_up, is_up) = (false, false);
-        Ok(Ready { workload, setup, load, utilization, version, kept, server, in_memory, stays_up, is_up, interrupt })
+        Ok(Ready {
+            workload,
+            setup,
+            load,
+            utilization,
+            version,
+            kept,
+            server,
+            in_memory,
+            takes_turns: false,
+            stays_up: false,
+            is_up: false,
+            interrupt,
+        })
     }
 
     /// The data as they were loaded, on a server that runs; an external one is loaded anew, and `report` hears how far that has come.
@@ -212,6 +226,12 @@ impl Ready {
             let report = &|loading| (report.borrow_mut())(loading);
             return Ok(self.workload.load(&Loader { database: &*database, connections, report, interrupt })?);
         }
+        self.copy_data()?;
+        self.server.restart(&self.interrupt)
+    }
+
+    /// The data as they were loaded, of a server that does not run.
+    fn copy_data(&mut self) -> Result<(), ServerError> {
         match self.server.replace_data(&self.kept) {
             Err(ServerError::Kept(KeptError::Damaged(file))) => {
                 // It is loaded anew with the next preparation.
@@ -220,8 +240,7 @@ impl Ready {
                 Err(KeptError::Damaged(file).into())
             }
             other => other,
-        }?;
-        self.server.restart(&self.interrupt)
+        }
     }
 
     /// A database that runs: with the data as they were loaded, or, where it stays up, with what the phase before has left.
@@ -402,16 +421,22 @@ impl ReadyJob for Ready {
     }
 
     fn takes_turns(&mut self) {
+        self.takes_turns = true;
         // Huge pages are reserved for one server, mostly: one that keeps them would leave the other side's none.
         self.stays_up = self.workload.continues() && self.setup.can_rest() && !self.setup.huge_pages;
     }
 
     fn warm_up(&mut self) -> Result<(), JobError> {
-        if self.stays_up { self.begin(&mut |_| ()) } else { Ok(()) }
+        match (self.stays_up, self.takes_turns) {
+            (true, _) => self.begin(&mut |_| ()),
+            // The other site, which is prepared next, sees how much room is left beside this copy.
+            (false, true) => self.copy_data().map_err(|why| job_error(why, &self.interrupt)),
+            (false, false) => Ok(()),
+        }
     }
 
     fn rest(&mut self) -> Result<(), JobError> {
-        self.server.suspend().map_err(|why| job_error(why, &self.interrupt))
+        self.server.suspend(&self.interrupt).map_err(|why| job_error(why, &self.interrupt))
     }
 
     fn wake(&mut self) {

@@ -209,10 +209,9 @@ impl Setup {
         };
         Some(Misfit { what, remedy: remedy.to_owned() })
     }
-}
 
-impl Setup {
-    /// Whether nothing of the database has to run, or to be written, while its load rests: it is the run's own, at one place, and syncs what it writes.
+    /// Whether nothing of the database has to run while its load rests, and it syncs what it writes in the measured time: it is the run's own, at one place.
+    /// With fsync = false all would be synced between phases, in nobody's time.
     #[must_use]
     pub fn can_rest(&self) -> bool {
         self.external.is_none() && self.sites.is_none() && self.fsync
@@ -420,15 +419,16 @@ impl Server {
         self.instance.as_mut()?.end()
     }
 
-    /// Stops the processes of the server where they are until [`Server::resume`], with all that is new in its files written to the disk: then nothing of the
-    /// database runs, nor does the kernel write for it. All connections must be closed.
+    /// Stops the processes of the server where they are until [`Server::resume`], and syncs the file system with its files: then nothing of the database runs, nor
+    /// does the kernel write for it. PostgreSQL has written its cache before; MariaDB keeps changed pages in its own. All connections must be closed.
     ///
     /// # Errors
-    /// What the server or the disk says.
-    pub fn suspend(&mut self) -> Result<(), ServerError> {
+    /// What the server or the disk says; that `interrupt` was raised, which the sync does not heed.
+    pub fn suspend(&mut self, interrupt: &AtomicBool) -> Result<(), ServerError> {
         if let Some(instance) = self.instance.as_mut().filter(|instance| instance.pid().is_some()) {
-            if self.setup.kind == Kind::Postgres {
-                baremark_services::postgres::checkpoint(instance)?;
+            // Of one that has ended, the instance says why.
+            if self.setup.kind == Kind::Postgres && instance.is_running() {
+                baremark_services::postgres::checkpoint(instance, interrupt)?;
             }
             instance.suspend()?;
         }

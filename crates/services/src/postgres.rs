@@ -7,6 +7,7 @@ use crate::settings::knob;
 use baremark_model::descriptor::{Kind, Knob};
 use baremark_model::fingerprint;
 use std::fmt::Write as _;
+use std::sync::atomic::AtomicBool;
 
 /// The adapter.
 pub struct Postgres;
@@ -95,12 +96,14 @@ impl Service for Postgres {
     }
 }
 
-/// Has a server write all that is new in its cache, and begin its log anew from there: the next checkpoint that is due by time is as far as it can be.
+/// Has a server write all that is new in its cache, and begin its log anew from there. While it is stopped its clock goes on: the checkpoint and the autovacuum that
+/// are due by time may follow when it goes on.
 ///
 /// # Errors
-/// What the server says.
-pub fn checkpoint(instance: &Instance) -> Result<(), ServiceError> {
-    instance.output(&by_socket(instance.order(), &["-v", "ON_ERROR_STOP=1", "-qAt", "-c", "checkpoint"])).map(drop)
+/// What the server says, or that `interrupt` was raised.
+pub fn checkpoint(instance: &Instance, interrupt: &AtomicBool) -> Result<(), ServiceError> {
+    let step = by_socket(instance.order(), &["-v", "ON_ERROR_STOP=1", "-qAt", "-c", "checkpoint"]);
+    instance.output_unless(&step, interrupt).map(drop)
 }
 
 /// A client of PostgreSQL's from the server's installation that knows the way to a database and the password.
