@@ -13,6 +13,7 @@ use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Togeth
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
 use baremark_model::seam::Sample;
+use baremark_sys::file_system;
 use regex_lite::Regex;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -96,7 +97,7 @@ impl Job for Compile {
             &TARBALL.get::<PathBuf>(arm)?,
             "scripts/fetch-sources gets the sources of the shipped studies; or name another tarball",
         )?;
-        Ok(Box::new(Ready { arm, around, tarball }))
+        Ok(Box::new(Ready { arm, around, tarball, written: None }))
     }
 }
 
@@ -104,11 +105,20 @@ struct Ready<'s> {
     arm: &'s ResolvedArm,
     around: Surroundings<'s>,
     tarball: PathBuf,
+    /// Where the last tree was made and removed.
+    written: Option<PathBuf>,
 }
 
 impl ReadyJob for Ready<'_> {
+    /// Of the tree that was made and removed nothing is written when the other site has its turns.
+    fn rest(&mut self) -> Result<(), JobError> {
+        let Some(place) = &self.written else { return Ok(()) };
+        file_system::sync(place).map_err(|why| JobError::failed(format!("syncing {}: {why}", place.display())))
+    }
+
     fn run(&mut self) -> Result<JobRun, JobError> {
         let mut stage = Stage::open(self.arm, self.around)?;
+        self.written = stage.path("").parent().map(Path::to_owned);
         let tarball = self.tarball.to_string_lossy().into_owned();
         stage.run(&["tar", "--extract", "--strip-components=1", "--no-same-owner", "--file", &tarball])?;
         let configure: Vec<String> = CONFIGURE.find(self.arm)?.unwrap_or_default();
