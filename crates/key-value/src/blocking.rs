@@ -98,14 +98,6 @@ impl BlockingConnection {
         })?
     }
 
-    /// Removes all keys; they are gone when the server has replied.
-    ///
-    /// # Errors
-    /// What is no answer.
-    pub fn empty(&mut self) -> Result<(), ConnectionError> {
-        self.expect_ok("FLUSHALL", &[b"FLUSHALL"])
-    }
-
     /// What the server says of itself in a section, by its names. A line of several values, as those of commands are, has them as it is.
     ///
     /// # Errors

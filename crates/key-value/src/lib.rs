@@ -1,6 +1,6 @@
 //! Keys and values under load: GET and SET over many connections against a server that speaks the protocol of Redis.
 //!
-//! A server of the run's own is started, filled for each phase, put under load, and asked how many commands it has counted. Every value says
+//! A server of the run's own is started for each phase, filled, put under load, and asked how many commands it has counted. Every value says
 //! of which key and version it is, so that a reply that cannot be is found. Nothing here prints.
 #![forbid(unsafe_code)]
 

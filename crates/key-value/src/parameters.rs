@@ -22,7 +22,7 @@ const SERVER: Knob = Knob::new(
     "server",
     Kind::Choice(&["redis", "valkey"]),
     Default::Typed("redis"),
-    "server program: redis-server or valkey-server, started where the environment is",
+    "server program: redis-server or valkey-server, started for each phase",
 );
 const KEYS: Knob =
     Knob::new("keys", Kind::Count { min: 1, max: 100_000_000 }, Default::Typed("100000"), "keys that are used");
@@ -168,6 +168,15 @@ impl ServerSetup {
     /// The server's name.
     pub(crate) fn name(&self) -> &'static str {
         self.service.kind()
+    }
+
+    /// Whether the server writes to its folder: by the parameter, or by a line of its configuration.
+    pub(crate) fn writes_files(&self) -> bool {
+        let writes = |line: &String| {
+            let word = line.split_whitespace().next().unwrap_or_default();
+            ["appendonly", "save"].iter().any(|setting| word.eq_ignore_ascii_case(setting))
+        };
+        self.persistence != "none" || self.extra.iter().any(writes)
     }
 }
 

@@ -144,24 +144,6 @@ impl KeyServer {
         self.instance.end()
     }
 
-    /// Stops its processes where they are until [`KeyServer::resume`]. All connections must be closed.
-    ///
-    /// # Errors
-    /// When they do not stop, or have ended.
-    pub(crate) fn suspend(&mut self) -> Result<(), JobError> {
-        Ok(self.instance.suspend()?)
-    }
-
-    /// Lets them go on.
-    pub(crate) fn resume(&mut self) {
-        self.instance.resume();
-    }
-
-    /// CPU time of its processes since their start, in ns, while it is suspended.
-    pub(crate) fn suspended_cpu_ns(&self) -> u64 {
-        self.instance.suspended_cpu_ns()
-    }
-
     /// Ends it in good order.
     pub(crate) fn stop(mut self) {
         self.instance.stop(STOP_LIMIT);

@@ -55,7 +55,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
     parameters: &PARAMETERS,
     metrics: &METRICS,
     footprint: Some(Footprint { key: parameters::FOOTPRINT, bytes: parameters::footprint, held: HeldBy::Workload }),
-    alternates: |_| true,
+    // What is appended to a file, and its removal, the kernel writes when the other site has its turns.
+    alternates: |arm| parameters::read(arm).is_ok_and(|(setup, _)| !setup.writes_files()),
     quick: &[("duration", "1 s"), ("warm_up", "200 ms")],
     check: |arm| parameters::read(arm).map(drop),
     heeds_interrupt: true,
@@ -81,12 +82,11 @@ impl Job for KeyValue {
         traffic.cpus = around.cpus.to_vec();
         let pair = server::pair(&setup)?;
         let (interrupt, seed) = (Arc::clone(around.interrupt), around.seed);
-        let (phase, stays_up, server) = (0, false, None);
-        Ok(Box::new(RedisPhases { setup, traffic, seed, phase, pair, interrupt, stays_up, server }))
+        Ok(Box::new(RedisPhases { setup, traffic, seed, phase: 0, pair, interrupt }))
     }
 }
 
-/// Its phases, each with an empty server: one of its own, or one that is emptied before each.
+/// Its phases, each with a server of its own, so that nothing runs between them.
 struct RedisPhases {
     setup: ServerSetup,
     traffic: Traffic,
@@ -94,10 +94,6 @@ struct RedisPhases {
     phase: u64,
     pair: Option<Arc<Pair>>,
     interrupt: Arc<AtomicBool>,
-    /// Whether one server runs from one phase to the next.
-    stays_up: bool,
-    /// It, between two phases.
-    server: Option<KeyServer>,
 }
 
 impl RedisPhases {
@@ -108,14 +104,6 @@ impl RedisPhases {
     fn start(&self) -> Result<KeyServer, JobError> {
         let started = KeyServer::start(&self.setup, self.pair.as_ref(), &self.interrupt);
         started.map_err(|why| if self.is_interrupted() { JobError::Interrupted } else { why })
-    }
-
-    /// An empty server that runs.
-    fn begin(&mut self) -> Result<KeyServer, JobError> {
-        let Some(mut server) = self.server.take() else { return self.start() };
-        let emptied = server.reach().connect().and_then(|mut control| control.empty());
-        emptied.map_err(|why| self.failed(&format!("emptying the server: {why}"), &mut server))?;
-        Ok(server)
     }
 
     /// What failed, and why the server is gone where that is why.
@@ -152,41 +140,13 @@ impl RedisPhases {
 }
 
 impl ReadyJob for RedisPhases {
-    /// The append-only file of an emptied server is as long as before: with one each phase has a server of its own.
-    fn takes_turns(&mut self) {
-        self.stays_up = self.setup.persistence == "none";
-    }
-
-    fn warm_up(&mut self) -> Result<(), JobError> {
-        if self.stays_up {
-            self.server = Some(self.start()?);
-        }
-        Ok(())
-    }
-
-    fn rest(&mut self) -> Result<(), JobError> {
-        self.server.as_mut().map_or(Ok(()), KeyServer::suspend)
-    }
-
-    fn wake(&mut self) {
-        self.server.iter_mut().for_each(KeyServer::resume);
-    }
-
-    fn resting_cpu_ns(&self) -> u64 {
-        self.server.as_ref().map_or(0, KeyServer::suspended_cpu_ns)
-    }
-
     fn run(&mut self) -> Result<JobRun, JobError> {
         let begun = Instant::now();
         self.phase += 1;
         self.traffic.seed = self.seed.wrapping_add(self.phase << 32);
-        let mut server = self.begin()?;
+        let mut server = self.start()?;
         let run = self.load(&mut server, begun).map_err(|why| self.failed(&why.to_string(), &mut server))?;
-        if self.stays_up {
-            self.server = Some(server);
-        } else {
-            server.stop();
-        }
+        server.stop();
         Ok(run)
     }
 }

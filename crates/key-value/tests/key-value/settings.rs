@@ -2,7 +2,7 @@
 
 use baremark_key_value::ALL;
 use baremark_model::arm::{PageSize, ResolvedArm};
-use baremark_model::descriptor::Descriptor;
+use baremark_model::descriptor::{Descriptor, Value};
 use baremark_model::percentile::Percentile;
 
 fn descriptor() -> &'static Descriptor {
@@ -44,6 +44,22 @@ fn the_server_that_is_started_is_the_one_that_is_looked_for() {
     let found = server(&[]);
     assert_eq!((found.parameter, found.name, found.package, found.instead), ("server", "redis", "redis-server", None));
     assert_eq!(server(&[("server", "valkey")]).files, ["/usr/bin/valkey-server"]);
+}
+
+/// What a server has appended, and the removal of its file, the kernel writes later.
+#[test]
+fn a_server_that_writes_files_takes_no_turns_with_another_site() {
+    let alternates = |persistence, line: &str| {
+        let mut arm = arm(&[("persistence", persistence)]);
+        arm.parameters.insert("server_settings".to_owned(), Value::Words(vec![line.to_owned()]));
+        (descriptor().alternates)(&arm)
+    };
+    assert!(alternates("none", "io-threads-do-reads yes"));
+    for (persistence, line) in
+        [("everysec", "hz 10"), ("always", "hz 10"), ("none", "appendonly yes"), ("none", " Save 60 1")]
+    {
+        assert!(!alternates(persistence, line), "{persistence}, {line}");
+    }
 }
 
 /// Keys and values are in the server, and what is known of each in the driver.
