@@ -88,7 +88,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "this program; as cyclictest of rt-tests measures it",
     parameters: &[BY, PERIOD, NEIGHBOURS],
     metrics: &METRICS,
-    // Not every place has virtual CPUs, and arms that take turns have a figure together or none.
+    // Arms that take turns have a figure together or none. A program that a place lacks can be installed, virtual CPUs cannot.
     alternates: |arm| !matches!(arm.parameters.get(BY.key), Some(Value::Choice(by)) if by == "ipi"),
     ..Descriptor::JOB
 };
