@@ -8,6 +8,7 @@ use baremark_model::descriptor::{Descriptor, Value};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::seam::Sample;
 use baremark_model::wire::{ArmSpec, Detail, Member, Series, TrialResult, TrialSpec};
+use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ const CPUS: [usize; 2] = [3, 5];
 const LIMIT: Duration = Duration::from_secs(60);
 /// How often an arm got hardly any of the first CPU: in its first runs there.
 const STARVED: &str = "starved";
+/// The arm's number.
+const ARM: &str = "arm";
 
 /// Where runs wait for each other, two by two.
 struct Meeting {
@@ -40,78 +43,105 @@ impl Meeting {
     }
 }
 
-/// What goes wrong on which CPU.
-#[derive(Clone, Copy, Default)]
-struct Fails {
-    to_prepare: Option<usize>,
-    to_run: Option<usize>,
+/// At which step a toy fails.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Prepare,
+    WarmUp,
+    Run,
+    /// Its run panics.
+    Panic,
 }
 
-/// A job whose runs end when two of them are at work.
+/// A job whose warm-ups and runs end when two of them are at work; one with a fault waits for no other.
 struct Toy {
     descriptor: Descriptor,
     meeting: Meeting,
-    fails: Fails,
+    /// The arms that warm up.
+    warming: Mutex<BTreeSet<u64>>,
+    /// At which step it fails, and on which CPU.
+    fault: Option<(Step, usize)>,
 }
 
-const fn toy(kind: &'static str, to_prepare: Option<usize>, to_run: Option<usize>) -> Toy {
+const fn toy(kind: &'static str, fault: Option<(Step, usize)>) -> Toy {
     let descriptor = descriptor(kind, &[ExecutorKind::Direct]);
-    Toy { descriptor, meeting: Meeting::new(), fails: Fails { to_prepare, to_run } }
+    Toy { descriptor, meeting: Meeting::new(), warming: Mutex::new(BTreeSet::new()), fault }
 }
 
-static MEETS: Toy = toy("meets", None, None);
-static STARVES: Toy = toy("starves", None, None);
-static STARVES_ALWAYS: Toy = toy("starves-always", None, None);
-static UNPREPARED: Toy = toy("unprepared", Some(CPUS[1]), None);
-static FAILING: Toy = toy("failing", None, Some(CPUS[0]));
-static JOBS: [&[&dyn Job]; 1] = [&[&MEETS, &STARVES, &STARVES_ALWAYS, &UNPREPARED, &FAILING]];
+static MEETS: Toy = toy("meets", None);
+static WARMS: Toy = toy("warms", None);
+static STARVES: Toy = toy("starves", None);
+static UNPREPARED: Toy = toy("unprepared", Some((Step::Prepare, CPUS[1])));
+static COLD: Toy = toy("cold", Some((Step::WarmUp, CPUS[1])));
+static FAILING: Toy = toy("failing", Some((Step::Run, CPUS[0])));
+static PANICKING: Toy = toy("panicking", Some((Step::Panic, CPUS[0])));
+static TOYS: [&Toy; 7] = [&MEETS, &WARMS, &STARVES, &UNPREPARED, &COLD, &FAILING, &PANICKING];
+static JOBS: [&[&dyn Job]; 1] = [&[&MEETS, &WARMS, &STARVES, &UNPREPARED, &COLD, &FAILING, &PANICKING]];
 
 fn ran(spec: &TrialSpec) -> Result<TrialResult, String> {
     let runners = Runners { workloads: &[&ToyKernel], jobs: &JOBS };
     runners.run(spec, &mut |_, _| ()).map_err(|why| why.to_string())
 }
 
+impl Toy {
+    /// Fails at this step, where it has to on this CPU.
+    fn reaches(&self, step: Step, cpu: usize) -> Result<(), JobError> {
+        match self.fault {
+            Some(fault) if fault == (step, cpu) => Err(JobError::failed("it failed")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits for the other one.
+    fn meets(&self) -> Result<(), JobError> {
+        let met = self.fault.is_some() || self.meeting.meet();
+        met.then_some(()).ok_or_else(|| JobError::failed("no other ran at the same time"))
+    }
+}
+
 impl Job for Toy {
     fn descriptor(&self) -> &'static Descriptor {
         // Each is a static.
-        let all = [&MEETS, &STARVES, &STARVES_ALWAYS, &UNPREPARED, &FAILING];
-        all.into_iter().map(|toy| &toy.descriptor).find(|of| of.kind == self.descriptor.kind).unwrap()
+        TOYS.into_iter().map(|toy| &toy.descriptor).find(|of| of.kind == self.descriptor.kind).unwrap()
     }
 
     fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let [cpu] = around.cpus else { return Err(JobError::failed(format!("one CPU: {:?}", around.cpus))) };
-        if self.fails.to_prepare == Some(*cpu) {
-            return Err(JobError::failed("it cannot be prepared"));
-        }
-        let starved = match arm.parameters.get(STARVED) {
-            Some(Value::Count(count)) if *cpu == CPUS[0] => *count,
+        self.reaches(Step::Prepare, *cpu)?;
+        let count = |key: &str| match arm.parameters.get(key) {
+            Some(Value::Count(count)) => *count,
             _ => 0,
         };
-        let meeting = match self.descriptor.kind {
-            "starves" => &STARVES.meeting,
-            "starves-always" => &STARVES_ALWAYS.meeting,
-            _ => &MEETS.meeting,
-        };
-        Ok(Box::new(Ready { meeting, fails: self.fails, cpu: *cpu, starved, runs: 0 }))
+        let toy = TOYS.into_iter().find(|toy| toy.descriptor.kind == self.descriptor.kind).unwrap();
+        let starved = if *cpu == CPUS[0] { count(STARVED) } else { 0 };
+        Ok(Box::new(Ready { toy, arm: count(ARM), cpu: *cpu, starved, runs: 0 }))
     }
 }
 
 struct Ready {
-    meeting: &'static Meeting,
-    fails: Fails,
+    toy: &'static Toy,
+    arm: u64,
     cpu: usize,
     starved: u64,
     runs: u64,
 }
 
 impl ReadyJob for Ready {
+    /// As a program that has an output file of its own: two of it at the same time fail.
+    fn warm_up(&mut self) -> Result<(), JobError> {
+        self.toy.reaches(Step::WarmUp, self.cpu)?;
+        if !self.toy.warming.lock().unwrap().insert(self.arm) {
+            return Err(JobError::failed("the same arm warms up on the other CPU"));
+        }
+        let met = self.toy.meets();
+        self.toy.warming.lock().unwrap().remove(&self.arm);
+        met
+    }
+
     fn run(&mut self) -> Result<JobRun, JobError> {
-        if self.fails.to_run == Some(self.cpu) {
-            return Err(JobError::failed("it failed"));
-        }
-        if self.fails.to_run.is_none() && !self.meeting.meet() {
-            return Err(JobError::failed("no other ran at the same time"));
-        }
+        self.toy.reaches(Step::Run, self.cpu)?;
+        assert!(self.toy.reaches(Step::Panic, self.cpu).is_ok(), "it panics");
+        self.toy.meets()?;
         self.runs += 1;
         let cpu_s = if self.runs <= self.starved { 0.1 } else { 1.0 };
         Ok(JobRun {
@@ -124,14 +154,15 @@ impl ReadyJob for Ready {
 
 /// A trial of two quads, of which the first arm is starved in so many of its runs on the first CPU.
 fn spec(kind: &str, starved: u64) -> TrialSpec {
-    let arm = |starved| {
+    let arm = |number, starved| {
         let mut arm = ResolvedArm::native(1, PageSize::Small);
+        arm.parameters.insert(ARM.to_owned(), Value::Count(number));
         arm.parameters.insert(STARVED.to_owned(), Value::Count(starved));
         ArmSpec { members: vec![Member { count: 1, arm }] }
     };
     TrialSpec {
         workload: kind.to_owned(),
-        arms: vec![arm(starved), arm(0)],
+        arms: vec![arm(0, starved), arm(1, 0)],
         schedule: vec![0, 1, 1, 0, 1, 0, 0, 1],
         allocation_order: vec![0, 1],
         phase_ns: 1_000_000,
@@ -168,6 +199,15 @@ fn both_arms_run_at_the_same_time_and_swap_the_cpus_within_each_quad() {
 }
 
 #[test]
+fn each_arm_warms_up_next_to_the_other_and_never_next_to_itself() {
+    // Warm-ups of the same arm at the same time fail, and so does one that has no other next to it.
+    let result = ran(&spec("warms", 0)).unwrap();
+    assert_eq!(result.series.len(), 8);
+    // One for each arm on each CPU, and one for each phase.
+    assert_eq!(*WARMS.meeting.arrived.lock().unwrap(), 4 + 8);
+}
+
+#[test]
 fn a_quad_in_which_a_program_got_hardly_any_of_its_cpu_does_not_count() {
     let result = ran(&spec("starves", 1)).unwrap();
     let discarded: Vec<usize> = result.discarded.iter().map(|of| of.quad).collect();
@@ -176,15 +216,18 @@ fn a_quad_in_which_a_program_got_hardly_any_of_its_cpu_does_not_count() {
         result.flags.iter().any(|flag| flag.starts_with("some quads of phases were discarded: a program had its CPU"))
     );
     // Its second run there is in the other quad, and all of them count.
-    let result = ran(&spec("starves-always", 2)).unwrap();
+    let result = ran(&spec("starves", 2)).unwrap();
     assert!(result.discarded.is_empty() && result.void.is_empty(), "{:?}", result.discarded);
     assert!(result.flags.iter().any(|flag| flag.starts_with("a program had its CPU")), "{:?}", result.flags);
 }
 
 #[test]
 fn an_arm_that_cannot_be_prepared_on_a_cpu_or_fails_there_ends_the_trial() {
-    assert_eq!(ran(&spec("unprepared", 0)).unwrap_err(), "it cannot be prepared");
-    assert_eq!(ran(&spec("failing", 0)).unwrap_err(), "it failed");
+    for kind in ["unprepared", "cold", "failing"] {
+        assert_eq!(ran(&spec(kind, 0)).unwrap_err(), "it failed", "{kind}");
+    }
+    let why = ran(&spec("panicking", 0)).unwrap_err();
+    assert_eq!(why, "a thread that runs one of two programs at the same time has ended");
 }
 
 #[test]
