@@ -8,7 +8,7 @@ use crate::phases::{Phase, Stage, Trial};
 use crate::progress::Progress;
 use crate::trial_error::TrialError;
 use baremark_model::arm::ResolvedArm;
-use baremark_model::disturbed::{QUAD, starved};
+use baremark_model::disturbed;
 use baremark_model::job::{JobError, ReadyJob};
 use baremark_model::wire::TrialResult;
 use baremark_sys::clock;
@@ -200,17 +200,14 @@ fn prepared<'s>(trial: &'s Trial<'_>, cpus: &'s [usize]) -> Result<Vec<Box<dyn R
     trial.arms.iter().map(prepare).collect()
 }
 
-/// The result of a trial in which each arm had one rank, on one CPU and on the other. Quads in which a program hardly had its CPU do not count; where they are more than half,
-/// all of them count: what is left would be a choice among disturbed ones.
+/// The result of a trial in which each arm had one rank, on one CPU and on the other.
 pub(crate) fn of_one_rank(mut result: TrialResult) -> TrialResult {
-    result.arms.iter_mut().for_each(|arm| arm.executor.ranks = 1);
-    let starved = starved(&result.series);
-    let Some(why) = starved.first().map(|quad| quad.why.clone()) else { return result };
-    if 2 * QUAD * starved.len() > result.series.len() {
-        result.flags.push(why);
-    } else {
-        result.flags.push(format!("some quads of phases were discarded: {why}"));
-        result.discarded = starved;
+    for arm in &mut result.arms {
+        arm.executor.ranks = 1;
+        // The rank kept to neither CPU.
+        arm.placed.cpus.clear();
     }
+    result.flags.extend(disturbed::duet_flags(&result.series));
+    result.flags.sort();
     result
 }

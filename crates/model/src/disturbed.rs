@@ -1,7 +1,7 @@
 //! Which quads of phases do not count for what others took of the CPUs, and what of that a reader should know.
 //!
 //! One rule for all trials: of arms that take turns in one process, which the agent applies, and of arms that take turns at two
-//! sites, which the lab does, for neither site has all phases. Programs that run at the same time have another: what disturbs one disturbs the other.
+//! sites, which the lab does, for neither site has all phases. Of programs that run at the same time all quads count: what disturbs one disturbs the other.
 
 use crate::command::{CPU, WALL};
 use crate::seam::TickRate;
@@ -15,8 +15,10 @@ const TOO_LONG: f64 = 0.02;
 /// A quad in which others certainly used more than this share of all CPUs does not count: certainly, because a tick of resolution is
 /// taken off first.
 const TOO_MUCH: f64 = 0.10;
-/// A program whose CPU others have for three quarters of the time runs next to the other program of a duet for a small part of its run.
-const STARVED: f64 = 0.25;
+/// A program that has a CPU for less than this part of the share of its run time that it has one in other runs waits for most of the run.
+const WAITED: f64 = 0.25;
+/// Two programs whose phases overlap for less than so many percent of the longer ones are not next to each other throughout.
+const TOGETHER_PERCENT: u64 = 80;
 /// From here on a reader should know of it.
 const TOLD_QUEUED: f64 = 0.01;
 const TOLD_OTHERS: f64 = 0.10;
@@ -54,19 +56,44 @@ pub fn discarded(series: &[Series], found: &Disturbance, rate: TickRate) -> Vec<
     if 2 * discarded.len() > all { Vec::new() } else { discarded }
 }
 
-/// The quads of a duet that do not count: those with a phase in which a program had its CPU for less than [`STARVED`] of the share of its run time that it had it at best in the
-/// same trial, so that it ran next to the other program for a small part of its run alone.
+/// What a reader should know of a trial whose phases ran two at a time. None of its quads is left out: how long a program had its CPU shows in the metric that is compared,
+/// and a choice of quads by that would be one by their outcome.
 #[must_use]
-pub fn starved(series: &[Series]) -> Vec<DiscardedQuad> {
+pub fn duet_flags(series: &[Series]) -> Vec<String> {
+    let mut flags = Vec::new();
+    if waited(series) {
+        let text = "in some runs a program used CPU time for less than a quarter of the share of its run time that it did in others: it waited, for a CPU or for something else";
+        flags.push(text.to_owned());
+    }
+    if ran_apart(series) {
+        let text =
+            "the two programs overlapped for less than 80 % of the time of the longer one, which ran its rest alone";
+        flags.push(text.to_owned());
+    }
+    flags
+}
+
+/// Whether a phase has a program that used its CPU for less than [`WAITED`] of the share of its run time that it did at most in the trial.
+fn waited(series: &[Series]) -> bool {
     let had = |phase: &Series| {
         let of = |metric: &str| phase.samples.iter().find(|sample| sample.metric == metric).map(|sample| sample.value);
         of(CPU.key).zip(of(WALL.key)).map(|(cpu, wall)| cpu / wall).filter(|share| share.is_finite())
     };
-    let best = |arm: usize| series.iter().filter(|phase| phase.arm == arm).filter_map(had).fold(0.0, f64::max);
-    let is_starved = |phase: &Series| had(phase).is_some_and(|share| share < STARVED * best(phase.arm));
-    let why = "a program had its CPU for less than a quarter of the share of time that it had it in other runs";
-    let quads = series.chunks_exact(QUAD).enumerate().filter(|(_, phases)| phases.iter().any(is_starved));
-    quads.map(|(quad, _)| DiscardedQuad { quad, why: why.to_owned() }).collect()
+    let most = |arm: usize| series.iter().filter(|phase| phase.arm == arm).filter_map(had).fold(0.0, f64::max);
+    series.iter().any(|phase| had(phase).is_some_and(|share| share < WAITED * most(phase.arm)))
+}
+
+/// Whether phases that began together overlap, over the trial, for less than [`TOGETHER_PERCENT`] of the longer ones.
+fn ran_apart(series: &[Series]) -> bool {
+    let (mut overlap_ns, mut longer_ns) = (0_u64, 0_u64);
+    for two in series.chunks_exact(2) {
+        let [first, second] = two else { continue };
+        let (begin_ns, end_ns) = (first.begin_ns.max(second.begin_ns), first.end_ns.min(second.end_ns));
+        overlap_ns += end_ns.saturating_sub(begin_ns);
+        let lasts_ns = |phase: &Series| phase.end_ns.saturating_sub(phase.begin_ns);
+        longer_ns += lasts_ns(first).max(lasts_ns(second));
+    }
+    overlap_ns.saturating_mul(100) < longer_ns.saturating_mul(TOGETHER_PERCENT)
 }
 
 /// The share of all CPUs that others used over the phases of a quad, where it is certainly more than [`TOO_MUCH`].

@@ -1,9 +1,9 @@
-//! Both programs of a pair at the same time: which studies can be run so, on which CPUs, and which quads do not count.
+//! Both programs of a pair at the same time: which studies can be run so, on which CPUs, and what is said of their trials.
 
 use crate::specimen::WORKLOADS;
 use baremark_model::command::{BARE, CPU, WALL};
 use baremark_model::descriptor::Descriptor;
-use baremark_model::disturbed::starved;
+use baremark_model::disturbed::duet_flags;
 use baremark_model::placement::{Cpu, Topology};
 use baremark_model::plan::{Limits, Mode, Plan, resolve};
 use baremark_model::problem::{Need, Problems};
@@ -120,14 +120,14 @@ fn a_machine_with_one_cpu_lacks_what_a_duet_needs() {
     assert!(problems.list[0].what.contains("needs two CPUs, and this process may use one"), "{problems}");
 }
 
-/// A phase of an arm with so much of its CPU, as a share of its run time; `None` without CPU time.
-fn phase(phase: usize, arm: usize, share: Option<f64>) -> Series {
+/// A phase of an arm from `begin_s` to `end_s`, with so much of its CPU, as a share of its run time; `None` without CPU time.
+fn phase((phase, arm): (usize, usize), [begin_s, end_s]: [u64; 2], share: Option<f64>) -> Series {
     let cpu = share.map(|share| Sample::new(CPU.key, 3.0 * share));
     Series {
         phase,
         arm,
-        begin_ns: 0,
-        end_ns: 1,
+        begin_ns: begin_s * 1_000_000_000,
+        end_ns: end_s * 1_000_000_000,
         reps: 1,
         runs: Vec::new(),
         samples: [Sample::new(WALL.key, 3.0)].into_iter().chain(cpu).collect(),
@@ -138,20 +138,41 @@ fn phase(phase: usize, arm: usize, share: Option<f64>) -> Series {
 }
 
 #[test]
-fn quads_in_which_a_program_hardly_had_its_cpu_do_not_count() {
-    let quads = |shares: [[Option<f64>; 4]; 3]| {
+fn a_trial_in_which_a_program_hardly_had_its_cpu_has_a_flag() {
+    let waits = |shares: [[Option<f64>; 4]; 3]| {
         let all = shares.into_iter().flatten().zip([0, 1, 1, 0].into_iter().cycle()).enumerate();
-        let series: Vec<Series> = all.map(|(place, (share, arm))| phase(place, arm, share)).collect();
-        starved(&series).into_iter().map(|of| of.quad).collect::<Vec<_>>()
+        let series: Vec<Series> = all.map(|(place, (share, arm))| phase((place, arm), [0, 3], share)).collect();
+        match duet_flags(&series).as_slice() {
+            [] => false,
+            [only] => only.starts_with("in some runs a program used CPU time for less than a quarter of the share"),
+            more => panic!("{more:?}"),
+        }
     };
-    let none: [usize; 0] = [];
     let (all, half, least) = (Some(1.0), Some(0.5), Some(0.24));
-    assert_eq!(quads([[all; 4]; 3]), none);
-    assert_eq!(quads([[all; 4], [all, half, half, all], [half; 4]]), none, "a neighbour that has every other slice");
-    assert_eq!(quads([[all; 4], [all, least, all, all], [all; 4]]), [1]);
-    assert_eq!(quads([[least; 4]; 3]), none, "work that mostly sleeps");
+    assert!(!waits([[all; 4]; 3]));
+    assert!(!waits([[all; 4], [all, half, half, all], [half; 4]]), "a neighbour that has every other slice");
+    assert!(waits([[all; 4], [all, least, all, all], [all; 4]]));
+    assert!(!waits([[least; 4]; 3]), "work that mostly sleeps");
     // Each arm is compared with itself: one may sleep and the other not.
     let (sleeps, works) = (Some(0.01), Some(1.0));
-    assert_eq!(quads([[sleeps, works, works, sleeps]; 3]), none);
-    assert_eq!(quads([[None; 4]; 3]), none, "CPU time was not counted");
+    assert!(!waits([[sleeps, works, works, sleeps]; 3]));
+    assert!(!waits([[None; 4]; 3]), "CPU time was not counted");
+}
+
+#[test]
+fn a_trial_in_which_the_longer_program_ran_its_rest_alone_has_a_flag() {
+    let alone = |times: [[u64; 2]; 4]| {
+        let all = times.into_iter().zip([0, 1, 1, 0]).enumerate();
+        let series: Vec<Series> = all.map(|(place, (time, arm))| phase((place, arm), time, Some(1.0))).collect();
+        match duet_flags(&series).as_slice() {
+            [] => false,
+            [only] => only.starts_with("the two programs overlapped for less than 80 % of the time of the longer one"),
+            more => panic!("{more:?}"),
+        }
+    };
+    assert!(!alone([[0, 10], [0, 10], [10, 20], [10, 20]]));
+    assert!(!alone([[0, 10], [0, 8], [10, 18], [10, 20]]), "80 %");
+    assert!(alone([[0, 10], [0, 7], [10, 17], [10, 20]]), "70 %");
+    assert!(!alone([[0, 10], [0, 6], [10, 20], [10, 20]]), "60 % once, and 80 % over the trial");
+    assert!(alone([[0, 10], [5, 15], [20, 30], [20, 26]]), "one began when half of the other was over");
 }
