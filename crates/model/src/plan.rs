@@ -620,7 +620,7 @@ impl Resolver<'_> {
     fn ranks(&self, levels: &BTreeMap<String, Value>) -> usize {
         match levels.get("ranks") {
             Some(Value::Count(ranks)) => usize::try_from(*ranks).unwrap_or(usize::MAX),
-            _ if self.study.duet => self.provisioned(levels).and_then(Result::ok).unwrap_or(1),
+            _ if self.study.duet => self.provisioned(levels).and_then(Result::ok).unwrap_or(count_of(levels)),
             _ => self.provisioned(levels).and_then(Result::ok).unwrap_or(self.limits.cpus.len()),
         }
     }

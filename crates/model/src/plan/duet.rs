@@ -4,8 +4,9 @@ use super::{Pair, PlannedArm, Resolver};
 use crate::command::{self, CPU, USUAL, WALL};
 use crate::environments;
 use crate::observer::ObserveSpec;
-use crate::placement::{Cpu, Ranks, Topology};
+use crate::placement::{Cpu, MemoryPolicy, Placement, Ranks, Topology};
 use crate::problem::Problem;
+use crate::protection::Settings;
 use crate::tables;
 
 /// The key of a study.
@@ -88,12 +89,40 @@ impl Resolver<'_> {
             let line = self.study.line("factors.exitless").max(self.study.line("workload.exitless"));
             self.report(line, what, "write exitless = \"off\", or drop duet");
         }
+        self.check_program(arm);
         let ranks = arm.arm.ranks.saturating_mul(arm.arm.parts);
         if ranks != 1 {
             let what = format!("duet = true gives each program one CPU, and {} were requested", Ranks(ranks));
             let remedy = "take ranks, provisioned and count out of [factors], or drop duet";
             let keys = ["factors.ranks", "factors.provisioned", "factors.count"];
             self.report(keys.map(|key| self.study.line(key)).into_iter().max().unwrap_or(0), what, remedy);
+        }
+    }
+
+    /// Refuses what would run next to the other program, and what says where a program's one CPU is.
+    fn check_program(&mut self, arm: &PlannedArm) {
+        let alongside = |program: &&command::Program| !program.prepare.is_empty() || program.beside.is_some();
+        if let Some(program) = command::of_arm(&arm.arm).filter(alongside) {
+            let what = "duet = true runs both programs at the same time, and what prepares one program or runs alongside it would run next \
+                        to the other"
+                .to_owned();
+            let keys =
+                [format!("{}.{}", command::NAMED, program.name), "command.prepare".into(), "command.beside".into()];
+            let line = keys.iter().map(|key| self.study.line(key)).max().unwrap_or(0);
+            self.report(line, what, "take 'prepare' and 'beside' out, or drop duet");
+        }
+        if Settings::of(&arm.arm).is_ok_and(|of| of.epoch.is_some()) {
+            let what = "duet = true gives each program one CPU, and protect copies its memory on others".to_owned();
+            let line = self.line_of_parameter(command::KIND, command::PROTECT.key);
+            self.report(line, what, "write protect = \"none\", or drop duet");
+        }
+        let (placement, memory) = (arm.arm.placement, arm.arm.memory);
+        if (placement, memory) != (Placement::default(), MemoryPolicy::default()) {
+            let what = format!(
+                "duet = true chooses the CPU of each program, and placement = {placement}, memory = {memory} were requested"
+            );
+            let line = ["factors.placement", "factors.memory"].map(|key| self.study.line(key)).into_iter().max();
+            self.report(line.unwrap_or(0), what, "take placement and memory out of [factors], or drop duet");
         }
     }
 

@@ -96,12 +96,48 @@ fn what_cannot_be_a_duet_is_refused_with_what_would_be_right() {
             "[factors]\nenvironment = \"microvm\"\nexitless = \"on\"",
             "exitless = \"on\" needs another; write exitless = \"off\"",
         ),
+        (
+            "argv = [\"false\"]",
+            "argv = [\"false\"]\nprepare = [[\"sync\"]]",
+            "would run next to the other; take 'prepare' and 'beside' out, or drop duet",
+        ),
+        (
+            "argv = [\"false\"]",
+            "argv = [\"false\"]\n[commands.B.beside]\nargv = [\"sleep\", \"9\"]",
+            "what prepares one program or runs alongside it would run next to the other",
+        ),
+        (
+            "kind = \"command\"",
+            "kind = \"command\"\nprotect = \"20 ms\"",
+            "protect copies its memory on others; write protect = \"none\", or drop duet",
+        ),
+        (
+            "[factors]",
+            "[factors]\nplacement = \"os\"",
+            "placement = os, memory = first-touch were requested; take placement and memory out of [factors]",
+        ),
+        (
+            "[factors]",
+            "[factors]\nenvironment = \"microvm\"\nprovisioned = \"50 %\"",
+            "2 ranks were requested; take ranks, provisioned and count out of [factors]",
+        ),
+        ("[factors]", "[factors]\nenvironment = \"microvm\"\ncount = 2", "and 2 ranks were requested; take ranks"),
         ("ratio_to = { command = \"A\" }\n", "", "the study requests no ratio; write ratio_to"),
         ("[design]", "[observe]\nwhich = \"cpu\"\n[design]", "observes no system activity"),
     ] {
         let why = changed(from, to);
         assert!(why.contains(expected), "{to}: {why}");
     }
+    let hosts = DUET.replace("[factors]", "[factors]\n\"host.swappiness\" = [10, 60]");
+    let hosts = hosts.replace("{ command = \"A\" }", "{ command = \"A\", \"host.swappiness\" = 10 }");
+    let why = outcome(&hosts, &machine(4), Mode::default()).unwrap_err().to_string();
+    assert!(why.contains("and host.swappiness has one level at a time; vary it in a study without duet"), "{why}");
+    // Two nodes, on which memory can be requested.
+    let cpus = (0..4).map(|cpu| Cpu { cpu, socket: cpu / 2, node: cpu / 2, core: cpu }).collect();
+    let two_nodes = Limits { topology: Some(Topology { cpus, memory_nodes: vec![0, 1] }), ..machine(4) };
+    let spread = DUET.replace("[factors]", "[factors]\nmemory = \"interleave\"");
+    let why = outcome(&spread, &two_nodes, Mode::default()).unwrap_err().to_string();
+    assert!(why.contains("placement = numbered, memory = interleave were requested"), "{why}");
     let kernel = DUET.replace(of_commands, "kind = \"random-access\"\n[factors]\npage = [\"4k\", \"2m\"]");
     let kernel = kernel.replace(
         "metric = \"cpu_s\"\nalso = [\"user_s\", \"page_faults\"]\ncolumns = \"command\"\n",
