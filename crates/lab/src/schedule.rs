@@ -76,7 +76,7 @@ pub fn trial_of(plan: &Plan, block: u64, cell: usize, count: Option<u64>) -> Tri
         } else {
             Vec::new()
         },
-        duet: plan.duet.filter(|_| arms.len() == 2),
+        duet: plan.duet.filter(|_| arms.len() == 2).map(|duet| duet.cpus),
         seed,
         verify: verify(plan, block, seed),
         observe: (!plan.observe.which.is_empty()).then(|| plan.observe.clone()),

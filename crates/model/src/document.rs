@@ -9,7 +9,7 @@ use crate::environments::{self, Capabilities};
 use crate::machine::MachineFacts;
 use crate::observation::Observed;
 use crate::placement::Placed;
-use crate::plan::{Absent, Contrast, Mode, PlannedWorkload, Treatment};
+use crate::plan::{Absent, Contrast, Duet, Mode, PlannedWorkload, Treatment};
 use crate::seam::Sample;
 use crate::study::Design;
 use crate::timeline::TimelineRow;
@@ -193,9 +193,9 @@ pub struct RunHead {
     pub version: String,
     /// Precision, budget, phases and seed.
     pub design: Design,
-    /// The CPUs on which both programs of a pair ran at the same time, swapped from run to run; absent where arms took turns.
+    /// Where both programs of a pair ran at the same time; absent where arms took turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub duet: Option<[usize; 2]>,
+    pub duet: Option<Duet>,
     /// What the command line added.
     pub mode: Mode,
     /// Each time that the run was given more after a result could be seen: how many interim analyses there were then.

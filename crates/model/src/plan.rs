@@ -11,6 +11,7 @@ mod levels;
 
 pub use self::compared::{Contrast, Pair, PlannedArm, Treatment};
 use self::contrasts::{REFERENCE_OF_NONE, contrast, frame_contrasts, page_contrasts, reference_of_none, self_pairs};
+pub use self::duet::Duet;
 pub use self::levels::set_elsewhere;
 use self::levels::{
     count_of, environment_of, frames_of, host_backing, is_smaller, page_of, placed, quick_value, with_held,
@@ -160,9 +161,9 @@ pub struct Plan {
     /// versions have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub apart: Vec<usize>,
-    /// The CPUs on which both programs of a pair run at the same time, swapped within a quad; absent where arms take turns, and in plans of earlier versions.
+    /// Where both programs of a pair run at the same time; absent where arms take turns, and in plans of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub duet: Option<[usize; 2]>,
+    pub duet: Option<Duet>,
     /// What the command line added.
     pub mode: Mode,
     /// Each time that the run was given more (`resume --budget`, `--precision`) by somebody who may have seen a result: how many interim analyses there

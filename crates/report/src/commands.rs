@@ -205,7 +205,7 @@ fn sentence(document: &Document, row: &RatioRow) -> String {
     let pair = pair(row);
     let Some(ratio) = row.ratio else { return format!("{pair}: {}", clean(&row.words)) };
     let elapsed: u64 = document.trials.iter().map(|trial| trial.elapsed_ns).sum();
-    let how = document.run.duet.map(|cpus| format!(", {}", at_once(cpus))).unwrap_or_default();
+    let how = document.run.duet.map(|duet| format!(", {}", at_once(duet))).unwrap_or_default();
     let ran = format!("{} in {}{how}", count(row.blocks as u64, "block"), duration(elapsed));
     let shown = fixed(ratio, decimals(row, ratio));
     match interval(row) {

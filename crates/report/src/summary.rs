@@ -632,8 +632,8 @@ fn pages(part: &Part<'_>) -> Option<String> {
 
 /// What a reader must know of the intervals and of the trials, and where there is more.
 fn notes(document: &Document, rows: &[Row<'_>]) -> Vec<String> {
-    let mut notes: Vec<String> =
-        document.run.duet.map(|cpus| format!("Programs: {}.", at_once(cpus))).into_iter().collect();
+    let duet = document.run.duet;
+    let mut notes: Vec<String> = duet.map(|duet| format!("Programs: {}.", at_once(duet))).into_iter().collect();
     let cautioned = rows.iter().filter_map(|row| Some(format!("{}: {}", row.label, caution(row.ratio?)?)));
     let cautioned: Vec<String> = cautioned.collect();
     match cautioned.as_slice() {

@@ -10,12 +10,14 @@ use crate::treatment::{ENVIRONMENT, Factors, join, list};
 use baremark_model::descriptor::Better;
 use baremark_model::document::{Document, Outcome, RatioRow, ReferenceRow, SensitivityRow};
 use baremark_model::environments;
-use baremark_model::plan::{Contrast, Treatment};
+use baremark_model::plan::{Contrast, Duet, Treatment};
 
-/// How both programs of a pair ran on these CPUs.
+/// How both programs of a pair ran.
 #[must_use]
-pub fn at_once([first, second]: [usize; 2]) -> String {
-    format!("both at once on CPUs {first} and {second}, swapped")
+pub fn at_once(duet: Duet) -> String {
+    let [first, second] = duet.cpus;
+    let core = if duet.one_core { ", two threads of one core" } else { "" };
+    format!("both at once on CPUs {first} and {second}{core}, swapped")
 }
 
 /// A ratio in words.

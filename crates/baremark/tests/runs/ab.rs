@@ -118,7 +118,7 @@ fn both_commands_of_a_duet_run_at_the_same_time_and_a_killed_one_is_resumed() {
     assert!(out.contains("both at once on CPUs") && out.contains(", swapped"), "{out}");
     let document = bench.json(&["--json", "report"]);
     sound(&document);
-    let cpus = document["run"]["duet"].as_array().unwrap();
+    let cpus = document["run"]["duet"]["cpus"].as_array().unwrap();
     assert!(cpus.len() == 2 && cpus[0] != cpus[1], "{cpus:?}");
     let row = &document["ratios"][0];
     assert_eq!((&row["metric"], row["blocks"].as_u64()), (&"cpu_s".into(), Some(6)), "{row:#}");

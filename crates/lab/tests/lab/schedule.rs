@@ -6,7 +6,7 @@ use baremark_lab::analysis::document;
 use baremark_lab::schedule::{order, trial};
 use baremark_lab::tally::Finished;
 use baremark_model::event::TrialStatus;
-use baremark_model::plan::Plan;
+use baremark_model::plan::{Duet, Plan};
 use baremark_model::verify::Verify;
 use std::sync::atomic::AtomicBool;
 
@@ -62,7 +62,7 @@ fn both_arms_of_a_duet_are_on_each_cpu_once_within_every_quad() {
     let mut plan = plan("microvm");
     plan.design.quads = 3;
     let turns = trial(&plan, 5, 0);
-    plan.duet = Some([2, 4]);
+    plan.duet = Some(Duet { cpus: [2, 4], one_core: false });
     let spec = trial(&plan, 5, 0);
     assert_eq!((turns.duet, spec.duet), (None, Some([2, 4])));
     assert_eq!((&spec.schedule, spec.seed), (&turns.schedule, turns.seed), "nothing else is drawn");

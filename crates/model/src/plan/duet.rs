@@ -8,13 +8,24 @@ use crate::placement::{Cpu, MemoryPolicy, Placement, Ranks, Topology};
 use crate::problem::Problem;
 use crate::protection::Settings;
 use crate::tables;
+use serde::{Deserialize, Serialize};
 
 /// The key of a study.
 const KEY: &str = "design.duet";
 
+/// Where both programs of a pair run at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Duet {
+    /// The CPU of each, which they swap from run to run.
+    pub cpus: [usize; 2],
+    /// Whether these are two threads of one core, which the programs share then.
+    pub one_core: bool,
+}
+
 impl Resolver<'_> {
     /// The CPUs of a duet: of two cores of one node where there are such, so that the programs share no core.
-    pub(super) fn duet(&self) -> Option<[usize; 2]> {
+    pub(super) fn duet(&self) -> Option<Duet> {
         let flat = Topology::flat(&self.limits.cpus);
         let here = self.limits.topology.as_ref().unwrap_or(&flat);
         let first = *here.cpus.first().filter(|_| self.study.duet)?;
@@ -22,7 +33,7 @@ impl Resolver<'_> {
         let of_another_core = |cpu: &&Cpu| cpu.core != first.core;
         let near = others().find(|cpu| of_another_core(cpu) && cpu.node == first.node);
         let second = near.or_else(|| others().find(of_another_core)).or_else(|| others().next())?;
-        Some([first.cpu, second.cpu])
+        Some(Duet { cpus: [first.cpu, second.cpu], one_core: first.core == second.core })
     }
 
     /// What is observed: of a duet nothing, for activity of two programs that run at the same time is neither one's.

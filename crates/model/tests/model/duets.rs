@@ -5,7 +5,7 @@ use baremark_model::command::{BARE, CPU, WALL};
 use baremark_model::descriptor::Descriptor;
 use baremark_model::disturbed::duet_flags;
 use baremark_model::placement::{Cpu, Topology};
-use baremark_model::plan::{Limits, Mode, Plan, resolve};
+use baremark_model::plan::{Duet, Limits, Mode, Plan, resolve};
 use baremark_model::problem::{Need, Problems};
 use baremark_model::seam::Sample;
 use baremark_model::study::parse;
@@ -44,7 +44,8 @@ fn outcome(text: &str, limits: &Limits, mode: Mode) -> Result<Plan, Problems> {
 #[test]
 fn a_duet_has_two_cpus_one_rank_each_and_nothing_observed() {
     let plan = outcome(DUET, &machine(4), Mode::default()).unwrap();
-    assert_eq!((plan.duet, plan.arms.len(), plan.cells.len()), (Some([0, 1]), 2, 1));
+    let on = Duet { cpus: [0, 1], one_core: false };
+    assert_eq!((plan.duet, plan.arms.len(), plan.cells.len()), (Some(on), 2, 1));
     assert!(plan.arms.iter().all(|arm| arm.arm.ranks == 1), "{:?}", plan.arms);
     assert!(plan.observe.which.is_empty(), "{:?}", plan.observe);
     let turns = outcome(&DUET.replace("duet = true\n", ""), &machine(4), Mode::default()).unwrap();
@@ -60,11 +61,20 @@ fn the_cpus_of_a_duet_are_two_cores_of_one_node() {
     let on = |cpus: &[(usize, usize, usize)]| {
         let cpus = cpus.iter().map(|&(cpu, core, node)| Cpu { cpu, socket: node, node, core }).collect();
         let topology = Some(Topology { cpus, memory_nodes: vec![0] });
-        outcome(DUET, &Limits { topology, ..machine(4) }, Mode::default()).unwrap().duet.unwrap()
+        let duet = outcome(DUET, &Limits { topology, ..machine(4) }, Mode::default()).unwrap().duet.unwrap();
+        (duet.cpus, duet.one_core)
     };
-    assert_eq!(on(&[(0, 0, 0), (1, 0, 0), (2, 2, 1), (3, 3, 0)]), [0, 3], "CPU 1 is a thread of the same core");
-    assert_eq!(on(&[(0, 0, 0), (1, 0, 0), (2, 2, 1), (3, 2, 1)]), [0, 2], "the other node before the same core");
-    assert_eq!(on(&[(0, 0, 0), (1, 0, 0)]), [0, 1], "there is one core");
+    assert_eq!(
+        on(&[(0, 0, 0), (1, 0, 0), (2, 2, 1), (3, 3, 0)]),
+        ([0, 3], false),
+        "CPU 1 is a thread of the same core"
+    );
+    assert_eq!(
+        on(&[(0, 0, 0), (1, 0, 0), (2, 2, 1), (3, 2, 1)]),
+        ([0, 2], false),
+        "the other node before the same core"
+    );
+    assert_eq!(on(&[(0, 0, 0), (1, 0, 0)]), ([0, 1], true), "there is one core");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::documents::{self, estimate, ratio, treatment};
 use baremark_model::document::{Document, EstimateRow, Outcome};
+use baremark_model::plan::Duet;
 use baremark_model::seam::Sample;
 use baremark_report::{Style, html, summary};
 
@@ -99,9 +100,13 @@ fn first_screens_say_that_both_programs_ran_at_once() {
     };
     let says = "both at once on CPUs 0 and 1, swapped";
     assert!(screens(&document).iter().all(|screen| !screen.contains(says)), "arms took turns");
-    document.run.duet = Some([0, 1]);
+    document.run.duet = Some(Duet { cpus: [0, 1], one_core: false });
     for screen in screens(&document) {
         assert!(screen.contains(says), "{screen}");
+    }
+    document.run.duet = Some(Duet { cpus: [0, 1], one_core: true });
+    for screen in screens(&document) {
+        assert!(screen.contains("both at once on CPUs 0 and 1, two threads of one core, swapped"), "{screen}");
     }
 }
 
