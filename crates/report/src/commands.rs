@@ -96,6 +96,9 @@ pub fn markdown(document: &Document, commands: &[(String, String)]) -> String {
         let _ =
             writeln!(text, "| {name} | `{command}` | {value} | {cpu} | {memory} | {ratio} | {interval} | {words} |");
     }
+    if let Some(duet) = document.run.duet.filter(|_| !document.ratios.is_empty()) {
+        let _ = writeln!(text, "\nPrograms: {}.", at_once(duet));
+    }
     text
 }
 
@@ -141,7 +144,7 @@ fn cells(document: &Document, treatment: &Treatment, commands: &[(String, String
 
 /// Mean and standard deviation of the runs, the shortest, the quartiles and the longest, then what the time was spent on:
 /// `1392 runs: mean 18.2, sd 0.710, min 17.6, p25 17.9, p75 18.5, max 25.1 ms; user 16.7, system 1.15 ms`. `None` of runs that were stored
-/// without their times.
+/// without their times. Of programs that ran at the same time how long each took is left out: it shows how long it waited for its CPU.
 fn spread(document: &Document, treatment: &Treatment) -> Option<String> {
     let of =
         |metric: &Metric| document.estimates.iter().find(|row| row.metric == metric.key && row.treatment == *treatment);
@@ -154,10 +157,14 @@ fn spread(document: &Document, treatment: &Treatment) -> Option<String> {
     times.push(("min", least.estimate));
     times.extend(quartiles.into_iter().flatten());
     times.push(("max", most?.estimate));
+    if document.run.duet.is_some() {
+        times.clear();
+    }
     let spent = [("user", of(&USER)), ("system", of(&SYSTEM))].into_iter();
     let spent: Vec<(&str, f64)> = spent.filter_map(|(name, row)| Some((name, row?.estimate))).collect();
     let parts = [times, spent].into_iter().filter(|part| !part.is_empty()).map(|part| in_one_unit(&part));
-    Some(format!("{}: {}", count(runs, "run"), parts.collect::<Vec<_>>().join("; ")))
+    let parts = parts.collect::<Vec<_>>().join("; ");
+    Some(format!("{}{}{parts}", count(runs, "run"), if parts.is_empty() { "" } else { ": " }))
 }
 
 /// Times in the unit that suits the longest: `user 16.7, system 1.15 ms`.

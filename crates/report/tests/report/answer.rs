@@ -1,6 +1,7 @@
 //! The answer of a run: nothing is cut, the worst and the widest are first where not all fit, and values have their figures.
 
 use crate::documents::{self, estimate, ratio, treatment};
+use baremark_model::command::RUN_TIMES;
 use baremark_model::document::{Document, EstimateRow, Outcome};
 use baremark_model::plan::Duet;
 use baremark_model::seam::Sample;
@@ -100,14 +101,48 @@ fn first_screens_say_that_both_programs_ran_at_once() {
     };
     let says = "both at once on CPUs 0 and 1, swapped";
     assert!(screens(&document).iter().all(|screen| !screen.contains(says)), "arms took turns");
+    let table = |document: &Document| baremark_report::commands::markdown(document, &[]);
+    assert!(!table(&document).contains(says), "arms took turns");
     document.run.duet = Some(Duet { cpus: [0, 1], one_core: false });
     for screen in screens(&document) {
         assert!(screen.contains(says), "{screen}");
     }
+    assert!(table(&document).ends_with(&format!("\nPrograms: {says}.\n")), "{}", table(&document));
     document.run.duet = Some(Duet { cpus: [0, 1], one_core: true });
     for screen in screens(&document) {
         assert!(screen.contains("both at once on CPUs 0 and 1, two threads of one core, swapped"), "{screen}");
     }
+}
+
+#[test]
+fn nothing_ran_at_once_where_nothing_was_compared() {
+    let mut document = documents::absent();
+    document.run.duet = Some(Duet { cpus: [0, 1], one_core: false });
+    let wide = Style { width: 200, ..Style::default() };
+    let of_commands = baremark_report::commands::render(&document, &[], &wide);
+    let table = baremark_report::commands::markdown(&document, &[]);
+    for screen in [of_commands, table, summary::render(&document, &wide)] {
+        assert!(!screen.contains("both at once"), "{screen}");
+    }
+}
+
+/// How long a program took next to another shows how long it waited for its CPU.
+#[test]
+fn run_times_are_not_shown_of_programs_that_ran_at_once() {
+    let mut document = documents::bounded();
+    let arm = document.estimates[0].treatment.clone();
+    for (metric, value) in RUN_TIMES.iter().zip([1.0, 2.0, 3.0, 4.0, 5.0]) {
+        let row = estimate(metric.key, &arm, value, 0.1);
+        document.estimates.push(EstimateRow { unit: "s".to_owned(), samples: Some(9), ..row });
+    }
+    let of_commands = |document: &Document| {
+        baremark_report::commands::render(document, &[], &Style { width: 200, ..Style::default() })
+    };
+    let shown = of_commands(&document);
+    assert!(shown.contains("9 runs: ") && shown.contains("max 5.00 s"), "{shown}");
+    document.run.duet = Some(Duet { cpus: [0, 1], one_core: false });
+    let shown = of_commands(&document);
+    assert!(shown.contains("9 runs") && !shown.contains("max 5.00 s"), "{shown}");
 }
 
 #[test]
