@@ -141,6 +141,7 @@ pub fn limits(data: Vec<PathBuf>) -> Result<Limits, Refusal> {
     Ok(Limits {
         cpus,
         topology,
+        quota_millicpus: baremark_sys::held_back::quota_millicpus(machine::root()),
         memory_available: Bytes(memory),
         absent,
         emulated: BTreeSet::new(),

@@ -52,6 +52,7 @@ mod tests {
         let study = study::parse("a.toml", text.as_bytes(), &[Block.descriptor()]).expect("a study");
         let limits = Limits {
             cpus: vec![0],
+            quota_millicpus: None,
             topology: None,
             memory_available: Bytes(8 << 30),
             absent: BTreeMap::new(),

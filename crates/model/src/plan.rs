@@ -41,6 +41,8 @@ pub struct Limits {
     pub cpus: Vec<usize>,
     /// To which cores, sockets and nodes they belong; `None` where that was not looked at.
     pub topology: Option<Topology>,
+    /// The CPU time that quotas permit the process, in thousandths of a CPU; `None` where there is no quota.
+    pub quota_millicpus: Option<u32>,
     /// Memory that could be had without swapping.
     pub memory_available: Bytes,
     /// Environments that cannot run here, with the reason and the remedy; features of the host, as `host.KEY`, and their

@@ -80,6 +80,38 @@ impl HeldBack {
     }
 }
 
+/// The CPU time that quotas permit this process on a machine whose files are below `root`, in thousandths of a CPU: the least of its control group and those
+/// around it. `None` where none has a quota, or none can be read.
+#[must_use]
+pub fn quota_millicpus(root: &Path) -> Option<u32> {
+    let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
+    let of = |line: &str| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, group) = (fields.next()?, fields.next()?);
+        let mounts = match controllers {
+            "" => UNIFIED.map(|mount| root.join(mount)),
+            several if several.split(',').any(|controller| controller == "cpu") => {
+                ["cpu", controllers].map(|name| root.join(HIERARCHIES).join(name))
+            }
+            _ => return None,
+        };
+        let quotas =
+            mounts.iter().flat_map(|mount| around(group).filter_map(move |group| quota_of(&mount.join(group))));
+        quotas.min()
+    };
+    groups.lines().filter_map(of).min()
+}
+
+/// The quota of one control group, in thousandths of a CPU; `None` where it has none.
+fn quota_of(group: &Path) -> Option<u32> {
+    let text = |name: &str| fs::read_to_string(group.join(name)).ok();
+    let both = text("cpu.max").or_else(|| Some(text("cpu.cfs_quota_us")? + &text("cpu.cfs_period_us")?))?;
+    // Version 2 writes "max" for none, version 1 "-1".
+    let mut numbers = both.split_ascii_whitespace().map(|number| number.parse::<u64>().ok());
+    let (quota_us, period_us) = (numbers.next()??, numbers.next()??);
+    u32::try_from(quota_us.saturating_mul(1000).checked_div(period_us)?).ok()
+}
+
 /// Of a group of version 2 and those around it, as far as the controller counts: the folder, and the CPU time.
 fn second_version(root: &Path, group: &str) -> Vec<(PathBuf, GroupTime)> {
     let of = |folder: PathBuf| {
@@ -148,6 +180,26 @@ mod tests {
             stat(scope)
         ));
         HeldBack::below(machine.path())
+    }
+
+    #[test]
+    fn the_least_quota_of_a_group_and_those_around_it_holds() {
+        let quota = |files: &str| quota_millicpus(unpacked(files).path());
+        let second = "== proc/self/cgroup\n0::/user.slice/job.scope\n";
+        let of = |slice: &str, scope: &str| {
+            let slice = format!("== sys/fs/cgroup/user.slice/cpu.max\n{slice} 100000\n");
+            quota(&format!("{second}{slice}== sys/fs/cgroup/user.slice/job.scope/cpu.max\n{scope} 100000\n"))
+        };
+        assert_eq!([of("max", "max"), of("150000", "max"), of("400000", "50000")], [None, Some(1500), Some(500)]);
+        assert_eq!(quota(second), None, "the group of all has no file");
+        let first = |quota_us: &str| {
+            quota(&format!(
+                "== proc/self/cgroup\n4:memory:/job\n3:cpu,cpuacct:/job\n\
+                 == sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us\n{quota_us}\n\
+                 == sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us\n50000\n"
+            ))
+        };
+        assert_eq!([first("-1"), first("100000")], [None, Some(2000)]);
     }
 
     #[test]

@@ -54,6 +54,12 @@ impl Resolver<'_> {
             let remedy = "start it with an affinity mask that has two, or drop duet";
             self.problems.push(Problem::new(line, what, remedy).of_machine());
         }
+        if let Some(quota) = self.limits.quota_millicpus.filter(|quota| *quota < 2000) {
+            let cpus = f64::from(quota) / 1000.0;
+            let what = format!("duet = true needs the time of two CPUs, and the CPU quota of this process is {cpus}");
+            let remedy = "raise the quota (cpu.max of its control group) to 2 CPUs, or drop duet";
+            self.problems.push(Problem::new(line, what, remedy).of_machine());
+        }
         if self.study.design.quads == 0 {
             let what = "duet = true swaps the CPUs within a quad, and quads = 0 has no quad".to_owned();
             self.report(self.study.line("design.quads"), what, "write quads = 1 or more, or drop duet");

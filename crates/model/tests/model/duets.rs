@@ -164,6 +164,12 @@ fn a_machine_with_one_cpu_lacks_what_a_duet_needs() {
     assert_eq!(problems.list.len(), 1, "{problems}");
     assert_eq!(problems.list[0].need, Need::Machine);
     assert!(problems.list[0].what.contains("needs two CPUs, and this process may use one"), "{problems}");
+    let with_quota =
+        |millicpus| outcome(DUET, &Limits { quota_millicpus: Some(millicpus), ..machine(4) }, Mode::default());
+    assert!(with_quota(2000).is_ok());
+    let problems = with_quota(1500).unwrap_err();
+    assert_eq!((problems.list.len(), problems.list[0].need), (1, Need::Machine), "{problems}");
+    assert!(problems.list[0].what.ends_with("the CPU quota of this process is 1.5"), "{problems}");
 }
 
 /// A phase of an arm from `begin_s` to `end_s`, with so much of its CPU, as a share of its run time; `None` without CPU time.

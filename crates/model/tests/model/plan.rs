@@ -25,6 +25,7 @@ const TO_NATIVE: &str = "{ environment = \"native\" }";
 fn machine() -> Limits {
     Limits {
         cpus: vec![0, 1, 2, 3],
+        quota_millicpus: None,
         topology: None,
         memory_available: Bytes(8 << 30),
         absent: BTreeMap::new(),
