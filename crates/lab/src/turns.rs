@@ -50,6 +50,8 @@ pub(crate) fn part(spec: &TrialSpec, arm: usize, place: &str) -> TrialSpec {
         most_ns: None,
         // Elsewhere the agent takes the CPUs that it finds.
         cpus: if place == NATIVE { spec.cpus.clone() } else { Vec::new() },
+        // One arm alone.
+        duet: None,
         ..spec.clone()
     }
 }
