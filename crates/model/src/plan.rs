@@ -9,9 +9,8 @@ mod contrasts;
 mod duet;
 mod levels;
 
-pub use self::compared::{Contrast, Pair, PlannedArm, Treatment};
+pub use self::compared::{Contrast, Duet, Pair, PlannedArm, Treatment};
 use self::contrasts::{REFERENCE_OF_NONE, contrast, frame_contrasts, page_contrasts, reference_of_none, self_pairs};
-pub use self::duet::Duet;
 pub use self::levels::set_elsewhere;
 use self::levels::{
     count_of, environment_of, frames_of, host_backing, is_smaller, page_of, placed, quick_value, with_held,

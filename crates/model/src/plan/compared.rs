@@ -96,6 +96,16 @@ pub struct Pair {
     pub asked: bool,
 }
 
+/// Where both programs of a pair run at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Duet {
+    /// The CPU of each, which they swap from run to run.
+    pub cpus: [usize; 2],
+    /// Whether these are two threads of one core, which the programs share then.
+    pub one_core: bool,
+}
+
 /// What was so in every plan that was stored before it could be otherwise.
 fn yes() -> bool {
     true

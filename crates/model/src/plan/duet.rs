@@ -1,6 +1,6 @@
 //! Both programs of a pair at the same time, on a CPU each that they swap: which studies can be run so, and on which CPUs.
 
-use super::{Pair, PlannedArm, Resolver};
+use super::{Duet, Pair, PlannedArm, Resolver};
 use crate::command::{self, CPU, USUAL, WALL};
 use crate::environments;
 use crate::observer::ObserveSpec;
@@ -8,20 +8,9 @@ use crate::placement::{Cpu, MemoryPolicy, Placement, Ranks, Topology};
 use crate::problem::Problem;
 use crate::protection::Settings;
 use crate::tables;
-use serde::{Deserialize, Serialize};
 
 /// The key of a study.
 const KEY: &str = "design.duet";
-
-/// Where both programs of a pair run at the same time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Duet {
-    /// The CPU of each, which they swap from run to run.
-    pub cpus: [usize; 2],
-    /// Whether these are two threads of one core, which the programs share then.
-    pub one_core: bool,
-}
 
 impl Resolver<'_> {
     /// The CPUs of a duet: of two cores of one node where there are such, so that the programs share no core.
