@@ -227,6 +227,29 @@ fn numbers_that_do_not_follow_from_the_trials_are_found() {
     assert_eq!(missing.status.code(), Some(2), "{}", text(&missing.stderr));
 }
 
+/// Earlier versions wrote neither timelines nor when a trial was observed.
+#[test]
+fn a_bundle_of_a_version_that_wrote_fewer_keys_is_verified() {
+    let bench = Bench::new();
+    let bundle = unpack(&bundled(&bench)).unwrap();
+    let mut result: Value = serde_json::from_slice(&bundle.result).unwrap();
+    result.as_object_mut().unwrap().remove("timelines");
+    for trial in result["trials"].as_array_mut().unwrap() {
+        let observed = trial.as_object_mut().unwrap().remove("observed_s");
+        assert!(observed.is_some(), "{trial:#}");
+    }
+    let earlier = Bundle { result: serde_json::to_vec(&result).unwrap(), ..bundle.clone() };
+    let (code, said) = verified(&bench, &earlier);
+    assert!(code == Some(0) && said.starts_with("verified: run "), "{said}");
+
+    // Where they are written, they are compared.
+    let mut result: Value = serde_json::from_slice(&bundle.result).unwrap();
+    result["trials"][0]["observed_s"][0] = 77.0.into();
+    let changed = Bundle { result: serde_json::to_vec(&result).unwrap(), ..bundle };
+    let (code, said) = verified(&bench, &changed);
+    assert!(code == Some(4) && said.contains("trials[0].observed_s[0]: "), "{said}");
+}
+
 /// Before, a bundle of 330 KB took 1.1 GiB.
 #[test]
 fn a_small_file_with_large_contents_is_refused_in_little_memory() {
