@@ -38,7 +38,7 @@ pub struct Converted {
     pub study: String,
     /// The topology of its first arm.
     pub topology: Topology,
-    /// A notice of each key of the file that has another name today.
+    /// A notice of each key that has another name today, of the file and of what lies over it.
     pub renamed: Vec<String>,
 }
 
@@ -83,7 +83,10 @@ pub fn convert(request: &Request<'_>) -> Result<Converted, Problems> {
     }
     let topic = section(whole, &[("folder", request.folder), ("keep", request.keep)]);
     let study = written(&topology.title, &topology.load, (blocks, &arms), topic);
-    let renamed = Layer::parse(file, text)?.renamed();
+    let mut renamed = Layer::parse(file, text)?.renamed();
+    for level in request.levels.iter().chain(arms.iter().flat_map(|arm| &arm.set)) {
+        renamed.extend(Layer::level(level)?.renamed());
+    }
     Ok(Converted { study, topology, renamed })
 }
 

@@ -206,7 +206,9 @@ fn check_section(file: &str, text: &str) -> Vec<Problem> {
         for (section, key, remedy) in NOT_IN_STUDIES {
             let at = if section.is_empty() { &own } else { &load };
             if at.has(key) {
-                reader.wrong(at, key, format!("unknown key '{key}'{} of a study", at.inside()), *remedy);
+                let is_it = |typed: &&str| *typed == *key || former::now_in(section, typed) == Some(*key);
+                let typed = at.entries().into_iter().map(|(typed, ..)| typed).find(is_it).unwrap_or(key);
+                reader.wrong(at, key, format!("unknown key '{typed}'{} of a study", at.inside()), *remedy);
             }
         }
         Some(())
@@ -464,7 +466,7 @@ fn own_levels(arm: &ResolvedArm) -> Result<Vec<String>, Misfit> {
     let (duration, warm, ramp_down) = (seconds(DURATION), seconds(WARM_UP), seconds(RAMP_DOWN));
     let profile = quoted(&profile);
     let load = format!(
-        "[load]\nusers = {users}\nprofile = {profile}\nduration = \"{duration}\"\nwarm = \"{warm}\"\nramp_down = \"{ramp_down}\""
+        "[load]\nusers = {users}\nprofile = {profile}\nduration = \"{duration}\"\nwarm_up = \"{warm}\"\nramp_down = \"{ramp_down}\""
     );
     let quick = matches!(arm.parameters.get("size"), Some(Value::Choice(size)) if size == "quick");
     Ok(std::iter::once(load).chain(quick.then(|| topology::QUICK.to_owned())).collect())

@@ -97,7 +97,8 @@ impl<'t> Layer<'t> {
         let mut notices = Vec::new();
         for (key, line, value) in self.entries(table) {
             let now = former::now_in(path, key);
-            notices.extend(now.map(|now| format!("{}:{line}: '{key}' in [{path}] is called '{now}' now", self.file)));
+            let place = if line == 0 { self.file.clone() } else { format!("{}:{line}", self.file) };
+            notices.extend(now.map(|now| format!("{place}: '{key}' in [{path}] is called '{now}' now")));
             if let Some(below) = value.get_ref().as_table() {
                 let path = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
                 notices.extend(self.renamed_in(&path, below));

@@ -33,6 +33,13 @@ pub fn now_in(path: &str, key: &str) -> Option<&'static str> {
     of_section(path).find(|(former, _)| *former == key).map(|(_, now)| now)
 }
 
+/// A path of sections and a key, such as `limits.violations_allowed`, with the key as it is called today.
+#[must_use]
+pub fn path_now(path: &str) -> String {
+    let renamed = path.rsplit_once('.').and_then(|(section, key)| Some(format!("{section}.{}", now_in(section, key)?)));
+    renamed.unwrap_or_else(|| path.to_owned())
+}
+
 /// What a key of a section was called; `None` where it was always called so.
 #[must_use]
 pub fn before_in(path: &str, key: &str) -> Option<&'static str> {

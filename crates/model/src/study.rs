@@ -93,12 +93,6 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// The workload's own section, where the study sets `key` in it.
-    fn sets_in_section(&self, key: &str) -> Option<&'static str> {
-        let name = self.descriptor.section?.name;
-        self.parameters.contains_key(&format!("{name}.{key}")).then_some(name)
-    }
-
     /// The key of its headline's metric.
     #[must_use]
     pub fn metric(&self) -> &str {
@@ -772,7 +766,7 @@ fn knobs_of(workloads: &[Chosen]) -> Vec<&'static Knob> {
 
 /// The knob of `key` in the own section of one of these workloads.
 fn own_knob(workloads: &[Chosen], key: &str) -> Option<&'static Knob> {
-    workloads.iter().find_map(|chosen| chosen.descriptor.section?.knob(key))
+    workloads.iter().find_map(|chosen| chosen.descriptor.section?.knob(&former::path_now(key)))
 }
 
 /// The workloads that a study can name, with its own program in place of the unknown one.

@@ -73,6 +73,49 @@ fn keys_of_former_names_are_read_with_a_notice() {
 }
 
 #[test]
+fn former_names_over_the_file_and_in_arms_have_a_notice() {
+    let text = "[[study.arms]]\nname = \"a\"\nset = [\"limits.beyond = '1 %'\"]\n\
+                [[study.arms]]\nname = \"b\"\nset = [\"limits.violations_allowed = '2 %'\"]\n";
+    let levels = ["load.warm = '7 s'".to_owned()];
+    let found = convert(&Request { text, levels: &levels, ..REQUEST }).unwrap_or_else(|why| panic!("{why}"));
+    let notices = [
+        "'load.warm = '7 s'': 'warm' in [load] is called 'warm_up' now",
+        "'limits.beyond = '1 %'': 'beyond' in [limits] is called 'violations_allowed' now",
+    ];
+    assert_eq!(found.renamed, notices);
+    assert!(found.study.contains("warm_up = \"7 s\"\n"), "{}", found.study);
+}
+
+/// A key that is varied by its former name is the key of today.
+#[test]
+fn a_factor_of_a_former_name_is_the_one_of_today() {
+    let parse = |rest: &str| {
+        let text = format!("[study]\ntitle = \"t\"\n[workload]\nkind = \"auction\"\nusers = 3\n{rest}");
+        study::parse("study.toml", text.as_bytes(), &[descriptor()])
+    };
+    let former = "\"limits.beyond\" = [\"1 %\", \"2 %\"]\n";
+    let now = "\"limits.violations_allowed\" = [\"3 %\", \"4 %\"]\n";
+    let varied = parse(&format!("[factors]\n{former}")).unwrap_or_else(|why| panic!("{why}"));
+    assert_eq!(varied.factors[0].key, "limits.violations_allowed");
+    let notice = "study.toml:7: 'limits.beyond' in [factors] is called 'limits.violations_allowed' now";
+    assert_eq!(varied.renamed, [notice]);
+    for (rest, phrase) in [
+        (format!("[factors]\n{former}{now}"), "'limits.violations_allowed' is varied twice, once by its former name"),
+        (
+            format!("[topology.limits]\nbeyond = \"1 %\"\n[factors]\n{now}"),
+            "'limits.violations_allowed' is set in [topology] and varied in [factors]",
+        ),
+        (
+            format!("[topology.limits]\nviolations_allowed = \"1 %\"\n[factors]\n{former}"),
+            "'limits.violations_allowed' is set in [topology] and varied in [factors]",
+        ),
+    ] {
+        let said = parse(&rest).expect_err(&rest).to_string();
+        assert!(said.contains(phrase), "{rest}: {said}");
+    }
+}
+
+#[test]
 fn what_lies_over_the_file_is_in_the_study() {
     let levels =
         ["load.users = 40", "app.settings.pool = 8", "load.users = 9", "topology.max_users = 75"].map(str::to_owned);
@@ -167,7 +210,10 @@ fn a_study_names_where_keys_have_gone() {
             "study.toml:6: unknown key 'users' in [topology.load] of a study; write users in [workload]",
         ),
         ("[topology.load]\nprofile = \"\"\n", "write the profile as users in [workload] or [factors]"),
-        ("[topology.load]\nwarm = \"1 s\"\n", "write warm_up in [workload] or [factors]"),
+        (
+            "[topology.load]\nwarm = \"1 s\"\n",
+            "unknown key 'warm' in [topology.load] of a study; write warm_up in [workload] or [factors]",
+        ),
         ("[topology]\nstudy = 1\n", "write what differs as levels in [factors], or as [topology.variants.NAME]"),
         ("[topology]\nvariant = \"b\"\n[topology.variants.a]\napp.count = 1\n", "this topology has no variant 'b'"),
         (

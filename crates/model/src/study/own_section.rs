@@ -2,9 +2,19 @@
 
 use super::{Chosen, Entry, Reader};
 use crate::descriptor::{Descriptor, Value};
+use crate::former;
 use crate::literal::literal;
 use std::collections::BTreeMap;
 use toml::de::DeValue;
+
+impl Chosen {
+    /// The workload's own section, where the study sets `key` in it, by today's name or by the one of an earlier version.
+    pub(super) fn sets_in_section(&self, key: &str) -> Option<&'static str> {
+        let name = self.descriptor.section?.name;
+        let inside = |typed: &String| Some(former::path_now(typed.strip_prefix(name)?.strip_prefix('.')?));
+        self.parameters.keys().any(|typed| inside(typed).is_some_and(|path| path == key)).then_some(name)
+    }
+}
 
 impl Reader<'_> {
     /// Has the chosen workload check its section and takes the section's keys as the workload's parameters.
