@@ -681,8 +681,9 @@ impl Worker<'_> {
         let latency = now.saturating_sub(io.from_ns);
         self.tally.outstanding_ns += now.saturating_sub(io.submitted_ns);
         let since = now.saturating_sub(self.shared.begin_ns.load(Ordering::Relaxed));
-        self.tally.over_time.record(io.action, since, latency);
-        let second = self.second(since);
+        let second = since / SECOND;
+        self.tally.over_time.record(io.action, second, latency);
+        let second = self.second(second);
         match io.action {
             Action::Read => {
                 second.reads += 1;
@@ -702,9 +703,9 @@ impl Worker<'_> {
         Ok(1)
     }
 
-    /// The second of the measured time in which it has lasted for so many ns.
-    fn second(&mut self, since: u64) -> &mut Second {
-        let index = usize::try_from(since / SECOND).unwrap_or(usize::MAX);
+    /// What ended in that second of the measured time, from 0.
+    fn second(&mut self, second: u64) -> &mut Second {
+        let index = usize::try_from(second).unwrap_or(usize::MAX);
         let seconds = &mut self.tally.seconds;
         if seconds.len() <= index {
             seconds.resize(index + 1, Second::default());

@@ -270,7 +270,7 @@ fn series(run: &Run) -> Vec<ObservedSeries> {
         .collect()
 }
 
-/// From when to when a trial was observed, in seconds since the run began; `None` where it was not.
+/// From when to when a trial was observed, in seconds since the run began; `None` where it was not, or where the times are beyond all numbers.
 pub(crate) fn of_trial(run: &Run, trial: &Finished) -> Option<[f64; 2]> {
     #[expect(clippy::cast_precision_loss, reason = "to a microsecond over centuries")]
     let of = |observation: &Observation| {
@@ -279,7 +279,8 @@ pub(crate) fn of_trial(run: &Run, trial: &Finished) -> Option<[f64; 2]> {
     };
     let all = trial.result.iter().flat_map(|result| &result.observations).map(of);
     let whole = all.reduce(|[from, to], [other_from, other_to]| [from.min(other_from), to.max(other_to)])?;
-    Some(whole.map(|at| (at * 1e3).round() / 1e3))
+    let rounded = whole.map(|at| (at * 1e3).round() / 1e3);
+    rounded.iter().all(|at| at.is_finite()).then_some(rounded)
 }
 
 /// At most [`MOST_POINTS`]: each the mean of neighbours, at the last one's time.

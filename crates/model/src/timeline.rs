@@ -26,6 +26,21 @@ pub fn bounds(bin: usize) -> [f64; 2] {
     [at(bin), at(bin.saturating_add(1))]
 }
 
+/// Counts by bin as text, in bins that have any: `19:3 39:1`.
+#[must_use]
+pub fn written(counts: impl IntoIterator<Item = u64>) -> String {
+    let counts = (0_usize..).zip(counts).filter(|(_, count)| *count > 0);
+    counts.map(|(bin, count)| format!("{bin}:{count}")).collect::<Vec<_>>().join(" ")
+}
+
+/// The bins and counts of such a text; what is none of the bins that there are is left out.
+pub fn read(text: &str) -> impl Iterator<Item = (usize, u64)> {
+    text.split(' ').filter_map(|pair| {
+        let (bin, count) = pair.split_once(':')?;
+        Some((bin.parse().ok().filter(|bin| *bin < BINS)?, count.parse().ok()?))
+    })
+}
+
 /// What the phases of a treatment measured over their time, those of all its trials one after the other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -46,6 +61,12 @@ pub struct Stretch {
     pub seconds: f64,
     /// The blocks of the first and the last trial that it is of.
     pub blocks: [u64; 2],
+    /// Whether a trial that it is of does not count.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub discarded: bool,
+    /// Whether a trial that it is of has a flag.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub flagged: bool,
     /// Rates, the largest percentile of any second, and counts, by metric.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<Sample>,
@@ -77,5 +98,15 @@ mod tests {
         // 2^9.5 is 724.08 ns.
         assert_eq!([bin(0), bin(1), bin(724), bin(725), bin(1023), bin(1024)], [0, 0, 18, 19, 19, 20]);
         assert_eq!(bin(u64::MAX), BINS - 1);
+    }
+
+    #[test]
+    fn counts_by_bin_are_one_text() {
+        let text = written([0, 7, 0, 1]);
+        assert_eq!(text, "1:7 3:1");
+        assert_eq!(read(&text).collect::<Vec<_>>(), [(1, 7), (3, 1)]);
+        assert_eq!(written([0; BINS]), "");
+        assert_eq!(read("").next(), None);
+        assert_eq!(read("83:2 84:1 x:1 1:-1 5 :").collect::<Vec<_>>(), [(83, 2)]);
     }
 }

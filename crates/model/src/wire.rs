@@ -424,10 +424,10 @@ pub struct Point {
     /// ([`crate::percentile::Percentile::of`]): `latency_ms`. None in results of versions before 0.3.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub distributions: Vec<String>,
-    /// Latencies counted in coarse bins, as pairs of bin and count ([`crate::timeline::bin`]): of a stretch of the phase, to show how they were
-    /// over time. No percentile is of them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub bins: Vec<[u64; 2]>,
+    /// Latencies counted in coarse bins ([`crate::timeline::written`]): of a stretch of the phase, to show how they were over time. No percentile
+    /// is of them. One text takes a reader far less memory than lists of lists.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub bins: String,
 }
 
 impl Point {
@@ -435,7 +435,7 @@ impl Point {
     #[must_use]
     pub fn new(name: &str, (begin_ns, end_ns): (u64, u64), samples: Vec<Sample>, histogram: Option<String>) -> Point {
         let name = name.to_owned();
-        Point { name, begin_ns, end_ns, samples, histogram, distributions: Vec::new(), bins: Vec::new() }
+        Point { name, begin_ns, end_ns, samples, histogram, distributions: Vec::new(), bins: String::new() }
     }
 
     /// The same as a part of these distributions of the phase.

@@ -144,7 +144,7 @@ fn result() -> TrialResult {
                 samples: vec![Sample::new("requests_per_s", 0.1)],
                 histogram: Some("AAAA".to_owned()),
                 distributions: vec!["latency_ms".to_owned()],
-                bins: vec![[33, 5]],
+                bins: "33:5".to_owned(),
             }],
             detail: Some(Detail {
                 format: "baremark-load/1".to_owned(),

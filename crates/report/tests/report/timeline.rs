@@ -15,7 +15,7 @@ fn document(of: impl Fn(f64) -> (Vec<Sample>, Vec<BinnedLatencies>)) -> Document
     document.trials = vec![trial(0, 0, &[(&native, 1.0)], TrialStatus::Ok), trial(1, 0, &[(&native, 1.0)], discarded)];
     let stretch = |(at_s, block): (f64, u64)| {
         let (samples, latencies) = of(at_s);
-        Stretch { at_s, seconds: 1.0, blocks: [block; 2], samples, latencies }
+        Stretch { at_s, seconds: 1.0, blocks: [block; 2], samples, latencies, ..Stretch::default() }
     };
     let stretches = [(0.0, 0), (1.0, 0), (2.0, 1)].map(stretch).to_vec();
     document.timelines = vec![TimelineRow { treatment: native, stretches }];
