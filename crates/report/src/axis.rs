@@ -18,20 +18,7 @@ pub struct Figure {
     pub caption: String,
     /// A name for a file, without ending.
     pub name: String,
-    /// What of the run it shows.
-    pub(crate) shows: Shows,
     pub(crate) svg: Svg,
-}
-
-/// What of a run a figure shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shows {
-    /// What the run is for: with the answer.
-    Answer,
-    /// Every block.
-    Blocks,
-    /// What happened meanwhile.
-    Activity,
 }
 
 impl Figure {

@@ -1,6 +1,6 @@
 //! A figure of lines over a number: what members, levels or copies came to, against a bound where there is one.
 
-use crate::axis::{Axis, Figure, HEIGHT, LEFT, LINE, MARGIN, Shows, WIDTH, ascending, legend};
+use crate::axis::{Axis, Figure, HEIGHT, LEFT, LINE, MARGIN, WIDTH, ascending, legend};
 use crate::number::rounded;
 use crate::svg::{Anchor, Svg};
 
@@ -67,7 +67,7 @@ impl Chart {
             String::new()
         };
         let caption = format!("{} by {}{more}.", self.title, self.factor);
-        Some(Figure { caption, name: self.id.clone(), shows: Shows::Answer, svg })
+        Some(Figure { caption, name: self.id.clone(), svg })
     }
 
     /// The figure in words, for those who cannot see it.

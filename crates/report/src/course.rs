@@ -1,7 +1,7 @@
 //! What was observed over the time of the run, as figures: one quantity each, one line for each place.
 
 use crate::around::label;
-use crate::axis::{Axis, Figure, LEFT, MARGIN, Shows, WIDTH};
+use crate::axis::{Axis, Figure, LEFT, MARGIN, WIDTH};
 use crate::mark::{Mark, shades_in_words};
 use crate::number::rounded;
 use crate::svg::{Anchor, Svg};
@@ -148,7 +148,7 @@ fn draw(quantity: &str, lines: &[&ObservedSeries], around: &Around) -> Option<Fi
         svg.text("tick", [legend + 23.0, TOP - 10.0], Anchor::Start, &place);
         legend += 130.0;
     }
-    Some(Figure { caption, name, shows: Shows::Activity, svg })
+    Some(Figure { caption, name, svg })
 }
 
 /// Where nothing was observed for far longer than a point lasts, a line has a gap.

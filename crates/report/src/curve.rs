@@ -1,7 +1,7 @@
 //! Curves: the headline's metric against a factor whose levels are numbers or sizes, one line for each combination of the
 //! others. Latency over working sets and bandwidth over threads are read as curves, not as tables.
 
-use crate::axis::{Axis, Figure, HEIGHT, LEFT, LINE, MARGIN, Shows, WIDTH, ascending, legend};
+use crate::axis::{Axis, Figure, HEIGHT, LEFT, LINE, MARGIN, WIDTH, ascending, legend};
 use crate::number::rounded;
 use crate::part::Part;
 use crate::svg::{Anchor, Svg};
@@ -103,7 +103,7 @@ fn draw(part: &Part<'_>, key: &str, all: &[Series]) -> Option<Figure> {
         if all.len() > shown.len() { format!(", the first {} of {}", shown.len(), all.len()) } else { String::new() };
     let scale = if logarithmic { "; both axes are logarithmic" } else { "; levels stand by their logarithm" };
     let caption = format!("{title}, with 95 % intervals{more}{scale}. {}.", quantity.caption());
-    Some(Figure { caption, name, shows: Shows::Answer, svg })
+    Some(Figure { caption, name, svg })
 }
 
 fn trace(svg: &mut Svg, series: &Series, class: &str, across: &Axis, up: &Axis) {

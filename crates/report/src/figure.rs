@@ -6,7 +6,7 @@
 
 use crate::application;
 pub use crate::axis::Figure;
-use crate::axis::{Axis, LEFT, MARGIN, Shows, WIDTH};
+use crate::axis::{Axis, LEFT, MARGIN, WIDTH};
 use crate::curve;
 use crate::knee;
 use crate::latency;
@@ -29,13 +29,23 @@ const MOST: usize = 40;
 /// The figures of a document, in the order in which a report shows them.
 #[must_use]
 pub fn figures(document: &Document) -> Vec<Figure> {
+    let courses = of_blocks(document);
+    answers(document).into_iter().chain(courses).chain(timeline::figures(&parts(document)).0).collect()
+}
+
+/// The figures of what the run is for.
+pub(crate) fn answers(document: &Document) -> Vec<Figure> {
     let parts = parts(document);
     let curves = parts.iter().flat_map(curve::curves);
     let latencies = parts.iter().flat_map(latency::figures);
     let searches = knee::figures(document).into_iter().chain(tile::figures(document));
     let answers = searches.chain(application::figures(document)).chain(latencies).chain(curves);
-    let answers = answers.chain(roofline::figure(&parts));
-    answers.chain(parts.iter().flat_map(courses)).chain(parts.iter().flat_map(timeline::figures)).collect()
+    answers.chain(roofline::figure(&parts)).collect()
+}
+
+/// What every block gave.
+pub(crate) fn of_blocks(document: &Document) -> Vec<Figure> {
+    parts(document).iter().flat_map(courses).collect()
 }
 
 /// `text` with the workload in front of it, where there are several.
@@ -174,7 +184,7 @@ fn draw(part: &Part<'_>, course: &Course, number: usize) -> Option<Figure> {
     }
     svg.text("axis", [f64::midpoint(LEFT, WIDTH), TOP + HEIGHT + 32.0], Anchor::Middle, "block");
     let what = if course.ratio { "ratio".to_owned() } else { Quantity::of(document, &document.run.metric).unit };
-    Some(Figure { caption: format!("{label}: {what} in each block"), name, shows: Shows::Blocks, svg })
+    Some(Figure { caption: format!("{label}: {what} in each block"), name, svg })
 }
 
 fn course_in_words(course: &Course) -> String {

@@ -5,8 +5,7 @@
 //! folds out below. What a study, a machine or an error said is escaped, and a content security policy forbids the rest.
 
 use crate::answer::{Compared, compared, counted, headline, only_place, shown, values};
-use crate::axis::Shows;
-use crate::figure::{Figure, figures};
+use crate::figure::{Figure, answers};
 use crate::grid::{Cell, Grid, RatioCell};
 use crate::lane::Lanes;
 use crate::number::{Digits, fixed, ratio_decimals};
@@ -113,8 +112,7 @@ impl Page {
         self.compared(compared(&parts));
         outline.notes.iter().for_each(|note| self.note(note));
         self.add("</section>\n");
-        let figures: Vec<Figure> =
-            figures(document).into_iter().filter(|figure| figure.shows == Shows::Answer).collect();
+        let figures = answers(document);
         if !figures.is_empty() {
             self.add("<section aria-labelledby=\"drawn\">\n<h2 id=\"drawn\">Figures</h2>\n");
             self.figures(&figures);

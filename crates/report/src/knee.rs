@@ -1,7 +1,7 @@
 //! The figure of a search for the largest load that keeps its limits: latency against load, with the limit, the answer and its bracket, and how
 //! each level was judged.
 
-use crate::axis::{Axis, Figure, HEIGHT, LEFT, MARGIN, Shows, WIDTH};
+use crate::axis::{Axis, Figure, HEIGHT, LEFT, MARGIN, WIDTH};
 use crate::number::{fixed, three_digits};
 use crate::svg::{Anchor, Svg};
 use crate::text::clean;
@@ -125,7 +125,7 @@ pub(crate) fn draw(name: &str, search: &maximum::Document, number: usize) -> Opt
     if bracket.is_some() {
         caption += "; shaded: its interval";
     }
-    Some(Figure { caption: caption + ".", name: id, shows: Shows::Answer, svg })
+    Some(Figure { caption: caption + ".", name: id, svg })
 }
 
 /// The verdict of a level at which a limit was exceeded.

@@ -2,7 +2,7 @@
 //! every nine takes the same room, one line for each treatment with its interval, and the value of each trial as a dot.
 
 use crate::answer::labelled;
-use crate::axis::{Axis, Figure, HEIGHT, LEFT, LINE, MARGIN, Shows, WIDTH, legend};
+use crate::axis::{Axis, Figure, HEIGHT, LEFT, LINE, MARGIN, WIDTH, legend};
 use crate::grid::{Cell, Grid, GridRow, estimated};
 use crate::number::rounded;
 use crate::part::Part;
@@ -331,7 +331,7 @@ fn draw(
     let more = if several > 1 { format!(" ({} of {several})", number + 1) } else { String::new() };
     let caption =
         format!("{whole}{title} by percentile, {unit}{more}. Bars: 95 % intervals; hollow: trials. Lower is better.");
-    Some(Figure { caption, name: id, shows: Shows::Answer, svg })
+    Some(Figure { caption, name: id, svg })
 }
 
 /// The unit in which the longest of these times has at most four digits before the point, and how many of their own it is.

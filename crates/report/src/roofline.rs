@@ -3,7 +3,7 @@
 //! The slope is the bandwidth of STREAM's triad and the roof the rate of `fma`, both measured in the run. A kernel is at its arithmetic intensity
 //! for traffic that cannot be avoided: each matrix is read or written once (Williams, Waterman, Patterson: Roofline, CACM 52 (4), 2009, section 3).
 
-use crate::axis::{Axis, Figure, HEIGHT, LEFT, LINE, MARGIN, Shows, WIDTH, legend};
+use crate::axis::{Axis, Figure, HEIGHT, LEFT, LINE, MARGIN, WIDTH, legend};
 use crate::number::rounded;
 use crate::part::Part;
 use crate::svg::{Anchor, Svg};
@@ -122,7 +122,7 @@ fn draw(roofs: &[Roof]) -> Option<Figure> {
     }
     let caption = "Roofline: slopes are the measured bandwidth of the triad, roofs the measured rate of fma; kernels at their arithmetic intensity for the \
                    least traffic; with more they are further left. Higher is better.";
-    Some(Figure { caption: caption.to_owned(), name: "roofline".to_owned(), shows: Shows::Answer, svg })
+    Some(Figure { caption: caption.to_owned(), name: "roofline".to_owned(), svg })
 }
 
 /// "native: 28.2 GB/s, 114 GFLOP/s, ridge at 4.05 FLOP/byte"

@@ -45,7 +45,7 @@ pub(crate) enum Block {
     /// Figures, where there is room for them.
     Figures(Vec<Figure>),
     /// What figures need to be read, where they are.
-    Legend(&'static str),
+    Legend(String),
     /// Tables with their heads, where there is room for them.
     Wide(Vec<(&'static str, Grid)>),
 }

@@ -4,10 +4,9 @@
 
 use crate::application;
 use crate::around;
-use crate::axis::{Figure, Shows};
 use crate::course;
 use crate::details;
-use crate::figure::figures;
+use crate::figure::of_blocks;
 use crate::grid::{Cell, Grid, GridRow};
 use crate::guest_disks;
 use crate::latency;
@@ -18,6 +17,7 @@ use crate::section::{Block, Making, Section, Subject};
 use crate::slope;
 use crate::text::clean;
 use crate::tile;
+use crate::timeline;
 use crate::wake_up;
 use crate::web_farm;
 use crate::words;
@@ -124,15 +124,25 @@ fn references(of: Subject<'_>) -> Section {
     }
 }
 
-/// The figures of every block; those of the answer are with it.
+/// The figures of every block, and those over time; those of the answer are with it.
 fn drawn(of: Subject<'_>) -> Section {
-    let figures: Vec<Figure> =
-        figures(of.document).into_iter().filter(|figure| figure.shows == Shows::Blocks).collect();
-    let legend = Block::Legend(
-        "Block by block: the line is the estimate, the shade its interval. A dot counts; a hollow dot counts and is flagged; a \
-         cross does not count.",
-    );
-    let blocks = if figures.is_empty() { Vec::new() } else { vec![Block::Figures(figures), legend] };
+    let mut blocks = Vec::new();
+    let courses = of_blocks(of.document);
+    if !courses.is_empty() {
+        let legend = "Figures of blocks: the line is the estimate, the shade its interval. A dot counts; a hollow dot counts and is \
+                      flagged; a cross does not count.";
+        blocks.extend([Block::Figures(courses), Block::Legend(legend.to_owned())]);
+    }
+    let (over_time, more) = timeline::figures(&parts(of.document));
+    if !over_time.is_empty() {
+        blocks.push(Block::Figures(over_time));
+    }
+    if more > 0 {
+        let figures = if more == 1 { "figure" } else { "figures" };
+        blocks.push(Block::Legend(format!(
+            "{more} more {figures} over time are not drawn; --json has their values as timelines."
+        )));
+    }
     Section { id: "figures", head: "Every trial", note: "", blocks }
 }
 

@@ -64,12 +64,12 @@ impl Svg {
         ));
     }
 
-    /// A rectangle that says `says` when it is pointed at.
-    pub(crate) fn cell(&mut self, class: &str, [x, y]: [f64; 2], [width, height]: [f64; 2], says: &str) {
+    /// Shapes that say `says` where one of them is pointed at.
+    pub(crate) fn group(&mut self, says: &str, draw: impl FnOnce(&mut Svg)) {
         let says = escape(says);
-        self.push(format_args!(
-            r#"<rect class="{class}" x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}"><title>{says}</title></rect>"#
-        ));
+        self.push(format_args!("<g><title>{says}</title>"));
+        draw(self);
+        self.push(format_args!("</g>"));
     }
 
     /// A dot that says `says` when it is pointed at.

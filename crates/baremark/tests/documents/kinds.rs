@@ -142,7 +142,8 @@ fn no_figure_has_a_single_dot_and_each_has_its_axes() {
             let dots = figure.matches("<circle").count() + figure.matches("class=\"void\"").count();
             let lines = figure.matches("<polyline").count();
             let cells = figure.matches("<rect class=\"heat").count();
-            assert!(dots != 1 && (dots > 1 || lines > 0 || cells > 1), "{name}: {figure}");
+            // A single cross at a heat map is a second in which operations failed.
+            assert!((dots != 1 || cells > 1) && (dots > 1 || lines > 0 || cells > 1), "{name}: {figure}");
             assert!(figure.matches("class=\"tick\"").count() >= 2, "{name}: an axis without ticks: {figure}");
             assert!(figure.contains("<figcaption>"), "{name}: {figure}");
         }

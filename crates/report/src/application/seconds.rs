@@ -2,7 +2,7 @@
 //! in which a tier stalled, and those in which operations failed.
 
 use super::read::{AppLoad, AppSecond, ServerChange};
-use crate::axis::{Axis, Figure, LEFT, MARGIN, Shows, WIDTH};
+use crate::axis::{Axis, Figure, LEFT, MARGIN, WIDTH};
 use crate::number::{fixed, percent, rounded};
 use crate::svg::{Anchor, Svg};
 use crate::text::clean;
@@ -82,7 +82,7 @@ pub(super) fn draw(name: &str, load: &AppLoad, number: usize) -> Option<Figure> 
         "{title}, ms; the longest of a second with fewer than 368 latencies. Hollow: a tier waited for a CPU, a disk or memory for more than {}; crosses: operations failed{servers}.",
         percent(STALLED)
     );
-    Some(Figure { caption, name: format!("seconds-{number}"), shows: Shows::Answer, svg })
+    Some(Figure { caption, name: format!("seconds-{number}"), svg })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "nanoseconds of at most an hour")]

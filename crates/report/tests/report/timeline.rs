@@ -6,6 +6,7 @@ use baremark_model::event::TrialStatus;
 use baremark_model::seam::Sample;
 use baremark_model::timeline::{BinnedLatencies, Stretch, TimelineRow};
 use baremark_report::figure::figures;
+use baremark_report::html;
 
 /// Three seconds: two of a trial that counts, one of a trial that does not.
 fn document(of: impl Fn(f64) -> (Vec<Sample>, Vec<BinnedLatencies>)) -> Document {
@@ -15,7 +16,15 @@ fn document(of: impl Fn(f64) -> (Vec<Sample>, Vec<BinnedLatencies>)) -> Document
     document.trials = vec![trial(0, 0, &[(&native, 1.0)], TrialStatus::Ok), trial(1, 0, &[(&native, 1.0)], discarded)];
     let stretch = |(at_s, block): (f64, u64)| {
         let (samples, latencies) = of(at_s);
-        Stretch { at_s, seconds: 1.0, blocks: [block; 2], samples, latencies, ..Stretch::default() }
+        Stretch {
+            at_s,
+            seconds: 1.0,
+            blocks: [block; 2],
+            discarded: block == 1,
+            samples,
+            latencies,
+            ..Stretch::default()
+        }
     };
     let stretches = [(0.0, 0), (1.0, 0), (2.0, 1)].map(stretch).to_vec();
     document.timelines = vec![TimelineRow { treatment: native, stretches }];
@@ -41,13 +50,45 @@ fn a_heat_map_has_a_cell_for_each_bin_of_each_second() {
     let all = figures(&document);
     let [figure] = all.as_slice() else { panic!("{} figures", all.len()) };
     let svg = figure.file();
-    let cell = "<rect class=\"heat h4\" x=\"204.6\" y=\"159.6\" width=\"120.8\" height=\"6.4\">\
-                <title>1.00 to 2.00 s: 20 of 0.724 to 1.02 us</title></rect>";
+    let cell = "<g><title>1.00 to 2.00 s: 20 of 0.724 to 1.02 us</title>\n\
+                <rect class=\"heat h4\" x=\"204.6\" y=\"159.6\" width=\"120.8\" height=\"6.4\"/>\n</g>";
     assert!(svg.contains(cell), "{svg}");
-    assert!(svg.contains("<title>0.00 to 1.00 s: 1 of 741 to 1050 us</title>"), "{svg}");
+    assert!(svg.contains("<g><title>0.00 to 1.00 s: 8 of 0.724 to 1050 us</title>"), "a title for each column: {svg}");
     assert_eq!((svg.matches("class=\"heat h").count(), svg.matches("class=\"discarded\"").count()), (4, 1), "{svg}");
     assert!(figure.caption.contains("latency of read over time, us"), "{}", figure.caption);
-    assert!(figure.caption.ends_with("; shaded: trials that do not count"), "{}", figure.caption);
+    let scale = ": the stronger the colour, the more operations per second (logarithmic, scale of this figure)";
+    assert!(figure.caption.ends_with(&format!("{scale}; shaded: trials that do not count")), "{}", figure.caption);
+}
+
+/// As many in four seconds as in one are a quarter as many per second.
+#[test]
+fn a_longer_stretch_has_no_stronger_colour_for_its_length() {
+    let mut document = document(|_| (Vec::new(), latencies("read", &[[19, 400]])));
+    let [first, second, third] = &mut document.timelines[0].stretches[..] else { panic!("three") };
+    (second.seconds, second.latencies, third.at_s) = (4.0, latencies("read", &[[19, 1600]]), 5.0);
+    (third.seconds, third.flagged) = (4.0, true);
+    assert!(!first.discarded && third.discarded);
+    let all = figures(&document);
+    let svg = all[0].file();
+    // Of the third stretch 100 per second: ln 101 is 77 % of ln 401, ln 401 itself 100 %.
+    let strengths: Vec<&str> = svg.split("<rect class=\"heat ").skip(1).map(|rest| &rest[..2]).collect();
+    assert_eq!(strengths, ["h4", "h4", "h3"], "{svg}");
+}
+
+/// Before, each of hundreds of treatments had its figures, with a title in each of their cells.
+#[test]
+fn a_document_has_few_figures_over_time_and_says_how_many_more_there_are() {
+    let mut document = document(|_| (vec![Sample::new("requests_per_s", 5.0)], latencies("read", &[[19, 7]])));
+    let row = document.timelines[0].clone();
+    document.timelines =
+        (1..=8).map(|n| TimelineRow { treatment: arm(&format!("vm-{n}"), "4k"), ..row.clone() }).collect();
+    let drawn = figures(&document);
+    let maps = drawn.iter().filter(|figure| figure.caption.contains("latency of read over time")).count();
+    assert_eq!((drawn.len(), maps), (12, 8));
+    let page = html::render(&document);
+    let says = "4 more figures over time are not drawn; --json has their values as timelines.";
+    assert_eq!(page.matches(says).count(), 1);
+    assert!(!page.contains("Figures of blocks:"), "there is none");
 }
 
 #[test]
