@@ -65,8 +65,8 @@ pub(crate) fn figures(document: &Document) -> Vec<Figure> {
 
 /// What is marked in every figure.
 struct Around {
-    /// Trials that do not count or have a flag: from, to, in seconds since the run began.
-    trials: Vec<([f64; 2], Mark)>,
+    /// Of trials that have a flag, and of those that do not count: from, to, in seconds since the run began, in order.
+    trials: Vec<(Mark, Vec<[f64; 2]>)>,
     /// Times in which work stalled, likewise.
     stalls: Vec<[f64; 2]>,
 }
@@ -75,11 +75,16 @@ struct Around {
 const STALLS: [&str; 4] = ["cpu.steal_share", "pressure.cpu", "pressure.io", "pressure.memory"];
 /// From which on that is marked, in %.
 const STALLED: f64 = 10.0;
+/// Times are kept to this, in s: what is nearer touches.
+const MOMENT: f64 = 1e-3;
 
 impl Around {
     fn of(document: &Document) -> Around {
         let marked = |trial: &TrialRow| Some((trial.observed_s?, Mark::of(trial)));
-        let trials = document.trials.iter().filter_map(marked).filter(|(_, mark)| *mark != Mark::Counts);
+        let trials = [Mark::Flagged, Mark::Void].map(|mark| {
+            let of_mark = document.trials.iter().filter_map(marked).filter(|(_, of)| *of == mark);
+            (mark, joined(of_mark.map(|(span, _)| span), MOMENT))
+        });
         let series = document.observed.iter().flat_map(|observed| &observed.series);
         let waits = series.filter(|of| of.instance.is_empty() && STALLS.contains(&of.quantity.as_str()));
         let stalls = waits.flat_map(|of| {
@@ -88,17 +93,18 @@ impl Around {
             // A point is of the time before it.
             stalled.map(move |[at, _]| [(at - usual).max(0.0), *at])
         });
-        Around { trials: trials.collect(), stalls: joined(stalls.collect()) }
+        Around { trials: trials.into(), stalls: joined(stalls, MOMENT) }
     }
 }
 
-/// Spans of time in order, those that overlap or touch as one.
-fn joined(mut spans: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
+/// Spans of time in order, in seconds; those that overlap, or have less than `gap` between them, as one.
+fn joined(spans: impl Iterator<Item = [f64; 2]>, gap: f64) -> Vec<[f64; 2]> {
+    let mut spans: Vec<[f64; 2]> = spans.collect();
     spans.sort_by(|one, two| one[0].total_cmp(&two[0]));
     let mut all: Vec<[f64; 2]> = Vec::new();
     for [from, to] in spans {
         match all.last_mut() {
-            Some(last) if from <= last[1] + 1e-3 => last[1] = last[1].max(to),
+            Some(last) if from <= last[1] + gap => last[1] = last[1].max(to),
             _ => all.push([from, to]),
         }
     }
@@ -112,24 +118,29 @@ fn draw(quantity: &str, lines: &[&ObservedSeries], around: &Around) -> Option<Fi
     let across = Axis::over(points().map(|[at, _]| *at), [LEFT, WIDTH - MARGIN], false)?;
     let up = Axis::over(points().map(|[_, value]| *value).chain([0.0]), [TOP + HEIGHT, TOP], false)?;
     let what = label(quantity, &first.instance, &first.unit);
-    let shades = shades_in_words(around.trials.iter().map(|(_, mark)| *mark));
-    let stalls = match around.stalls.is_empty() {
+    let trials: Vec<(Mark, Vec<[f64; 2]>)> =
+        around.trials.iter().map(|(mark, spans)| (*mark, within(&across, spans))).collect();
+    let stalled = within(&across, &around.stalls);
+    let shades = shades_in_words(trials.iter().filter(|(_, spans)| !spans.is_empty()).map(|(mark, _)| *mark));
+    let stalls = match stalled.is_empty() {
         true => String::new(),
         false => format!(
-            "; bar at the bottom: some task waited for a CPU, a disk or memory for more than {STALLED:.0} % of the time"
+            "; bar at the bottom: for more than {STALLED:.0} % of the time some task waited for a CPU, a disk or memory, or the hypervisor \
+             kept a CPU, here or where an arm ran"
         ),
     };
     let caption = format!("{what}{shades}{stalls}");
     let name = format!("around-{}{}", word(quantity), word(&first.instance));
     let mut svg = Svg::new(&name, [WIDTH, TOP + HEIGHT + 36.0], &what, &in_words(lines));
-    for ([from, to], mark) in &around.trials {
+    for (mark, spans) in &trials {
         let Some((class, _)) = mark.shade() else { continue };
-        svg.rect(class, [across.at(*from), TOP], [across.at(*to) - across.at(*from), HEIGHT]);
+        for [from, wide] in spans {
+            svg.rect(class, [*from, TOP], [*wide, HEIGHT]);
+        }
     }
     up.draw_upright(&mut svg);
-    for [from, to] in &around.stalls {
-        let wide = (across.at(*to) - across.at(*from)).max(1.0);
-        svg.rect("stall", [across.at(*from), TOP + HEIGHT - BAR], [wide, BAR]);
+    for [from, wide] in &stalled {
+        svg.rect("stall", [*from, TOP + HEIGHT - BAR], [*wide, BAR]);
     }
     for (value, text) in across.ticks(6.0) {
         svg.line("rule", [across.at(value), TOP + HEIGHT], [across.at(value), TOP + HEIGHT + 4.0]);
@@ -149,6 +160,15 @@ fn draw(quantity: &str, lines: &[&ObservedSeries], around: &Around) -> Option<Fi
         legend += 130.0;
     }
     Some(Figure { caption, name, svg })
+}
+
+/// Where spans of time are drawn: from where on, and how wide, at least one unit. Those outside of the axis are not; those between which no unit
+/// fits are one, so that a figure has no more of them than units.
+fn within(across: &Axis, spans: &[[f64; 2]]) -> Vec<[f64; 2]> {
+    let unit = (across.most - across.least) / (across.to - across.from);
+    let inside = spans.iter().copied().filter(|[from, to]| *to >= across.least && *from <= across.most);
+    let place = |[from, to]: [f64; 2]| [across.at(from), (across.at(to) - across.at(from)).max(1.0)];
+    joined(inside, unit).into_iter().map(place).collect()
 }
 
 /// Where nothing was observed for far longer than a point lasts, a line has a gap.

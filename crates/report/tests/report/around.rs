@@ -122,8 +122,22 @@ fn trials_that_do_not_count_and_stalls_are_marked_in_every_figure() {
         assert_eq!(page.matches(shape).count(), 2, "of CPU utilization and of waiting: {shape}");
     }
     assert_eq!(page.matches("<rect class=\"doubtful\"").count(), 2);
-    let caption = "; shaded: trials that do not count; grey: trials with a flag; bar at the bottom: some task waited";
+    let caption = "; shaded: trials that do not count; grey: trials with a flag; bar at the bottom: for more than 10\u{a0}% of the time \
+                   some task waited for a CPU, a disk or memory, or the hypervisor kept a CPU, here or where an arm ran";
     assert!(page.contains(caption), "{page}");
+
+    // What is beyond the axis is neither drawn nor named, and what cannot be told apart is one.
+    let far = |row: &TrialRow| TrialRow { observed_s: Some([5000.0, 5010.0]), ..row.clone() };
+    let discarded = document.trials[0].clone();
+    document.trials[1] = far(&document.trials[1]);
+    let many = (0..400)
+        .map(|n| TrialRow { observed_s: Some([10.0, 10.02].map(|at| at + f64::from(n) * 0.025)), ..discarded.clone() });
+    document.trials = many.chain(document.trials[1..].iter().cloned()).collect();
+    let page = html::render(&document);
+    // From 10 to 19.995 s.
+    let shape = r#"<rect class="discarded" x="145.2" y="28.0" width="61.4" height="130.0"/>"#;
+    assert_eq!((page.matches(shape).count(), page.matches("<rect class=\"discarded\"").count()), (2, 2));
+    assert!(!page.contains("class=\"doubtful\"") && !page.contains("grey: trials with a flag"));
 }
 
 /// Of many arms the short table reports what all of them saw, by place; members of one place are left to the page.
