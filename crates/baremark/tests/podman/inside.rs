@@ -53,7 +53,13 @@ fn the_standard_study_answers_in_a_container_of_default_rights() {
         let pair = is_of(&row["treatment"], "sandbox") && is_of(&row["relative_to"], "native");
         pair && row["ratio"].is_number()
     });
-    assert!(answered.count() > 0, "{document:#}");
+    // On a machine that other programs disturb, no trial of one side may count: then each is void, for reasons that it has.
+    let is_void = |environment: &str| {
+        let is_in = |trial: &&Value| rows(trial, "arms").iter().any(|arm| is_of(&arm["treatment"], environment));
+        let mut trials = rows(&document, "trials").iter().filter(is_in).peekable();
+        trials.peek().is_some() && trials.all(|trial| trial["status"] == "void")
+    };
+    assert!(answered.count() > 0 || is_void("sandbox") || is_void("native"), "{document:#}");
     let failed = rows(&document, "trials").iter().find(|trial| trial["status"] == "failed");
     assert_eq!(failed, None, "{said}");
     let machines: Vec<&Value> =
