@@ -7,7 +7,7 @@
 //!
 //! A program that was traced is known by windows of its accesses. Each window is counted, in each structure, and its time is the mean over them. How far another
 //! sample of windows would lie from it is drawn for each result by weights of the windows (Rubin, "The Bayesian bootstrap", Annals of Statistics 1981), made as
-//! wide as Student's t of so few demands and as narrow as the share of the program that is in no window: with all of it in windows nothing is drawn.
+//! wide as Student's t of so few demands and as narrow as the share of the program's accesses that is counted allows.
 
 use crate::counts::Counts;
 use crate::machine::{Drawn, Machine, Range, Timing};
@@ -357,8 +357,13 @@ fn beneath(scheme: Scheme, outer: Option<Page>) -> Scheme {
 
 /// Accesses of a window before those that are counted, at most: they fill the TLBs, and the caches of a processor's core.
 const SETTLING: usize = 1 << 15;
-/// A window has this share of the accesses that a stream alone has counted: all windows together have twice as many.
-const WINDOW_SHARE: usize = 8;
+
+/// Of each window the accesses before those that are counted, and those: of all windows twice as many as a stream alone has counted, where they have them.
+fn parts_of(windows: Windows, accesses: usize) -> (usize, usize) {
+    let settling = SETTLING.min(windows.length / 2);
+    let most = (windows.length - settling).max(1);
+    (settling, (2 * accesses / windows.count.max(1)).clamp(1, most))
+}
 
 /// What a stream counts, of a sample of each window.
 fn count(
@@ -380,8 +385,7 @@ fn count(
             return Ok((vec![simulator.counts()], simulator.is_fair()));
         };
         let mut stream = fresh();
-        let settling = SETTLING.min(windows.length / 2);
-        let own = (accesses / WINDOW_SHARE).clamp(1, windows.length - settling);
+        let (settling, own) = parts_of(windows, accesses);
         let (mut counts, mut fair) = (Vec::with_capacity(windows.count), 0);
         for _ in 0..windows.count {
             drive(&mut simulator, stream.as_mut(), settling);
@@ -391,7 +395,7 @@ fn count(
             counts.push(simulator.counts());
             fair += usize::from(simulator.is_fair());
         }
-        Ok((counts, 2 * fair >= windows.count))
+        Ok((counts, fair == windows.count))
     };
     let thinned = sampled(setup, fresh().as_ref());
     match counted(thinned)? {
@@ -400,16 +404,17 @@ fn count(
     }
 }
 
-/// What makes the spread of weights drawn for so many windows that of Student's t, of the part of the program that is in none of them. Weights of
-/// n windows have (n - 1)/(n + 1) of the variance of a mean of n.
-fn spread_of(sample: Windows) -> f64 {
+/// What makes the spread of weights drawn for so many windows that of Student's t, of the accesses of the program that are not counted, `counted` of each window
+/// being so. Weights of n windows have (n - 1)/(n + 1) of the variance of a mean of n.
+fn spread_of(sample: Windows, counted: usize) -> f64 {
     /// 97.5 % quantiles of Student's t by degrees of freedom, from 1; of more than 15 that of 15, which is larger than theirs.
     const T: [f64; 15] =
         [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131];
     const NORMAL: f64 = 1.960;
     let count = sample.count as f64;
     let t = T.get(sample.count.saturating_sub(2)).copied().unwrap_or(T[T.len() - 1]);
-    t / NORMAL * ((1.0 - sample.share).max(0.0) * (count + 1.0) / (count - 1.0)).sqrt()
+    let share = sample.share * counted as f64 / sample.length as f64;
+    t / NORMAL * ((1.0 - share).max(0.0) * (count + 1.0) / (count - 1.0)).sqrt()
 }
 
 /// The sample of lines and translations that predictions take of a stream.
@@ -463,7 +468,8 @@ impl Draws {
             None => Vec::new(),
         };
         let all: f64 = weights.iter().sum();
-        let spread = question.sample.map_or(0.0, spread_of);
+        let spread =
+            question.sample.map_or(0.0, |sample| spread_of(sample, parts_of(sample, question.effort.accesses).1));
         let mut log_weight = 0.0;
         for (measured, counts) in question.known.iter().zip(&structure.known) {
             let dependence = measured.kernel.stream().dependence();
@@ -486,20 +492,23 @@ impl Draws {
             let count = times.len() as f64;
             let walking = times.iter().map(|(walking, _)| walking).sum::<f64>() / count;
             let mean = times.iter().map(|(_, ns)| ns).sum::<f64>() / count;
-            let weighed = times.iter().zip(&weights).map(|((_, ns), weight)| ns * weight / all).sum::<f64>();
-            let (walking, ns) = match question.sample {
-                None => (walking, mean),
-                // By its logarithm, so that no draw is below nothing.
-                Some(_) => {
-                    let factor = (spread * (weighed / mean - 1.0)).exp();
-                    (walking * factor, mean * factor)
-                }
+            let weighed = |of: fn(&(f64, f64)) -> f64| {
+                times.iter().zip(&weights).map(|(time, weight)| of(time) * weight / all).sum::<f64>()
             };
+            // By its logarithm, so that no draw is below nothing. What is nothing in each window stays so.
+            let drawn = |mean: f64, of: fn(&(f64, f64)) -> f64| match question.sample {
+                Some(_) if mean > 0.0 => mean * (spread * (weighed(of) / mean - 1.0)).exp(),
+                _ => mean,
+            };
+            let ns = drawn(mean, |(_, ns)| *ns);
+            // What no window shows, walks for more than all of the time, is not drawn.
+            let most = times.iter().map(|(walking, ns)| walking / ns).fold(1.0, f64::max);
+            let share = (drawn(walking, |(walking, _)| *walking) / ns).min(most);
             for (_, range) in question.measured.iter().filter(|(measured, _)| measured == scheme) {
                 log_weight -= distance(ns, *range).powi(2) / 2.0;
             }
             self.ns[index].push(ns);
-            self.share[index].push(walking / ns);
+            self.share[index].push(share);
         }
         self.log_weights.push(log_weight);
     }
@@ -570,4 +579,30 @@ fn distance(ns: f64, measured: Range) -> f64 {
     let middle = (measured.low * measured.high).sqrt();
     let deviation = (measured.high / measured.low).ln() / (2.0 * 1.96);
     (ns / middle).ln() / deviation
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program whose trace was kept whole had nothing drawn for it, though one access in sixteen was counted.
+    #[test]
+    fn what_is_not_counted_of_a_window_is_part_of_the_spread() {
+        let of = |count, share| Windows { count, length: 1 << 18, share };
+        let near = |value: f64, expected: f64| assert!((value - expected).abs() < 1e-9, "{value} {expected}");
+        near(spread_of(of(2, 0.0), 1 << 18), 12.706 / 1.96 * 3_f64.sqrt());
+        near(spread_of(of(2, 1.0), 1 << 18), 0.0);
+        near(spread_of(of(16, 1.0), 1 << 14), 2.131 / 1.96 * (15.0 / 16.0 * 17.0 / 15.0_f64).sqrt());
+        near(spread_of(of(100, 0.5), 1 << 17), 2.131 / 1.96 * (0.75 * 101.0 / 99.0_f64).sqrt());
+    }
+
+    /// Two windows were counted for an eighth each, as 16 are.
+    #[test]
+    fn windows_are_counted_for_twice_the_accesses_of_a_stream_however_few_they_are() {
+        let of = |count, length| parts_of(Windows { count, length, share: 0.0 }, 1 << 17);
+        assert_eq!(of(16, 1 << 18), (SETTLING, 1 << 14));
+        assert_eq!(of(2, 1 << 18), (SETTLING, 1 << 17));
+        assert_eq!(of(2, 1 << 13), (1 << 12, 1 << 12), "no more than a window has");
+        assert_eq!(of(1 << 20, 1 << 13), (1 << 12, 1));
+    }
 }

@@ -215,11 +215,9 @@ pub fn remarks(prediction: &Prediction) -> Vec<String> {
 fn sampled(sample: Windows) -> String {
     let Windows { count, length, share } = sample;
     let windows = format!("{count} windows of {length} accesses");
-    if share >= 1.0 {
-        return format!("{windows} are the whole program.");
-    }
-    let differ = "The intervals contain what the windows show of the accesses between them.";
+    let differ = "A part of each is counted; the intervals contain what the windows show of the other accesses.";
     match share > 0.0 {
+        true if share >= 1.0 => format!("{windows} are the whole program. {differ}"),
         true => format!("{windows} are {:.1} % of the program. {differ}", 100.0 * share),
         false => format!(
             "{windows} of the beginning. The intervals contain how much the windows differ, and assume that the rest of the program is like them."
@@ -355,7 +353,7 @@ mod tests {
     #[test]
     fn a_prediction_from_windows_says_what_they_are_of_the_program() {
         let of = |share: f64| sampled(Windows { count: 16, length: 262_144, share });
-        assert!(of(1.0).ends_with("262144 accesses are the whole program."), "{}", of(1.0));
+        assert!(of(1.0).contains("262144 accesses are the whole program. A part of each is counted;"), "{}", of(1.0));
         assert!(of(0.125).contains("are 12.5 % of the program."), "{}", of(0.125));
         assert!(of(0.0).contains("assume that the rest of the program is like them"), "{}", of(0.0));
     }

@@ -128,11 +128,11 @@ fn nested_is_compared_with_shadow_where_both_were_asked_for() {
     assert_eq!(without.nested_over_shadow, None);
 }
 
-/// A program known by 16 windows of its accesses, of which `share` is in them.
-fn of_windows(addresses: Vec<u64>, share: f64) -> Prediction {
-    let trace = Trace::sample(addresses, Sampling { window: 1 << 13, windows: 16 }).unwrap();
+/// A program known by so many windows of its accesses, of which `share` is in them.
+fn of_windows(addresses: Vec<u64>, windows: usize, share: f64) -> Prediction {
+    let trace = Trace::sample(addresses, Sampling { window: 1 << 13, windows }).unwrap();
     let sample = trace.windows(true).map(|windows| Windows { share, ..windows });
-    assert_eq!(sample.map(|of| (of.count, of.length)), Some((16, 1 << 13)));
+    assert_eq!(sample.map(|of| (of.count, of.length)), Some((windows, 1 << 13)));
     let stream = || -> Box<dyn Stream> { Box::new(trace.stream()) };
     let (machine, priors) = (machine::known("nehalem-x5570").unwrap(), priors().unwrap());
     let schemes = vec![native(Small), nested(Small, Small)];
@@ -156,14 +156,15 @@ fn what_was_not_traced_widens_a_prediction_by_how_much_the_windows_differ() {
     let ordered = || taken(&mut Triad::new(1 << 14).unwrap(), 32);
     let both = || [&random()[..16 << 13], &ordered()[..16 << 13]].concat();
     let ns = |prediction: &Prediction| prediction.cells[0].ns;
-    let [slow, fast, mixed] = [random(), ordered(), both()].map(|of| ns(&of_windows(of, 1.0)));
+    let [slow, fast, mixed] = [random(), ordered(), both()].map(|of| ns(&of_windows(of, 16, 1.0)));
     assert!(fast.median < mixed.median && mixed.median < slow.median, "{fast:?} {mixed:?} {slow:?}");
     assert!(slow.median > 3.0 * fast.median, "{fast:?} {slow:?}");
     let length = |of: &Interval| (of.high / of.low).ln();
-    // The same draws, with and without the rest of the program.
-    let rest = ns(&of_windows(both(), 0.0));
-    assert!(length(&rest) > 1.03 * length(&mixed), "{rest:?} {mixed:?}");
-    let alike = ns(&of_windows(ordered(), 0.0));
+    // Of two windows half is counted here. The same draws, of a program that is these windows and of one of which they are next to nothing.
+    let two = || [&random()[..1 << 13], &ordered()[..1 << 13]].concat();
+    let [whole, rest] = [1.0, 0.0].map(|share| ns(&of_windows(two(), 2, share)));
+    assert!(length(&rest) > 1.1 * length(&whole), "{rest:?} {whole:?}");
+    let alike = ns(&of_windows(ordered(), 16, 0.0));
     assert!(
         (length(&alike) / length(&fast) - 1.0).abs() < 0.1,
         "windows that are alike add nothing: {alike:?} {fast:?}"
