@@ -24,7 +24,8 @@ impl CallCounter for Counted {
     fn choose(&mut self, calls: u64) -> Result<(), Uncounted> {
         let trace = self.0.take().ok_or_else(|| uncounted(NOT_BEGUN))?;
         let chosen = trace.choose(calls).map_err(uncounted)?;
-        chosen.ok_or_else(|| uncounted("those of this environment are not calls of this kernel"))?;
+        chosen
+            .ok_or_else(|| uncounted("this environment's system calls are not made to this kernel (as with gVisor)"))?;
         self.0 = Some(trace);
         Ok(())
     }

@@ -35,6 +35,14 @@ pub enum TraceError {
         /// The verifier's reason.
         source: Refused,
     },
+    /// It is not known whose calls are to be counted.
+    #[error("two processes identified themselves at once; run one baremark at a time")]
+    Several,
+    /// Not all that was started is known, or a number may be that of a later process.
+    #[error(
+        "more than {0} processes were started while system calls were counted; what some of them called is not known"
+    )]
+    TooManyProcesses(usize),
     /// A program cannot be attached.
     #[error("attaching to tracepoint {name}: {source}")]
     Attach {

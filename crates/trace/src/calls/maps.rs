@@ -6,7 +6,7 @@ use baremark_sys::bpf::Map;
 /// Numbers of calls that have a count each; the last of them has all that are larger.
 pub const NUMBERS: u32 = 512;
 /// Processes whose calls of `getppid` are counted at once, and descendants that are known.
-const MOST_PROCESSES: u32 = 1 << 15;
+pub(super) const MOST_PROCESSES: u32 = 1 << 15;
 
 /// The maps that the programs share with this process.
 #[derive(Debug)]
