@@ -180,17 +180,17 @@ impl Store {
             StoreError::Garbled { run, what, why }
         };
         let examined = self.document(connection, &head.id, EXAMINED, tally);
-        let examined = examined
-            .and_then(|text| text.map(|text| part(&text).map_err(|why| garbled(EXAMINED, why))).transpose())
+        let examined =
+            examined.and_then(|text| text.map(|text| part(&text).map_err(|why| garbled(EXAMINED, why))).transpose());
+        let examined = match examined {
+            Ok(found) => found,
             // The comparison stands without it.
-            .unwrap_or_else(|why| {
-                let why = match why {
-                    StoreError::Damaged { why, .. } | StoreError::Garbled { why, .. } => why,
-                    other => other.to_string(),
-                };
+            Err(StoreError::Damaged { why, .. } | StoreError::Garbled { why, .. }) => {
                 tally.noted.push(format!("{EXAMINED}: {why}"));
                 None
-            });
+            }
+            Err(other) => return Err(other),
+        };
         let mut plan = part(&plan).map_err(|why| garbled("plan", why))?;
         let study_text = comments::into_plan(&study_text, &mut plan);
         Ok(StoredRun {
