@@ -10,6 +10,7 @@ use baremark_model::comparison::{
     Answer, Comparison, ComparisonRow, Difference, Gate, GateRow, Method, ObservedComparison, Side,
 };
 use baremark_model::document::Outcome;
+use baremark_model::joined::JoinedFact;
 use baremark_model::observation::THIS_MACHINE;
 use baremark_model::plan::Treatment;
 use baremark_model::tables::WORKLOAD;
@@ -212,18 +213,25 @@ pub(crate) fn paint(outcome: Outcome) -> Paint {
 }
 
 /// A list of facts under a head; nothing where there is none.
-pub(crate) fn differences(page: &mut Page, head: &str, rows: &[Difference]) {
+fn differences(page: &mut Page, head: &str, rows: &[Difference]) {
+    let of_two =
+        |row: &Difference| JoinedFact { fact: row.fact.clone(), values: vec![row.base.clone(), row.other.clone()] };
+    facts(page, head, &rows.iter().map(of_two).collect::<Vec<_>>());
+}
+
+/// A list of facts of several sides under a head, the base's value first; nothing where there is none.
+pub(crate) fn facts(page: &mut Page, head: &str, rows: &[JoinedFact]) {
     if rows.is_empty() {
         return;
     }
     page.head(head);
     let label = rows.iter().map(|row| width(&row.fact)).max().unwrap_or(0).min(page.style.width / 2);
     for row in rows {
-        let says = match row.base == row.other {
-            true => clean(&row.base),
-            false => format!("{} -> {}", clean(&row.base), clean(&row.other)),
-        };
-        page.hanging(&left(&clean(&row.fact), label), &says);
+        let mut values: Vec<String> = row.values.iter().map(|value| clean(value)).collect();
+        if row.values.iter().all(|value| Some(value) == row.values.first()) {
+            values.truncate(1);
+        }
+        page.hanging(&left(&clean(&row.fact), label), &values.join(" -> "));
     }
 }
 

@@ -1,11 +1,11 @@
 //! Joined runs as a terminal shows them: each ratio of ratios, what one run alone has, and what differs between the runs.
 
-use crate::comparison::{common, name, paint};
+use crate::comparison::{common, facts, name, paint};
 use crate::number::{Digits, count, fixed, ratio_decimals};
 use crate::terminal::{INDENT, Page};
 use crate::text::{Paint, Style, clean, left, width};
 use crate::treatment::{join, phrase};
-use baremark_model::joined::{Joined, JoinedFact, JoinedRow, JoinedSide, SideRatio, Spread, Unmatched, Which};
+use baremark_model::joined::{Joined, JoinedRow, JoinedSide, SideRatio, Spread, Unmatched, Which};
 use baremark_model::plan::Treatment;
 use std::collections::BTreeSet;
 
@@ -68,22 +68,6 @@ fn ratio(page: &mut Page, joined: &Joined, rows: &[JoinedRow], common: &Treatmen
 /// The name of another side: "other", of several "other 1", "other 2" ...
 fn other(joined: &Joined, side: usize) -> String {
     if joined.others.len() == 1 { "other".to_owned() } else { format!("other {}", side + 1) }
-}
-
-/// A list of facts under a head, the base's value first; nothing where there is none.
-fn facts(page: &mut Page, head: &str, rows: &[JoinedFact]) {
-    if rows.is_empty() {
-        return;
-    }
-    page.head(head);
-    let label = rows.iter().map(|row| width(&row.fact)).max().unwrap_or(0).min(page.style.width / 2);
-    for row in rows {
-        let mut values: Vec<String> = row.values.iter().map(|value| clean(value)).collect();
-        if values.iter().all(|value| Some(value) == values.first()) {
-            values.truncate(1);
-        }
-        page.hanging(&left(&clean(&row.fact), label), &values.join(" -> "));
-    }
 }
 
 fn title(joined: &Joined) -> String {

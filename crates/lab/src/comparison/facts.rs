@@ -21,19 +21,14 @@ pub struct Found {
 
 /// Every fact on which the sides do not agree.
 pub fn between(base: &[Document], other: &[Document]) -> Found {
-    let (base, other) = (gathered(base), gathered(other));
-    let mut found = Found { differing: Vec::new(), mixed: Vec::new() };
-    let keys: BTreeSet<&String> = base.keys().chain(other.keys()).collect();
-    let none = BTreeSet::from(["none".to_owned()]);
-    for fact in keys {
-        let (one, two) = (base.get(fact).unwrap_or(&none), other.get(fact).unwrap_or(&none));
-        if one == two && one.len() == 1 {
-            continue;
-        }
-        let difference = Difference { fact: fact.clone(), base: said(one, two), other: said(two, one) };
-        if one == two { found.mixed.push(difference) } else { found.differing.push(difference) }
-    }
-    found
+    let of_two = |JoinedFact { fact, values }: JoinedFact| {
+        let mut values = values.into_iter();
+        let mut next = || values.next().unwrap_or_default();
+        Difference { fact, base: next(), other: next() }
+    };
+    let (differing, mixed) = among(&[base, other]);
+    let [differing, mixed] = [differing, mixed].map(|facts| facts.into_iter().map(of_two).collect());
+    Found { differing, mixed }
 }
 
 /// The facts on which several sides do not agree, the first one's value first: those that differ between sides, and those that differ among
