@@ -531,14 +531,17 @@ fn explained<'p>(part: &'p Part<'_>, row: &'p RatioRow, cause: Cause) -> impl It
     all.filter(move |found| found.treatment == row.treatment && found.cause == Some(cause))
 }
 
-/// Parts of the time of a program in a container or sandbox.
-const EXAMINED: [Cause; 3] = [Cause::SystemCalls, Cause::PageFaults, Cause::Throttling];
+/// Parts of the time of a program in a container or sandbox. Page faults are not among them: each that is timed clears a page, and a program's may do
+/// less.
+const EXAMINED: [Cause; 2] = [Cause::SystemCalls, Cause::Throttling];
 
 /// The part of a loss that is about one of these: the largest, where it is certainly more than half of it.
 fn own_time(part: &Part<'_>, row: &RatioRow, causes: &[Cause]) -> Option<String> {
     let extra = |ratio: f64| 100.0 * (ratio - 1.0).abs();
     let (lo, hi) = limits_of(row)?;
-    let all = causes.iter().flat_map(|cause| explained(part, row, *cause));
+    // The numerator may have several denominators, each with parts of its own.
+    let base = format!(", of {}'s ", environments::of(&row.relative_to));
+    let all = causes.iter().flat_map(|cause| explained(part, row, *cause)).filter(|found| found.what.contains(&base));
     let most = all.filter(|found| found.lo > 0.0).max_by(|one, two| one.lo.total_cmp(&two.lo))?;
     let value = number::estimate(most.value, Some(most.lo), Some(most.hi));
     let what = sentence_case(&clean(&most.what));

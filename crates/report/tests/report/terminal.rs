@@ -352,6 +352,13 @@ fn the_cause_is_what_was_injected() {
         "Extra time of system calls (9 a run), of native's wall_s: 30.0 ± 2.0 % of 50 %.",
         "what was examined says more than what the run's own metrics show"
     );
+    let faults = (Cause::PageFaults, "extra time of page faults (9 a run), of native's wall_s", 30.0, "");
+    let of_another = (Cause::SystemCalls, "extra time of system calls (9 a run), of container's wall_s", 30.0, "");
+    assert_eq!(
+        cause([HALF; 2], [faults, of_another, communication(40.0)]),
+        "Extra communication, of native's step_us: 40.0 ± 2.0 % of 50 %.",
+        "faults are timed where each clears a page, and the calls are of another ratio"
+    );
     assert!(cause([HALF; 2], Some(hog)).starts_with("Other programs: ready to run while others had the CPU"));
     let by_memory = "Other programs, by memory or caches: CPU use by other programs";
     let [rest, control] = [
