@@ -118,6 +118,8 @@ pub struct Conductor<'c> {
     pub host: &'c mut dyn FnMut(&Treatment) -> Result<(), String>,
     /// Counts system calls when the run is over; `None` where nothing is to be examined.
     pub calls: Option<&'c mut dyn CallCounter>,
+    /// What is examined then may take so long, however short the comparison was; less where that is much of its budget.
+    pub examine_least: Duration,
     /// Where it is written down.
     pub log: &'c mut dyn RunLog,
     /// Who watches.

@@ -3,15 +3,15 @@
 //!
 //! A part is what it takes in the numerator's runs less what it takes in the denominator's, in percent of the denominator's time in the comparison: calls times
 //! the cost of the one that does least, and faults times the cost of one, each as timed at the site. The rest is the difference less all parts; its interval is that of the
-//! difference and of the parts together, which were measured in different runs. Parts that are shown to be more than delta have a cause of their own; the others are
-//! named with how much they can be at most.
+//! difference and of the parts together, which were measured in different runs. Parts whose whole interval is more than delta have a cause of their own; the others are
+//! named, and excluded as a cause where their whole interval is less.
 
 use crate::around::row;
 use crate::tally::{self, Finished, Side};
 use baremark_model::codes::Cause;
 use baremark_model::command;
 use baremark_model::document::{ExplanationRow, Outcome, RatioRow};
-use baremark_model::plan::{Pair, Plan};
+use baremark_model::plan::Plan;
 use baremark_model::second_look::{ExaminedPair, ExaminedSide, SecondLook};
 use baremark_stats::Interval;
 use baremark_stats::estimate::mean;
@@ -19,6 +19,7 @@ use baremark_stats::interim::rate;
 use baremark_stats::location;
 use baremark_stats::multiplicity::{Claim, judge_study};
 use baremark_stats::outcome::Better;
+use std::collections::BTreeSet;
 
 /// A part of a difference: what takes the time, and the seconds of a run in it.
 struct Part {
@@ -38,27 +39,34 @@ pub(crate) fn explain(
     ratios: &[RatioRow],
 ) -> Vec<(usize, ExplanationRow)> {
     let of = |found: &ExaminedPair| {
-        let pair = plan.pairs.get(found.pair).copied()?;
-        let rows = of_pair(plan, trials, (&pair, found), ratios)?;
-        Some(rows.into_iter().map(move |row| (pair.numerator, row)))
+        let arm = plan.pairs.get(found.pair)?.numerator;
+        let rows = of_pair(plan, trials, found, ratios)?;
+        Some(rows.into_iter().map(move |row| (arm, row)))
     };
-    examined.pairs.iter().filter_map(of).flatten().collect()
+    // A document of somebody else may name a pair again and again.
+    let mut seen = BTreeSet::new();
+    let once = examined.pairs.iter().filter(|found| seen.insert(found.pair));
+    once.filter_map(of).flatten().collect()
+}
+
+/// Whether a pair is compared by wall time, which does not contain all CPU time of its programs: they use several CPUs at once.
+pub(crate) fn uses_several_cpus(plan: &Plan, trials: &[Finished], pair: usize) -> bool {
+    let value = |side: Side<'_>, key: &str| side.trial.value(side.arm, key);
+    let cpus = |side: Side<'_>| Some(value(side, command::CPU.key)? / value(side, command::WALL.key)?);
+    let sides = tally::sides(plan, trials, pair);
+    let one = || sides.iter().filter_map(|of| of.means(cpus)).flatten().all(|cpus| cpus <= command::ONE_CPU);
+    plan.metric_of(plan.pairs[pair].denominator) == command::WALL.key && !one()
 }
 
 /// `None` of what is compared by neither wall time nor CPU time, and where the comparison has no value.
-fn of_pair(
-    plan: &Plan,
-    trials: &[Finished],
-    (pair, found): (&Pair, &ExaminedPair),
-    ratios: &[RatioRow],
-) -> Option<Vec<ExplanationRow>> {
+fn of_pair(plan: &Plan, trials: &[Finished], found: &ExaminedPair, ratios: &[RatioRow]) -> Option<Vec<ExplanationRow>> {
+    let pair = plan.pairs.get(found.pair)?;
     let headline = plan.metric_of(pair.denominator);
     let is_wall = headline == command::WALL.key;
     if !is_wall && headline != command::CPU.key {
         return None;
     }
-    let index = plan.pairs.iter().position(|of| of == pair)?;
-    let sides = tally::sides(plan, trials, index);
+    let sides = tally::sides(plan, trials, found.pair);
     let value = |side: Side<'_>, key: &str| side.trial.value(side.arm, key);
     let wholes: Vec<f64> = sides.iter().filter_map(|of| of.mean(0, |side| value(side, headline))).collect();
     let whole = mean(&wholes).filter(|whole| *whole > 0.0)?;
@@ -70,10 +78,8 @@ fn of_pair(
     let base = plan.arms[pair.denominator].environment.as_str();
     let mut absent: Vec<String> =
         found.absent.iter().map(|of| format!("{} ({})", of.what, of.reason.trim_end_matches('.'))).collect();
-    let cpus = |side: Side<'_>| Some(value(side, command::CPU.key)? / value(side, command::WALL.key)?);
-    let one_cpu = sides.iter().filter_map(|of| of.means(cpus)).flatten().all(|cpus| cpus <= command::ONE_CPU);
     let mut parts = Vec::new();
-    if is_wall && !one_cpu {
+    if uses_several_cpus(plan, trials, found.pair) {
         absent.push("CPU time of several threads (wall time does not contain it; compare cpu_s)".to_owned());
     } else if !found.blocks.is_empty() {
         parts = parts_of(found, (whole, is_wall), (base, headline), &mut absent);
@@ -93,7 +99,7 @@ fn of_pair(
     let mut rows: Vec<ExplanationRow> = intervals
         .iter()
         .map(|(part, interval)| {
-            let shown = !interval.contains(0.0) && interval.centre.abs() > matters;
+            let shown = interval.lo > matters || interval.hi < -matters;
             let cause = if shown { part.cause } else { Cause::Examined };
             let excluded = interval.lo.abs().max(interval.hi.abs()) <= matters;
             let excluded = if excluded {
@@ -147,8 +153,8 @@ fn parts_of(
         both.map(|(above, below)| format!("{what} takes {above:.0} ns, against {below:.0} ns in {base}"))
             .unwrap_or_default()
     };
-    let each = |of: fn(&ExaminedSide) -> Option<f64>| {
-        means(of, 1).map(|count| format!(" ({count:.0} a run)")).unwrap_or_default()
+    let each = |of: fn(&ExaminedSide) -> Option<f64>, with: &str| {
+        means(of, 1).map(|count| format!(" ({count:.0} a run{with})")).unwrap_or_default()
     };
     let part = |(cause, name, count): (Cause, &'static str, String), advice: String, blocks: Vec<f64>| Part {
         cause,
@@ -158,19 +164,27 @@ fn parts_of(
         blocks,
     };
     let mut parts = Vec::new();
-    if let Some(blocks) = blocks(ExaminedSide::in_calls_s) {
-        let advice = against("a call", |side| Some(side.call_ns));
-        parts.push(part((Cause::SystemCalls, "system calls", each(ExaminedSide::calls_of_a_run)), advice, blocks));
+    match blocks(ExaminedSide::in_calls_s) {
+        Some(blocks) => {
+            let advice = against("a call", |side| Some(side.call_ns));
+            let each = each(ExaminedSide::calls_of_a_run, ", with its supervisor's");
+            parts.push(part((Cause::SystemCalls, "system calls", each), advice, blocks));
+        }
+        None if absent.iter().any(|of| of.starts_with("system calls")) => {}
+        None => absent.push("system calls (they were not counted)".to_owned()),
     }
     match blocks(ExaminedSide::in_faults_s) {
         Some(blocks) => {
             let advice = against("a fault", |side| side.fault_ns);
-            parts.push(part((Cause::PageFaults, "page faults", each(|side| side.page_faults)), advice, blocks));
+            parts.push(part((Cause::PageFaults, "page faults", each(|side| side.page_faults, "")), advice, blocks));
         }
         None => absent.push("page faults (they could not be timed)".to_owned()),
     }
     if is_wall {
-        match blocks(ExaminedSide::throttled_s) {
+        // A side of which nothing is counted has no quota: natively there is no such group where containers have one.
+        let of_one = found.blocks.iter().flatten().any(|side| side.throttled.is_some());
+        let of_side = |side: &ExaminedSide| side.throttled.map_or(Some(0.0), |_| side.throttled_s());
+        match blocks(of_side).filter(|_| of_one) {
             // Where no quota withholds anything there is nothing to estimate.
             Some(blocks) if blocks.iter().any(|percent| *percent != 0.0) => {
                 parts.push(part(

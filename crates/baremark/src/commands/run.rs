@@ -21,6 +21,10 @@ use baremark_model::plan::{Mode, Plan};
 use baremark_model::tables;
 use baremark_programs::setup::{self, Step, When};
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// What is examined after a comparison may take so long, however short that was.
+const EXAMINE_LEAST: Duration = Duration::from_secs(5);
 
 /// Runs a study from its beginning.
 pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Exit), Refusal> {
@@ -73,6 +77,7 @@ pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit),
             None => Ok(()),
         },
         calls: Some(&mut calls),
+        examine_least: EXAMINE_LEAST,
         log: &mut record,
         watch: &mut |event| watch.see(event),
     }

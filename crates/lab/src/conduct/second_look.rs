@@ -6,7 +6,7 @@
 use super::{Conductor, RunLogError, State, limit_of};
 use crate::link::{AgentLink, LinkError};
 use crate::sites::Wanted;
-use crate::{schedule, turns};
+use crate::{examined, schedule, tally, turns};
 use baremark_model::command;
 use baremark_model::descriptor::Value;
 use baremark_model::environments;
@@ -17,6 +17,7 @@ use baremark_model::second_look::{ExaminedPair, ExaminedSide, SecondLook, Unexam
 use baremark_model::units::Nanos;
 use baremark_model::wire::{TrialResult, TrialSpec};
 use baremark_stats::estimate::mean;
+use baremark_stats::location;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -52,14 +53,14 @@ const BLOCKS: u32 = 6;
 const MARK: u64 = 50_000;
 /// Calls of which the cost of one is timed.
 const TIMED: u64 = 200_000;
-/// What is examined takes at most one part in so many of the time that the comparison took, or the least.
+/// What is examined takes at most one part in so many of the time that the comparison took, or the least, and that at most one part in so many of the budget.
 const PART: u32 = 10;
-const LEAST: Duration = Duration::from_secs(5);
+const LEAST_PART: u32 = 5;
 /// Runs of a short program at a site, at most, and what all of them take about.
 const MOST_RUNS: f64 = 8.0;
 const RUNS_S: f64 = 0.2;
 
-/// Of sites that serve no block of the comparison.
+/// Sites that serve no block of the comparison serve this one, or one before it.
 const NO_BLOCK: u64 = u64::MAX;
 
 /// The words for what is counted.
@@ -67,7 +68,7 @@ const CALLS: &str = "system calls";
 /// The words for all that is examined.
 const ALL: &str = "the program";
 
-/// The pairs whose numerator runs a program separated from this machine, on its kernel, and whose denominator runs it natively.
+/// The pairs whose numerator runs a program separated from this machine, on its kernel, and whose denominator runs it natively, compared by a time.
 fn pairs(plan: &Plan) -> Vec<usize> {
     let separated = |arm: usize| environments::can(plan.arms[arm].place()).separates_programs();
     let native = |arm: usize| plan.arms[arm].environment == environments::NATIVE;
@@ -78,7 +79,8 @@ fn pairs(plan: &Plan) -> Vec<usize> {
     let of = |pair: &Pair| {
         let Pair { numerator, denominator, contrast, asked, .. } = *pair;
         let both_run = runs_program(numerator) && runs_program(denominator);
-        asked && contrast != Contrast::SelfCheck && both_run && native(denominator) && separated(numerator)
+        let by_time = [command::WALL.key, command::CPU.key].contains(&plan.metric_of(denominator));
+        asked && contrast != Contrast::SelfCheck && both_run && by_time && native(denominator) && separated(numerator)
     };
     (0..plan.pairs.len()).filter(|&pair| of(&plan.pairs[pair])).collect()
 }
@@ -104,18 +106,28 @@ fn runs_of(trial: &TrialSpec, (arm, place): (usize, &str), runs: usize) -> Trial
 impl<'c> Conductor<'c> {
     /// Examines the pairs for which that is possible, and stores what was found.
     pub(super) fn second_look(&mut self, state: &mut State<'c>) -> Result<(), RunLogError> {
-        let pairs = pairs(self.plan);
+        let plan = self.plan;
+        // A difference without an interval is not split.
+        let has_interval = |pair: &usize| tally::log_ratios(plan, &state.trials, *pair).len() >= location::SMALLEST;
+        let pairs: Vec<usize> = pairs(plan).into_iter().filter(has_interval).collect();
         if pairs.is_empty() || self.calls.is_none() {
             return Ok(());
         }
-        let allowed = (state.spent / PART).max(LEAST) / u32::try_from(pairs.len()).unwrap_or(u32::MAX);
+        let least = match plan.mode.quick {
+            true => Duration::ZERO,
+            false => self.examine_least.min(Duration::from_nanos(plan.design.budget.0) / LEAST_PART),
+        };
+        let allowed = (state.spent / PART).max(least) / u32::try_from(pairs.len()).unwrap_or(u32::MAX);
         let mut found = SecondLook::default();
         for pair in pairs {
             match self.pair(pair, allowed, state) {
                 Some(examined) => found.pairs.push(examined),
-                // The comparison is complete: what is missing is what was examined of it.
-                None => return Ok(()),
+                // The comparison is complete: what is missing is what was examined of this pair and those after it.
+                None => break,
             }
+        }
+        if found.pairs.is_empty() {
+            return Ok(());
         }
         self.log.second_look(&found)
     }
@@ -124,6 +136,10 @@ impl<'c> Conductor<'c> {
     fn pair(&mut self, pair: usize, allowed: Duration, state: &mut State<'c>) -> Option<ExaminedPair> {
         let Pair { numerator, denominator, .. } = self.plan.pairs[pair];
         let mut examined = ExaminedPair { pair, blocks: Vec::new(), absent: Vec::new() };
+        if examined::uses_several_cpus(self.plan, &state.trials, pair) {
+            // No part of the difference would be known.
+            return Some(examined);
+        }
         let arms = [denominator, numerator];
         let runs_s: f64 = arms.iter().filter_map(|&arm| runs(self.plan, state, arm)).map(|(count, s)| count * s).sum();
         // A program of minutes is not begun.
@@ -139,7 +155,7 @@ impl<'c> Conductor<'c> {
             let order = if block.is_multiple_of(2) { [0, 1] } else { [1, 0] };
             let mut sides = [None, None];
             for side in order {
-                match self.side(arms[side], state) {
+                match self.side(arms[side], block, state) {
                     Ok((seen, uncounted)) => {
                         uncounted.into_iter().for_each(|Uncounted(why)| lacks(&mut examined, CALLS, why));
                         sides[side] = Some(seen);
@@ -153,10 +169,16 @@ impl<'c> Conductor<'c> {
             }
             let [Some(below), Some(above)] = sides else { break };
             examined.blocks.push([below, above]);
-            let takes = begun.elapsed() * BLOCKS;
+            let spent = begun.elapsed();
+            // Each block starts its sites anew, unless the study keeps them.
+            let takes = spent * BLOCKS;
             if block == 0 && takes > allowed {
                 examined.blocks.clear();
                 lacks(&mut examined, ALL, too_long(takes, allowed));
+                break;
+            }
+            if block + 1 < BLOCKS && spent > allowed {
+                lacks(&mut examined, "some blocks", "the time allowed is over".to_owned());
                 break;
             }
         }
@@ -164,7 +186,12 @@ impl<'c> Conductor<'c> {
     }
 
     /// Runs of one arm, and why their calls were not counted.
-    fn side(&mut self, arm: usize, state: &mut State<'c>) -> Result<(ExaminedSide, Option<Uncounted>), LinkError> {
+    fn side(
+        &mut self,
+        arm: usize,
+        block: u32,
+        state: &mut State<'c>,
+    ) -> Result<(ExaminedSide, Option<Uncounted>), LinkError> {
         let plan = self.plan;
         let name = plan.arms[arm].environment.as_str();
         self.set_host(arm).map_err(LinkError::Host)?;
@@ -173,8 +200,8 @@ impl<'c> Conductor<'c> {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 1 to 8")]
         let runs = runs(plan, state, arm).map_or(1, |(count, _)| count as usize);
         let spec = runs_of(&schedule::trial(plan, 0, cell), (at, name), runs);
-        let wanted =
-            Wanted { environment: name, second: false, block: NO_BLOCK, of: 1, ranks: plan.arms[arm].arm.ranks };
+        let (block, ranks) = (NO_BLOCK - u64::from(block), plan.arms[arm].arm.ranks);
+        let wanted = Wanted { environment: name, second: false, block, of: 1, ranks };
         let agent = self.agents(wanted, state)?.into_iter().next();
         let mut agent = agent.ok_or_else(|| LinkError::OutOfTurn(format!("no site of {name}")))?;
         let (call_ns, fault_ns) = agent.time_calls(TIMED)?;
@@ -208,6 +235,7 @@ impl<'c> Conductor<'c> {
             cpu_s: of_a_run(&result, command::CPU.key),
             throttled: result.disturbance.as_ref().and_then(|disturbance| disturbance.throttled),
         };
+        state.sites.keep(plan, wanted, vec![agent]);
         Ok((side, uncounted))
     }
 
@@ -217,14 +245,18 @@ impl<'c> Conductor<'c> {
         if let Err(why) = calls.begin() {
             return Ok(Err(why));
         }
-        agent.time_calls(MARK)?;
+        if let Err(why) = agent.time_calls(MARK) {
+            // What was begun is ended: it would go on for as long as this process lives.
+            drop(calls.end());
+            return Err(why);
+        }
         Ok(calls.choose(MARK))
     }
 }
 
 /// Of a lab without a counter.
 fn no_counter() -> Uncounted {
-    Uncounted("nothing counts them".to_owned())
+    Uncounted("no counter of system calls is available".to_owned())
 }
 
 /// Notes what was not examined, once.
@@ -252,8 +284,9 @@ fn runs(plan: &Plan, state: &State<'_>, arm: usize) -> Option<(f64, f64)> {
 
 /// Why a program is not examined that takes so long.
 fn too_long(takes: Duration, allowed: Duration) -> String {
-    let [takes, allowed] = [takes, allowed].map(|of| of.as_secs().max(1));
-    format!("it would take {takes} s, and {allowed} s are allowed: a tenth of the comparison's time, or 5 s")
+    // Rounded away from each other, so that they are never the same.
+    let (takes, allowed) = (takes.as_secs_f64().ceil(), (10.0 * allowed.as_secs_f64()).floor() / 10.0);
+    format!("it would take {takes} s, and {allowed} s are allowed for it; a longer comparison allows more")
 }
 
 /// The mean of a metric over the runs; `None` where one lacks it.

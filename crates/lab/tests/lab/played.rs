@@ -68,6 +68,8 @@ pub struct Played {
     idle: Idle,
     /// What a system call and a page fault take there.
     costs_ns: [f64; 2],
+    /// It dies where it is to time fewer calls.
+    least_calls: u64,
 }
 
 struct PlayedSite {
@@ -102,12 +104,19 @@ impl Played {
             turning: Arc::new(|_, _| true),
             idle: Idle { ns: 1_000_000, cpu_ns: 1000 },
             costs_ns: [100.0, 500.0],
+            least_calls: 0,
         }
     }
 
     /// Sites at which a system call and a page fault take so long.
     pub fn costing(mut self, costs_ns: [f64; 2]) -> Self {
         self.costs_ns = costs_ns;
+        self
+    }
+
+    /// Agents that die where they are to time fewer system calls.
+    pub fn timing_at_least(mut self, calls: u64) -> Self {
+        self.least_calls = calls;
         self
     }
 
@@ -261,6 +270,7 @@ fn play(mut stream: UnixStream, played: &Played) {
                 FromAgent::LoadReady
             }
             ToAgent::ReadClock => FromAgent::Clock { monotonic_ns: now_ns() },
+            ToAgent::TimeCalls { calls } if calls < played.least_calls => return,
             ToAgent::TimeCalls { .. } => {
                 FromAgent::CallsTimed { call_ns: played.costs_ns[0], fault_ns: Some(played.costs_ns[1]) }
             }
@@ -581,6 +591,8 @@ pub fn conduct_with(
         overwritable: &[OVERWRITABLE.into()],
         host: &mut |_| Ok(()),
         calls: calls.map(|calls| calls as &mut dyn CallCounter),
+        // So long that no load of this machine has a test examine less.
+        examine_least: Duration::from_secs(3600),
         log: memory,
         watch: &mut |event| events.push(event.clone()),
     }
