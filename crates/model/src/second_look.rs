@@ -56,10 +56,11 @@ impl ExaminedSide {
     /// System calls of a run.
     #[must_use]
     pub fn calls_of_a_run(&self) -> Option<f64> {
-        let all: u64 = self.calls.as_ref()?.values().sum();
+        // Of a stranger's document the sum may be above what a u64 holds.
         #[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
-        let each = all as f64 / self.runs.max(1) as f64;
-        Some(each)
+        let (all, runs) =
+            (self.calls.as_ref()?.values().map(|&count| count as f64).sum::<f64>(), self.runs.max(1) as f64);
+        Some(all / runs)
     }
 
     /// Seconds of a run that its calls would take if each took what the least takes.
@@ -79,5 +80,25 @@ impl ExaminedSide {
     pub fn throttled_s(&self) -> Option<f64> {
         let share = self.throttled.filter(|share| (0.0..1.0).contains(share))?;
         Some(self.cpu_s? * share / (1.0 - share))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_a_stranger_do_not_overflow() {
+        let calls = Some(BTreeMap::from([(0, u64::MAX), (1, u64::MAX)]));
+        let side = ExaminedSide {
+            call_ns: 100.0,
+            fault_ns: None,
+            runs: 0,
+            calls,
+            page_faults: None,
+            cpu_s: None,
+            throttled: None,
+        };
+        assert_eq!(side.calls_of_a_run(), Some(2.0_f64.powi(65)));
     }
 }
