@@ -16,6 +16,7 @@ fn planned(text: &str) -> Plan {
     let limits = Limits {
         cpus: vec![0, 1],
         topology: None,
+        quota_millicpus: None,
         memory_available: Bytes(8 << 30),
         absent: std::collections::BTreeMap::new(),
         emulated: std::collections::BTreeSet::new(),
@@ -237,6 +238,7 @@ fn users_are_a_number_a_profile_or_most() {
         let limits = Limits {
             cpus: vec![0],
             topology: None,
+            quota_millicpus: None,
             memory_available: Bytes(8 << 30),
             absent: std::collections::BTreeMap::new(),
             emulated: std::collections::BTreeSet::new(),
