@@ -583,8 +583,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::List { what }) => list::run(&context, what),
         Some(Command::Doctor { machine }) => doctor::run(machine.as_deref(), context.json),
         Some(Command::Explain(args)) => explain::run(&context, &args),
-        Some(Command::History { changes: false }) => history::run(&context),
-        Some(Command::History { changes: true }) => history::changes(&context),
+        Some(Command::History { changes }) => history::run(&context, changes),
         Some(Command::Report { join: Some(sides), .. }) => report::join(&context, &sides),
         Some(Command::Report { run, join: None, form, damage }) => {
             report::run(&context, run.as_deref(), &form, &damage)

@@ -429,7 +429,7 @@ impl ReadyJob for Ready {
     fn warm_up(&mut self) -> Result<(), JobError> {
         match (self.stays_up, self.takes_turns) {
             (true, _) => self.begin(&mut |_| ()),
-            // The other site, which is prepared next, sees how much room is left beside this copy.
+            // The other site, which is prepared next, sees how much room is left next to this copy.
             (false, true) => self.copy_data().map_err(|why| job_error(why, &self.interrupt)),
             (false, false) => Ok(()),
         }

@@ -21,6 +21,9 @@ use baremark_stats::multiplicity::{Claim, judge_study};
 use baremark_stats::outcome::Better;
 use std::collections::BTreeSet;
 
+/// The words for what is counted, where it was not examined, too.
+pub(crate) const CALLS: &str = "system calls";
+
 /// A part of a difference: what takes the time, and the seconds of a run in it.
 struct Part {
     cause: Cause,
@@ -168,10 +171,10 @@ fn parts_of(
         Some(blocks) => {
             let advice = against("a call", |side| Some(side.call_ns));
             let each = each(ExaminedSide::calls_of_a_run, ", with its supervisor's");
-            parts.push(part((Cause::SystemCalls, "system calls", each), advice, blocks));
+            parts.push(part((Cause::SystemCalls, CALLS, each), advice, blocks));
         }
-        None if absent.iter().any(|of| of.starts_with("system calls")) => {}
-        None => absent.push("system calls (they were not counted)".to_owned()),
+        None if found.absent.iter().any(|of| of.what == CALLS) => {}
+        None => absent.push(format!("{CALLS} (they were not counted)")),
     }
     match blocks(ExaminedSide::in_faults_s) {
         Some(blocks) => {

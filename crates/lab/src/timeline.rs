@@ -20,7 +20,7 @@ const ALL: &str = "all";
 /// How the keys of counts begin; other values are rates and levels.
 const COUNTS: &str = "failed";
 
-/// A last part of a phase that is shorter is no part of its own: clocks are read after the work has ended.
+/// A last part of a phase that is shorter is not a part of its own: clocks are read after the work has ended.
 const REST: u64 = SECOND / 100;
 
 /// A part of a phase on the treatment's own time.

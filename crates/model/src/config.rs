@@ -207,7 +207,7 @@ impl<'l> Section<'l> {
 
     fn value(&self, key: &str) -> Option<(&'l Layer<'l>, &'l Spanned<DeValue<'l>>)> {
         let typed = |table: &'l DeTable<'l>| table.get(key).or_else(|| table.get(former::before_in(&self.path, key)?));
-        self.parts.iter().find_map(|(layer, table, _)| Some((*layer, typed(*table)?)))
+        self.parts.iter().find_map(|(layer, table, _)| Some((*layer, typed(table)?)))
     }
 
     fn child(&self, key: &str) -> String {

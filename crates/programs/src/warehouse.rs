@@ -87,7 +87,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     metrics: &METRICS,
     footprint: Some(Footprint { key: "heap", bytes: |arm| size_of(arm, "heap"), held: HeldBy::Workload }),
     alternates: |_| true,
-    quick: &[("heap", "256 MiB"), ("warm_up", "300 ms"), ("duration", "700 ms")],
+    quick: &[("heap", "256 MiB"), ("warm_up", "200 ms"), ("duration", "500 ms")],
     check: |arm| Settings::of(arm).map(drop),
     ..Descriptor::JOB
 };

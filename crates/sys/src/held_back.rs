@@ -105,7 +105,8 @@ pub fn quota_millicpus(root: &Path) -> Option<u32> {
 /// The quota of one control group, in thousandths of a CPU; `None` where it has none.
 fn quota_of(group: &Path) -> Option<u32> {
     let text = |name: &str| fs::read_to_string(group.join(name)).ok();
-    let both = text("cpu.max").or_else(|| Some(text("cpu.cfs_quota_us")? + &text("cpu.cfs_period_us")?))?;
+    let both =
+        text("cpu.max").or_else(|| Some(format!("{} {}", text("cpu.cfs_quota_us")?, text("cpu.cfs_period_us")?)))?;
     // Version 2 writes "max" for none, version 1 "-1".
     let mut numbers = both.split_ascii_whitespace().map(|number| number.parse::<u64>().ok());
     let (quota_us, period_us) = (numbers.next()??, numbers.next()??);

@@ -18,7 +18,10 @@ Examples:
 
 /// The runs as a table or as JSON. A store that does not exist yet has no runs. Runs that are damaged are named on standard
 /// error, and the exit code says that the list is not complete.
-pub fn run(context: &Context) -> Result<(String, Exit), Refusal> {
+pub fn run(context: &Context, changes: bool) -> Result<(String, Exit), Refusal> {
+    if changes {
+        return of_changes(context);
+    }
     let (runs, loads, damaged) = match context.store_path()?.exists() {
         true => {
             let list = record::open_existing(context)?.list().map_err(Refusal::failure)?;
@@ -42,7 +45,7 @@ pub fn run(context: &Context) -> Result<(String, Exit), Refusal> {
 }
 
 /// From which run on the quantities of each study are different.
-pub fn changes(context: &Context) -> Result<(String, Exit), Refusal> {
+fn of_changes(context: &Context) -> Result<(String, Exit), Refusal> {
     let store = record::open_existing(context)?;
     let runs = store.runs().map_err(Refusal::failure)?;
     let finished = runs.iter().filter(|run| run.state == RunState::Finished);

@@ -39,7 +39,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   baremark predict standard             # a study, on this machine
   baremark predict -- ./prog --size 10  # any program, under valgrind
-  baremark predict --in qemu,container -- ./prog    # of what these environments have
+  baremark predict --in qemu,container -- ./prog   # as these translate
   baremark predict --calibrate          # measure this machine for it";
 
 /// The command's arguments.

@@ -31,7 +31,7 @@ fn mistakes_of_loads_and_topologies_are_told_all_at_once_before_anything_runs() 
     );
     let topology = "[topology]\nmax_users = 75\nimagse = \"memory\"\nhistory = 5\nstudy = 1\n";
     let wrong = AUCTION.replace("[topology]\nmax_users = 75\n", topology);
-    let wrong = wrong.replace("cycle = \"100 ms\"", "cycle = \"100 ms\"\nusers = 9");
+    let wrong = wrong.replace("cycle = \"80 ms\"", "cycle = \"80 ms\"\nusers = 9");
     refused(
         &wrong.replace("[topology.app.settings]", "[topology.app]\non = \"qeum\"\n[topology.app.settings]"),
         2,
@@ -46,7 +46,7 @@ fn mistakes_of_loads_and_topologies_are_told_all_at_once_before_anything_runs() 
     let factors = "[factors]\n\"app.cuont\" = [1]\n\"database.service\" = [\"sqlite\", \"postgers\"]\n";
     let wrong = AUCTION.replace("[factors]\n", factors).replace("\"off\"]", "\"offf\"]");
     refused(
-        &wrong.replace("users = 20", "users = 100").replace("400 ms", "20 min"),
+        &wrong.replace("users = 20", "users = 100").replace("200 ms", "20 min"),
         2,
         &[
             "study.toml:7: duration and warm_up are 1200.1 s together, and the timeout is 10 min; write a shorter duration, or a longer timeout",

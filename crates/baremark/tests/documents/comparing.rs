@@ -116,11 +116,11 @@ fn runs_of_several_boots_are_joined_into_one_table_with_what_differs() {
         let mut document = run.clone();
         document["run"]["id"] = name.into();
         document["run"]["machine"]["kernel"]["release"] = kernel.into();
-        let row = &mut document["ratios"][0];
-        row["contrast"] = "environment".into();
-        row["treatment"]["environment"] = "container".into();
-        (row["ratio"], row["lo"], row["hi"]) = (ratio.into(), (ratio * 0.99).into(), (ratio / 0.99).into());
-        row["blocks"] = 12.into();
+        document["ratios"] = serde_json::json!([{
+            "metric": run["run"]["metric"], "contrast": "environment", "confidence": 0.95, "blocks": 12,
+            "treatment": { "environment": "container" }, "relative_to": { "environment": "native" },
+            "ratio": ratio, "lo": ratio * 0.99, "hi": ratio / 0.99, "words": "", "more_blocks": null, "sensitivity": [],
+        }]);
         bench.write(&format!("{name}.json"), document.to_string());
     }
     let output = bench.run(&["compare", "--join", "a.json", "b.json", "c.json", "--json"]);

@@ -216,7 +216,7 @@ fn suspension_owner() {
     }
 }
 
-/// What a killed owner had suspended goes on with the next start; so does what a process has left that was killed then.
+/// What a killed owner had suspended continues with the next start; so does what a process has left that was killed then.
 fn goes_on(kills_root: bool) {
     let folder = tempfile::tempdir().unwrap();
     let mut owner = Command::new(std::env::current_exe().unwrap());

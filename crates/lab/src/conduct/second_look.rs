@@ -4,6 +4,7 @@
 //! examined is named with its reason, and never fails the run.
 
 use super::{Conductor, RunLogError, State, limit_of};
+use crate::examined::CALLS;
 use crate::link::{AgentLink, LinkError};
 use crate::sites::Wanted;
 use crate::{examined, schedule, tally, turns};
@@ -63,8 +64,6 @@ const RUNS_S: f64 = 0.2;
 /// Sites that serve no block of the comparison serve this one, or one before it.
 const NO_BLOCK: u64 = u64::MAX;
 
-/// The words for what is counted.
-const CALLS: &str = "system calls";
 /// The words for all that is examined.
 const ALL: &str = "the program";
 
