@@ -16,7 +16,7 @@ Examples:
   baremark compare old new              # names given by `import --as`
   baremark compare 7f3a:environment=native 7f3a:environment=microvm
   baremark compare 7f3a,91c0,aa01 b2e4,c3d9,d017
-  baremark compare --join 7f3a 91c0 b2e4     # boots, releases or MMU modes: ratios of ratios";
+  baremark compare --join 7f3a 91c0 b2e4     # boots or MMU modes in one table";
 
 /// Options of both `compare` and `check`.
 #[derive(clap::Args)]

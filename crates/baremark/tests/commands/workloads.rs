@@ -49,7 +49,7 @@ fn mistakes_of_loads_and_topologies_are_told_all_at_once_before_anything_runs() 
         &wrong.replace("users = 20", "users = 100").replace("200 ms", "20 min"),
         2,
         &[
-            "study.toml:7: duration and warm_up are 1200.1 s together, and the timeout is 10 min; write a shorter duration, or a longer timeout",
+            "study.toml:7: duration and warm_up are 1200.05 s together, and the timeout is 10 min; write a shorter duration, or a longer timeout",
             "study.toml:17: unknown key 'cuont' in [app]; did you mean 'count'?",
             "study.toml:18: the database tier has no service 'postgers'; did you mean 'postgres'?",
             "study.toml:19: durable = 'offf' is not known; did you mean 'off'?",
