@@ -112,7 +112,11 @@ fn gone() -> JobError {
 
 /// What `work` gives. A thread whose work panics fails its trial, and goes on to its end.
 fn caught<T>(work: impl FnOnce() -> Result<T, JobError>) -> Result<T, JobError> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(gone()))
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let words = panic.downcast_ref::<&str>().map(ToString::to_string);
+        let why = words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        Err(JobError::failed(format!("a thread that runs a program panicked: {why}")))
+    })
 }
 
 /// Prepares both arms of the trial for each of the CPUs, warms them up, and hands over what runs their phases.

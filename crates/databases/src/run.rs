@@ -423,7 +423,7 @@ impl ReadyJob for Ready {
     fn takes_turns(&mut self) {
         self.takes_turns = true;
         // Huge pages are reserved for one server, mostly: one that keeps them would leave the other side's none.
-        self.stays_up = self.workload.continues() && self.setup.can_rest() && !self.setup.huge_pages;
+        self.stays_up = self.workload.continues() && !self.setup.huge_pages;
     }
 
     fn warm_up(&mut self) -> Result<(), JobError> {

@@ -211,10 +211,15 @@ impl Setup {
     }
 
     /// Whether nothing of the database has to run while its load rests, and it syncs what it writes in the measured time: it is the run's own, at one place.
-    /// With fsync = false all would be synced between phases, in nobody's time.
+    /// With fsync = false, or a server's own setting of it, all would be synced between phases, in nobody's time.
     #[must_use]
     pub fn can_rest(&self) -> bool {
-        self.external.is_none() && self.sites.is_none() && self.fsync
+        let setting = |line: &str| {
+            let name = line.split(|of: char| of == '=' || of.is_whitespace()).find(|word| !word.is_empty());
+            name.unwrap_or_default().to_ascii_lowercase().replace('-', "_")
+        };
+        let decides = |line: &String| ["fsync", "innodb_flush_method"].contains(&setting(line).as_str());
+        self.external.is_none() && self.sites.is_none() && self.fsync && !self.extra.iter().any(decides)
     }
 }
 

@@ -1,12 +1,10 @@
 //! Latencies over the measured time: how many of each length there were in each second, in a bounded amount of memory.
 
 use crate::io::ring::Action;
-use baremark_model::timeline::{BINS, MOST_STRETCHES, bin, written};
+use baremark_model::timeline::{BINS, MOST_STRETCHES as MOST, bin, written};
 use baremark_model::wire::Point;
 
 const SECOND: u64 = 1_000_000_000;
-/// Stretches that are kept; when there would be more, each becomes twice as long.
-const MOST: usize = MOST_STRETCHES;
 
 /// Counts of one stretch by bin, of reads, writes and syncs.
 type Counts = [[u32; BINS]; 3];

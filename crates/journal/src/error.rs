@@ -85,7 +85,7 @@ pub enum MakeError<E> {
 mod tests {
     use super::*;
 
-    /// By its kind a journal that cannot be is told from one that could not be written.
+    /// Its kind shows whether a journal cannot be there at all or could not be written.
     #[test]
     fn an_error_of_the_file_system_keeps_its_kind() {
         for kind in [io::ErrorKind::ReadOnlyFilesystem, io::ErrorKind::StorageFull] {

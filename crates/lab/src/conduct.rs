@@ -624,10 +624,12 @@ impl State<'_> {
     }
 }
 
-/// The mean time of trials, of which block and nanoseconds are given: of those of later blocks where there are some, since the first may have other quads.
+/// The mean time of trials, of which block and nanoseconds are given: of those of later blocks where these have as many as the first, which may have other
+/// quads. Fewer may be of quick cells alone.
 fn usual(trials: impl Iterator<Item = (u64, u64)> + Clone) -> Duration {
-    let later = trials.clone().any(|(block, _)| block > 0);
-    let alike = trials.filter(|(block, _)| !later || *block > 0);
+    let later = trials.clone().filter(|(block, _)| *block > 0).count();
+    let alone = later > 0 && 2 * later >= trials.clone().count();
+    let alike = trials.filter(|(block, _)| !alone || *block > 0);
     let (count, ns) = alike.fold((0_u64, 0_u64), |(count, sum), (_, ns)| (count + 1, sum.saturating_add(ns)));
     Duration::from_nanos(ns / count.max(1))
 }
@@ -756,6 +758,7 @@ mod tests {
         let seconds = |all: &[(u64, u64)]| usual(all.iter().map(|&(block, s)| (block, s * 1_000_000_000))).as_secs();
         assert_eq!((seconds(&[]), seconds(&[(0, 30), (0, 20)])), (0, 25));
         assert_eq!(seconds(&[(0, 30), (1, 9), (2, 9)]), 9);
+        assert_eq!(seconds(&[(0, 1), (0, 100), (1, 1)]), 34, "one cell of a later block is not the others");
         // Of 60 s after 30 and 9: at 9 s each three more, with the first four.
         assert_eq!(fitting(60.0, 2, (39.0, 30.0)), 4);
         assert_eq!((fitting(60.0, 1, (25.0, 25.0)), fitting(60.0, 3, (30.0, 10.0))), (2, 6));

@@ -54,11 +54,8 @@ pub(crate) fn explain(
 
 /// Whether a pair is compared by wall time, which does not contain all CPU time of its programs: they use several CPUs at once.
 pub(crate) fn uses_several_cpus(plan: &Plan, trials: &[Finished], pair: usize) -> bool {
-    let value = |side: Side<'_>, key: &str| side.trial.value(side.arm, key);
-    let cpus = |side: Side<'_>| Some(value(side, command::CPU.key)? / value(side, command::WALL.key)?);
-    let sides = tally::sides(plan, trials, pair);
-    let one = || sides.iter().filter_map(|of| of.means(cpus)).flatten().all(|cpus| cpus <= command::ONE_CPU);
-    plan.metric_of(plan.pairs[pair].denominator) == command::WALL.key && !one()
+    plan.metric_of(plan.pairs[pair].denominator) == command::WALL.key
+        && !tally::use_one_cpu(&tally::sides(plan, trials, pair))
 }
 
 /// `None` of what is compared by neither wall time nor CPU time, and where the comparison has no value.

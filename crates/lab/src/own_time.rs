@@ -83,12 +83,7 @@ fn candidates(
             blocks: Claim::of(&differences, location::SMALLEST, plan.design.delta.0, Better::Higher),
         }
     };
-    let cpus = |side: Side<'_>| {
-        let of = |key: &str| side.trial.value(side.arm, key);
-        Some((of(command::USER.key)? + of(command::SYSTEM.key)?) / of(command::WALL.key)?)
-    };
-    let one_cpu = || sides.iter().filter_map(|of| of.means(cpus)).flatten().all(|cpus| cpus <= command::ONE_CPU);
-    let is_part = |whole: &str| whole == headline && (whole != command::WALL.key || one_cpu());
+    let is_part = |whole: &str| whole == headline && (whole != command::WALL.key || tally::use_one_cpu(&sides));
     let parts = PARTS.iter().filter(|(whole, ..)| is_part(whole));
     let mut all: Vec<Candidate> = parts
         .filter_map(|(_, part, what)| {

@@ -1,6 +1,8 @@
 //! From finished trials to the numbers that statistics works on: one value for each trial and arm, one log ratio for each
 //! trial of a pair.
 
+use baremark_model::command;
+use baremark_model::descriptor::Metric;
 use baremark_model::event::TrialStatus;
 use baremark_model::hdr;
 use baremark_model::histogram::Histogram;
@@ -334,6 +336,16 @@ pub(crate) fn quads_of(plan: &Plan, trials: &[Finished], pair: usize) -> Vec<Vec
     let metric = plan.metric_of(plan.pairs[pair].denominator);
     let all = sides(plan, trials, pair).into_iter().filter(Sides::interleaved);
     all.map(|sides| sides.quads(metric)).collect()
+}
+
+/// Whether programs used one CPU at most, so that their CPU time is a part of their wall time; also where that is not known.
+pub(crate) fn use_one_cpu(sides: &[Sides<'_>]) -> bool {
+    let cpus = |side: Side<'_>| {
+        let of = |metric: Metric| side.trial.value(side.arm, metric.key);
+        let cpu_s = of(command::CPU).or_else(|| Some(of(command::USER)? + of(command::SYSTEM)?))?;
+        Some(cpu_s / of(command::WALL)?)
+    };
+    sides.iter().filter_map(|of| of.means(cpus)).flatten().all(|cpus| cpus <= command::ONE_CPU)
 }
 
 /// Where `pair` was measured, for each block in which both arms count, in order of blocks.

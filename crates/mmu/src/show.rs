@@ -274,6 +274,7 @@ fn undecided(prediction: &Prediction) -> Option<String> {
         low: one.low.min(two.low),
         high: one.high.max(two.high),
     });
+    let subject = if nested.is_some() { "Page sizes and MMU virtualization" } else { "Page sizes" };
     let natively = prediction.page_contrast.map(|found| ("4k pages cost", found, " natively"));
     let all: Vec<(&str, Interval, &str)> =
         natively.into_iter().chain(nested.map(|found| ("nested paging", found, ""))).collect();
@@ -281,7 +282,7 @@ fn undecided(prediction: &Prediction) -> Option<String> {
         return None;
     }
     if all.iter().all(|(_, found, _)| found.low > 1.0 / ALIKE && found.high < ALIKE) {
-        return Some("Page sizes and MMU virtualization change this program by less than 2 %.".to_owned());
+        return Some(format!("{subject} change this program by less than 2 %."));
     }
     // Adding 0 makes no -0.
     let percent = |ratio: f64| (100.0 * (ratio - 1.0)).round() + 0.0;
@@ -366,6 +367,9 @@ mod tests {
         assert_eq!(open, ["The model leaves it open: 4k pages cost 3 to 157 % natively, nested paging 0 to 153 %."]);
         let alike = of(range(1.0, 0.99, 1.01), range(1.0, 0.995, 1.01));
         assert_eq!(alike, ["Page sizes and MMU virtualization change this program by less than 2 %."]);
+        let mut native = predicted(range(1.0, 0.99, 1.01), range(1.0, 0.995, 1.01));
+        native.cells.retain(|cell| !matches!(cell.scheme, Scheme::Nested { .. }));
+        assert_eq!(advice(&native), ["Page sizes change this program by less than 2 %."]);
         let clear = of(range(1.6, 1.5, 1.7), range(1.0, 0.995, 1.01));
         assert!(clear[0].starts_with("Large pages pay even natively"), "{clear:?}");
     }

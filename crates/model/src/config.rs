@@ -98,7 +98,7 @@ impl<'t> Layer<'t> {
         for (key, line, value) in self.entries(table) {
             let now = former::now_in(path, key);
             let place = if line == 0 { self.file.clone() } else { format!("{}:{line}", self.file) };
-            notices.extend(now.map(|now| format!("{place}: '{key}' in [{path}] is called '{now}' now")));
+            notices.extend(now.map(|now| former::notice(&place, path, key, now)));
             if let Some(below) = value.get_ref().as_table() {
                 let path = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
                 notices.extend(self.renamed_in(&path, below));

@@ -11,6 +11,12 @@ pub fn now(key: &str) -> Option<&'static str> {
     RENAMED.iter().find(|(former, _)| *former == key).map(|(_, now)| *now)
 }
 
+/// The notice of a key that was typed at `place`, a file and a line, and has another name today.
+#[must_use]
+pub fn notice(place: &str, section: &str, typed: &str, now: &str) -> String {
+    format!("{place}: '{typed}' in [{section}] is called '{now}' now")
+}
+
 /// What a parameter was called; `None` where it was always called so.
 #[must_use]
 pub fn before(key: &str) -> Option<&'static str> {
@@ -23,7 +29,7 @@ pub const IN_SECTIONS: [(&str, &str, &str); 2] =
 
 /// The entries of a section by its path, of which the last part counts.
 fn of_section(path: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let section = path.rsplit('.').next().unwrap_or_default().to_owned();
+    let section = path.rsplit('.').next().unwrap_or_default();
     IN_SECTIONS.into_iter().filter(move |(of, ..)| *of == section).map(|(_, former, now)| (former, now))
 }
 

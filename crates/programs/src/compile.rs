@@ -5,7 +5,7 @@
 //! must be there, run and say what it should.
 
 use crate::command::{missing, times};
-use crate::stage::{self, Stage};
+use crate::stage::{self, Stage, Written};
 use crate::workshop::{last_words, search_path};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{CPU, TIMEOUT, WALL};
@@ -13,7 +13,6 @@ use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Togeth
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
 use baremark_model::seam::Sample;
-use baremark_sys::file_system;
 use regex_lite::Regex;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -97,7 +96,7 @@ impl Job for Compile {
             &TARBALL.get::<PathBuf>(arm)?,
             "scripts/fetch-sources gets the sources of the shipped studies; or name another tarball",
         )?;
-        Ok(Box::new(Ready { arm, around, tarball, written: None }))
+        Ok(Box::new(Ready { arm, around, tarball, written: Written::NOTHING }))
     }
 }
 
@@ -105,20 +104,17 @@ struct Ready<'s> {
     arm: &'s ResolvedArm,
     around: Surroundings<'s>,
     tarball: PathBuf,
-    /// Where the last tree was made and removed.
-    written: Option<PathBuf>,
+    written: Written,
 }
 
 impl ReadyJob for Ready<'_> {
-    /// Of the tree that was made and removed nothing is written when the other site has its turns.
     fn rest(&mut self) -> Result<(), JobError> {
-        let Some(place) = &self.written else { return Ok(()) };
-        file_system::sync(place).map_err(|why| JobError::failed(format!("syncing {}: {why}", place.display())))
+        self.written.sync()
     }
 
     fn run(&mut self) -> Result<JobRun, JobError> {
         let mut stage = Stage::open(self.arm, self.around)?;
-        self.written = stage.path("").parent().map(Path::to_owned);
+        self.written.note(&stage);
         let tarball = self.tarball.to_string_lossy().into_owned();
         stage.run(&["tar", "--extract", "--strip-components=1", "--no-same-owner", "--file", &tarball])?;
         let configure: Vec<String> = CONFIGURE.find(self.arm)?.unwrap_or_default();

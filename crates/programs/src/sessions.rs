@@ -5,7 +5,7 @@
 //! them act. Where even `most` users keep the limit, the search has no answer, and says how many they are at least.
 
 use crate::desktop::{Script, Told};
-use crate::stage::Stage;
+use crate::stage::{Stage, Written};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::TIMEOUT;
 use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together};
@@ -102,7 +102,7 @@ impl Job for Sessions {
             let what = format!("{} users need {need} bytes and the site has {available}", script.users);
             return Err(JobError::Missing { what, remedy: "write fewer users, or a smaller each".to_owned() });
         }
-        Ok(Box::new(Ready { arm, around, script }))
+        Ok(Box::new(Ready { arm, around, script, written: Written::NOTHING }))
     }
 }
 
@@ -123,11 +123,17 @@ struct Ready<'s> {
     arm: &'s ResolvedArm,
     around: Surroundings<'s>,
     script: Script,
+    written: Written,
 }
 
 impl ReadyJob for Ready<'_> {
+    fn rest(&mut self) -> Result<(), JobError> {
+        self.written.sync()
+    }
+
     fn run(&mut self) -> Result<JobRun, JobError> {
         let mut stage = Stage::open(self.arm, self.around)?;
+        self.written.note(&stage);
         let script = serde_json::to_string(&self.script).map_err(JobError::failed)?;
         let program = self.around.keeper.to_string_lossy();
         let outcome = stage.run(&[&*program, "desktop", "drive", &script])?;

@@ -6,6 +6,7 @@ use baremark_model::arm::ResolvedArm;
 use baremark_model::command::TIMEOUT;
 use baremark_model::job::{JobError, Surroundings};
 use baremark_model::units::Nanos;
+use baremark_sys::file_system;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +20,28 @@ pub struct Stage {
     environment: BTreeMap<String, String>,
     cpus: Vec<usize>,
     timeout_ns: u64,
+}
+
+/// Where the stages of a job have made and removed their folders.
+pub struct Written(Option<PathBuf>);
+
+impl Written {
+    /// Before the first stage.
+    pub const NOTHING: Self = Written(None);
+
+    /// Notes that of a stage.
+    pub fn note(&mut self, stage: &Stage) {
+        self.0 = stage.workshop.folder().parent().map(Path::to_owned);
+    }
+
+    /// Writes what is new in that file system, so that nothing of it is written when the other site has its turns.
+    ///
+    /// # Errors
+    /// What syncing gives.
+    pub fn sync(&self) -> Result<(), JobError> {
+        let Some(place) = &self.0 else { return Ok(()) };
+        file_system::sync(place).map_err(|why| JobError::failed(format!("syncing {}: {why}", place.display())))
+    }
 }
 
 impl Stage {

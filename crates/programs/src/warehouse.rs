@@ -5,7 +5,7 @@
 //! add up, and the pages must be those that were requested.
 
 use crate::command::missing;
-use crate::stage::Stage;
+use crate::stage::{Stage, Written};
 use crate::workshop::search_path;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::TIMEOUT;
@@ -109,7 +109,7 @@ impl Job for JvmWarehouse {
         if settings.pages == "2m" {
             reserved(settings.heap.0)?;
         }
-        Ok(Box::new(Ready { arm, around, settings }))
+        Ok(Box::new(Ready { arm, around, settings, written: Written::NOTHING }))
     }
 }
 
@@ -161,6 +161,7 @@ struct Ready<'s> {
     arm: &'s ResolvedArm,
     around: Surroundings<'s>,
     settings: Settings,
+    written: Written,
 }
 
 /// What the program says at its end.
@@ -175,8 +176,13 @@ struct Said {
 }
 
 impl ReadyJob for Ready<'_> {
+    fn rest(&mut self) -> Result<(), JobError> {
+        self.written.sync()
+    }
+
     fn run(&mut self) -> Result<JobRun, JobError> {
         let mut stage = Stage::open(self.arm, self.around)?;
+        self.written.note(&stage);
         stage.workshop.put("Warehouse.java", SOURCE.as_bytes())?;
         stage.run(&["javac", "-d", ".", "Warehouse.java"])?;
         let argv = self.argv(stage.cpus());

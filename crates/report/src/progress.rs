@@ -165,7 +165,7 @@ pub fn line(event: &Event) -> Option<String> {
         }
         Event::Examining { treatments, most_ns } => {
             let names: Vec<String> = treatments.iter().filter_map(|one| name(one, &Treatment::new())).collect();
-            Some(format!("examining the difference of {}, for {} at most", names.join(" and "), duration(*most_ns)))
+            Some(format!("examining the difference of {}, for about {}", names.join(" and "), duration(*most_ns)))
         }
         Event::Warning { text } => Some(format!("warning: {}", clean(text))),
         Event::Stopped { reason, blocks, elapsed_ns } => {

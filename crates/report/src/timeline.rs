@@ -2,9 +2,9 @@
 //! rates. Stretches of trials that do not count, or that have a flag, are shaded.
 
 use crate::answer::labelled;
-use crate::axis::{Axis, Figure, MARGIN, WIDTH};
+use crate::axis::{Axis, Figure, LEFT, MARGIN, WIDTH};
 use crate::mark::{Mark, shades_in_words};
-use crate::number::{fixed, three_digits};
+use crate::number::{fixed, rounded};
 use crate::part::Part;
 use crate::svg::{Anchor, Svg};
 use crate::text::clean;
@@ -13,7 +13,6 @@ use baremark_model::percentile::Percentile;
 use baremark_model::timeline::{Stretch, TimelineRow, bounds};
 use std::collections::BTreeMap;
 
-const LEFT: f64 = 62.0;
 const TOP: f64 = 24.0;
 const HEIGHT: f64 = 150.0;
 /// Fewer stretches are no course.
@@ -104,10 +103,7 @@ fn frame(row: &TimelineRow, svg: &mut Svg, up: (&Axis, &str)) -> Option<Axis> {
         svg.rect(class, [from, TOP], [to - from, HEIGHT]);
     }
     let (up, unit) = up;
-    for (value, text) in up.ticks(4.0) {
-        svg.line("rule", [LEFT, up.at(value)], [WIDTH - MARGIN, up.at(value)]);
-        svg.text("tick", [LEFT - 6.0, up.at(value) + 4.0], Anchor::End, &text);
-    }
+    up.draw_upright(svg);
     svg.text("axis", [LEFT - 6.0, 12.0], Anchor::End, unit);
     for (value, text) in across.ticks(6.0).into_iter().filter(|(value, _)| *value >= 0.0) {
         svg.line("rule", [across.at(value), bottom], [across.at(value), bottom + 4.0]);
@@ -138,7 +134,7 @@ fn heat_map<'d>(part: &Part<'_>, row: &'d TimelineRow, of: &str, name: String) -
     let operations = if of == ALL { "operations".to_owned() } else { clean(of) };
     let title = format!("{}: latency of {operations} over time", labelled(part, &row.treatment));
     let total: u64 = cells().fold(0, |sum, [_, count]| sum.saturating_add(*count));
-    let [from, to] = [ends(shortest)[0], ends(longest)[1]].map(|ns| number_of(ns / per));
+    let [from, to] = [ends(shortest)[0], ends(longest)[1]].map(|ns| rounded(ns / per));
     let says = format!("{} stretches of time with {total} latencies from {from} to {to} {unit}", columns.len());
     let mut svg = Svg::new(&name, [WIDTH, TOP + HEIGHT + 38.0], &title, &says);
     let across = frame(row, &mut svg, (&up, unit))?;
@@ -149,7 +145,7 @@ fn heat_map<'d>(part: &Part<'_>, row: &'d TimelineRow, of: &str, name: String) -
                 let [from, to] = ends(*bin).map(|ns| ns / per);
                 (sum.saturating_add(*count), [low.min(from), high.max(to)])
             });
-        let [begins, ends_at, low, high] = [begin, end, low, high].map(number_of);
+        let [begins, ends_at, low, high] = [begin, end, low, high].map(rounded);
         let says = format!("{begins} to {ends_at} s: {count} of {low} to {high} {unit}");
         svg.group(&says, |svg| {
             for [bin, count] in *bins {
@@ -187,7 +183,7 @@ fn overlay(row: &TimelineRow, per: f64, across: &Axis, up: &Axis, svg: &mut Svg)
         let failed: f64 = of.samples.iter().filter(|of| of.metric.starts_with(FAILED)).map(|of| of.value).sum();
         if failed > 0.0 {
             has_failed = true;
-            let says = format!("{} s: {} failed operations", number_of(of.at_s), fixed(failed, 0));
+            let says = format!("{} s: {} failed operations", rounded(of.at_s), fixed(failed, 0));
             svg.cross("void", [middle(of), TOP + HEIGHT], 4.0, &says);
         }
     }
@@ -218,14 +214,14 @@ fn rate(part: &Part<'_>, row: &TimelineRow, metric: &str, name: String) -> Optio
     let unit = if unit.is_empty() { "1/s".to_owned() } else { unit };
     let title = format!("{}: {} over time", labelled(part, &row.treatment), clean(metric));
     let (least, most) = values.iter().fold((f64::INFINITY, 0.0_f64), |(l, m), (_, v)| (l.min(*v), m.max(*v)));
-    let says = format!("{} values from {} to {} {unit}", values.len(), number_of(least), number_of(most));
+    let says = format!("{} values from {} to {} {unit}", values.len(), rounded(least), rounded(most));
     let mut svg = Svg::new(&name, [WIDTH, TOP + HEIGHT + 38.0], &title, &says);
     let across = frame(row, &mut svg, (&up, &unit))?;
     let places = |(of, value): &(&Stretch, f64)| [across.at(of.at_s + of.seconds / 2.0), up.at(*value)];
     svg.polyline("curve c0", &values.iter().map(places).collect::<Vec<_>>());
     for of in &values {
         let (stretch, value) = *of;
-        let says = format!("{} s: {} {unit}", number_of(stretch.at_s), number_of(value));
+        let says = format!("{} s: {} {unit}", rounded(stretch.at_s), rounded(value));
         match mark(stretch) {
             Mark::Counts => svg.dot("point", places(of), 2.2, &says),
             Mark::Flagged => svg.dot("point flagged", places(of), 2.8, &format!("{says}, flagged")),
@@ -234,8 +230,4 @@ fn rate(part: &Part<'_>, row: &TimelineRow, metric: &str, name: String) -> Optio
     }
     let shades = shades_in_words(row.stretches.iter().map(mark));
     Some(Figure { caption: format!("{title}, {unit}{shades}"), name, svg })
-}
-
-fn number_of(value: f64) -> String {
-    fixed(value, three_digits(value))
 }

@@ -635,8 +635,8 @@ pub fn make_for(owner: Option<(u32, u32)>, folder: &Path) -> io::Result<()> {
     give(owner, &Directory::make_new(folder)?)
 }
 
-/// Whether an error says that there can be no record here: a place without a folder for records, such as a container whose files cannot be written, takes its
-/// processes with it.
+/// Whether an error says that there is no folder for records that can be written. A container whose files cannot be written takes its processes with it; elsewhere
+/// what is stopped in a session of its own waits for SIGCONT if this process is killed.
 fn has_no_records(why: &io::Error) -> bool {
     matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }

@@ -197,10 +197,12 @@ pub fn resume(processes: &[Process], namespace_of_them: &str) -> io::Result<bool
         return Err(io::Error::new(io::ErrorKind::WouldBlock, what));
     }
     let there: Vec<Process> = processes.iter().copied().filter(|process| process.is_there()).collect();
+    // One that refuses leaves no other stopped.
+    let mut refused = None;
     for process in there.iter().rev().flat_map(|process| process.tree().into_iter().rev()) {
-        process.send(libc::SIGCONT)?;
+        refused = process.send(libc::SIGCONT).err().or(refused);
     }
-    Ok(!there.is_empty())
+    refused.map_or(Ok(!there.is_empty()), Err)
 }
 
 #[cfg(test)]

@@ -224,7 +224,7 @@ fn an_arm_that_cannot_be_prepared_on_a_cpu_or_fails_there_ends_the_trial() {
         assert_eq!(ran(&spec(kind, 0)).unwrap_err(), "it failed", "{kind}");
     }
     let why = ran(&spec("panicking", 0)).unwrap_err();
-    assert_eq!(why, "a thread that runs one of two programs at the same time has ended");
+    assert_eq!(why, "a thread that runs a program panicked: it panics");
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn study_of(context: &Context, checked: &Chosen) -> Result<(Source, Mode), Refus
     let store = record::open_existing(context)?;
     let unknown = |_| refuse("is not in the store; check runs that were measured here");
     let id = record::find(&store, Some(&latest.id)).map_err(unknown)?;
-    let stored = store.load_intact(&id).map_err(Refusal::failure)?;
+    let stored = store.load_head(&id).map_err(Refusal::failure)?;
     if matches!(Origin::of(&stored.study_file), Origin::Load | Origin::Import(_)) {
         return Err(refuse("was not measured by a study; measure again, and check the new runs"));
     }

@@ -100,7 +100,7 @@ fn a_killed_search_is_resumed_without_its_finished_windows() {
     assert_eq!(before.len(), 3, "{before:?}");
     let id = bench.json(&["history", "--json"])["runs"][0]["id"].as_str().unwrap().to_owned();
     let study = text(&bench.run(&["show", &id]).stdout);
-    assert!(study.contains("maximum_per_s") && !study.contains('#'), "its request is no comment: {study}");
+    assert!(study.contains("maximum_per_s") && !study.contains('#'), "its request is not a comment: {study}");
     let resumed = bench.run(&["resume"]);
     let ended = stored(&bench).ended;
     assert_eq!(resumed.status.code(), Some(code(ended)), "{ended:?}: {}", text(&resumed.stderr));

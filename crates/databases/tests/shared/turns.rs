@@ -101,7 +101,9 @@ pub fn the_embedded_database_goes_on(kind: &str, typed: &[(&str, &str)]) {
 
 /// What fsync = false leaves unwritten would be synced between phases, in nobody's time; a server that is there already is not stopped.
 pub fn what_runs_on_or_is_not_synced_takes_no_turns(kind: &str) {
-    for (database, typed) in [(Kind::Sqlite, ("fsync", "false")), (Kind::Postgres, ("url", "env:URL"))] {
+    let own = ("server_settings", "FSYNC=off");
+    let with_a_url = ("url", "env:URL");
+    for (database, typed) in [(Kind::Sqlite, ("fsync", "false")), (Kind::Postgres, own), (Kind::Postgres, with_a_url)] {
         let (job, arm) = of(kind, database, Path::new("/data"), &[typed]);
         assert!(!(job.descriptor().alternates)(&arm), "{typed:?}");
     }

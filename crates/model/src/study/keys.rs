@@ -8,7 +8,7 @@ use crate::tables;
 
 /// The notice of a key that has another name today.
 pub(super) fn renamed(file: &str, section: &str, line: usize, typed: &str, key: &str) -> Option<String> {
-    (typed != key).then(|| format!("{file}:{line}: '{typed}' in [{section}] is called '{key}' now"))
+    (typed != key).then(|| former::notice(&format!("{file}:{line}"), section, typed, key))
 }
 
 /// The knob of `key`: by its name, or by the name that it had in an earlier version.

@@ -147,6 +147,8 @@ fn starts_a_service_and_waits_for_its_end() {
         instance.suspend().unwrap_or_else(|why| panic!("{why}"));
     }
     let pids = process_tree::pids(instance.pid().unwrap()).unwrap();
+    let stops = std::env::var_os("BAREMARK_TEST_SUSPENDED").is_some();
+    assert!(!stops || pids.iter().all(|pid| is_stopped(*pid)), "{pids:?}");
     std::fs::write(std::env::var("BAREMARK_TEST_FILE").unwrap(), format!("{}\n{pids:?}", folder.path().display()))
         .unwrap();
     std::thread::sleep(Duration::from_secs(600));

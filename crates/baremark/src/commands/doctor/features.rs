@@ -122,7 +122,11 @@ pub fn describe(all: &[Listed], style: &Style) -> String {
         let Some(why) = of.missing.as_ref().filter(|_| of.here == Some(false)) else { continue };
         text.push_str(&beside(&format!("{blank}missing: "), why, style));
         if !of.grant.is_empty() {
-            text.push_str(&beside(&format!("{blank}if only that is missing: "), &format!("`{}`", of.grant), style));
+            text.push_str(&beside(
+                &format!("{blank}granted by, unless more is missing: "),
+                &format!("`{}`", of.grant),
+                style,
+            ));
         }
     }
     text

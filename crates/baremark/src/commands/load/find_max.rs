@@ -42,7 +42,7 @@ pub struct SearchArgs {
     /// Length of a measurement window [default: 2 s to 10 s, as the limits need]
     #[arg(long, value_name = "TIME", requires = "find_max")]
     window: Option<Nanos>,
-    /// Settling time after each load change [default: a sixth of the window; of users a cycle at least, up to 10 s]
+    /// Settling time after each load change [default: window / 6; for users a cycle at least, at most 10 s]
     #[arg(long, value_name = "TIME", requires = "find_max")]
     settle: Option<Nanos>,
     /// Number of independent searches; a confidence interval needs three

@@ -105,7 +105,8 @@ pub(super) fn study(head: &Head) -> Derived {
     match found {
         Derived::Follows => Derived::Follows,
         other => {
-            renamed().map_or(other, |key| Derived::Unknown(format!("the study's text cannot be planned here: {key}")))
+            let why = "the study has keys of an earlier version, and its plan differs or cannot be made here";
+            renamed().map_or(other, |key| Derived::Unknown(format!("{why}: {key}")))
         }
     }
 }
