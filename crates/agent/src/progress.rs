@@ -144,7 +144,7 @@ impl<W: Write> Progress for Told<'_, W> {
 
     fn phase_done(&mut self, position: usize, arm: usize) {
         if let Some(watch) = &self.watch {
-            watch.phase_done(if let Way::InTurns(turns) = &self.way { turns.arm } else { arm });
+            watch.phase_done(if let Way::InTurns(turns) = &self.way { turns.arm } else { arm }, 1);
         }
         // The lab gives the turns, and knows.
         if self.is_one_side() {

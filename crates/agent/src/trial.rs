@@ -28,6 +28,8 @@ use baremark_model::wire::{ArmRecord, BodyRun, LostTime, MemberRecord, PagesSeen
 use baremark_sys::affinity::Seat;
 use baremark_sys::{clock, gaps};
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// For how long lost time is looked for, before and after the phases.
@@ -36,8 +38,6 @@ const LOST_TIME_LOOK: Duration = Duration::from_millis(10);
 pub(crate) const CALIBRATION: Duration = Duration::from_millis(50);
 /// Entries whose median gives the cost of an empty run.
 const EMPTY_RUNS: usize = 9;
-/// Untimed runs of each arm before the first phase, where the repetitions are known.
-const WARM_RUNS: usize = 2;
 
 /// Runs a trial of a kernel; `progress` hears of each phase.
 ///
@@ -68,12 +68,9 @@ pub(crate) fn run(
     spent.on("executors");
     let pages_before = inspect(&memory, &arms);
     spent.on("pages");
-    let preparations = memory
-        .first_arm
-        .iter()
-        .zip(&memory.maps)
-        .map(|(&arm, map)| workload.prepare(arms[arm], map))
-        .collect::<Result<Vec<_>, _>>()?;
+    let maps: Vec<_> = memory.first_arm.iter().zip(&memory.maps).collect();
+    let preparations = side_by_side(maps, |(&arm, map)| workload.prepare(arms[arm], map));
+    let preparations = preparations.into_iter().collect::<Result<Vec<_>, _>>()?;
     spent.on("preparation");
     let (rate, _) = calibration.end(CALIBRATION)?;
     spent.on("clock");
@@ -171,6 +168,30 @@ impl Spent {
     fn of_phases(&mut self, part: &str, time: Duration) {
         self.by_part.insert(part.to_owned(), Nanos::from(time).0);
     }
+}
+
+/// Does `work` for each of `items`, as many at once as this process has CPUs; what came of each, in order.
+fn side_by_side<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    let workers = thread::available_parallelism().map_or(1, usize::from).min(items.len());
+    let count = items.len();
+    let (left, done) = (Mutex::new(items.into_iter().enumerate()), Mutex::new(Vec::with_capacity(count)));
+    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let run = || {
+        while let Some((place, item)) = next() {
+            let found = work(item);
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((place, found));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..workers {
+            // Without a thread this one does all.
+            drop(thread::Builder::new().spawn_scoped(scope, run));
+        }
+        run();
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(place, _)| *place);
+    done.into_iter().map(|(_, found)| found).collect()
 }
 
 /// The time inside the measured regions of all phases: from the first rank's start to the last one's end.
@@ -309,10 +330,10 @@ type Inspection = (PagesSeen, Result<(), String>);
 
 /// What each arm's memory is made of, member by member.
 fn inspect(memory: &Buffers, arms: &[&ResolvedArm]) -> Vec<Vec<Inspection>> {
-    let look = |arm: &ResolvedArm, maps: &Vec<usize>| {
-        maps.iter().map(|&map| buffers::inspect(&memory.maps[map], arm.buffer_page())).collect()
+    let of_arm = |(&arm, maps): (&&ResolvedArm, &Vec<usize>)| {
+        side_by_side(maps.clone(), |map| buffers::inspect(&memory.maps[map], arm.buffer_page()))
     };
-    arms.iter().zip(&memory.of_arm).map(|(arm, maps)| look(arm, maps)).collect()
+    side_by_side(arms.iter().zip(&memory.of_arm).collect(), of_arm)
 }
 
 fn all_pages(members: &[Inspection]) -> PagesSeen {
@@ -391,9 +412,8 @@ impl Stage<'_> {
             let bodies: Vec<&dyn Body> = self.of_arm[arm].iter().map(|&map| self.preparations[map].body()).collect();
             let found = match self.spec.reps {
                 Some(reps) => {
-                    for _ in 0..WARM_RUNS {
-                        ensemble.run_each(&bodies, reps)?;
-                    }
+                    // Each arm runs once before its first phase, as where repetitions are looked for.
+                    ensemble.run_each(&bodies, reps)?;
                     reps
                 }
                 None => pace::reps_for(ensemble, &bodies, (self.spec.phase_ns, from), self.rate)?,
@@ -498,18 +518,18 @@ impl Stage<'_> {
     }
 
     fn verify(&mut self) -> Vec<Verified> {
-        let mut verifications = Vec::with_capacity(self.preparations.len());
-        for (map, prepared) in self.preparations.iter_mut().enumerate() {
+        let asked = self.spec.verify;
+        let verify = |(map, prepared): (usize, &mut Box<dyn Prepared + '_>)| {
             // Each memory has ranges of its own.
-            let in_ranges = match self.spec.verify {
+            let in_ranges = match asked {
                 Verify::Whole => None,
                 Verify::Ranges(seed) => prepared.verify_ranges(seed.wrapping_add((map as u64) << 32)),
             };
             let share = in_ranges.is_some().then_some(Ranges::SHARE);
-            let verification = in_ranges.unwrap_or_else(|| prepared.verify());
-            self.void.extend(audit::of_result(&verification));
-            verifications.push(Verified { verification, share });
-        }
+            Verified { verification: in_ranges.unwrap_or_else(|| prepared.verify()), share }
+        };
+        let verifications = side_by_side(self.preparations.iter_mut().enumerate().collect(), verify);
+        self.void.extend(verifications.iter().filter_map(|of| audit::of_result(&of.verification)));
         verifications
     }
 
@@ -540,4 +560,20 @@ impl Body for Nothing {
     }
 
     fn rank(&self, _rank: usize, _team: &Team, _reps: u64) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_done_side_by_side_comes_in_order_and_borrows() {
+        let mut words = vec![String::from("one"), String::from("two"), String::from("three"), String::new()];
+        let lengths = side_by_side(words.iter_mut().collect(), |word: &mut String| {
+            word.push('!');
+            word.len()
+        });
+        assert_eq!((lengths, words.concat()), (vec![4, 4, 6, 1], "one!two!three!!".to_owned()));
+        assert!(side_by_side(Vec::<u8>::new(), |byte| byte).is_empty());
+    }
 }

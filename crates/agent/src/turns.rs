@@ -89,7 +89,7 @@ impl<'h> Turns<'h> {
             self.idle.ns += waited.ns;
             self.idle.cpu_ns += waited.cpu_ns + resting_cpu_ns().saturating_sub(rested_ns);
             if let Some(watch) = watch {
-                watch.phase_done(1 - self.arm);
+                watch.phase_done(1 - self.arm, others);
             }
         }
         Ok(!self.ended)

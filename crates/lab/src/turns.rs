@@ -226,7 +226,7 @@ fn join(
         series,
         observations: Vec::new(),
     };
-    let observations = observations(&sides, times);
+    let observations = observations(&sides);
     let partners = [sides[1].0.to_owned(), sides[0].0.to_owned()];
     let arms = sides.into_iter().zip(partners).map(|((place, side), partner)| record(place, side, &partner));
     let arms = arms.collect::<Option<Vec<ArmRecord>>>();
@@ -317,18 +317,13 @@ fn spent(sides: [&TrialResult; 2], phases_ns: u64) -> BTreeMap<String, u64> {
 
 /// What was observed, this machine first. A side on this machine has seen this machine in the phases of both; any other has seen itself, and of its own
 /// phases alone.
-fn observations(sides: &[(&str, SideResult); 2], times: &[(usize, u64, u64)]) -> Vec<Observation> {
-    let phases = |arm: usize| {
-        let count = times.iter().filter(|(of, ..)| *of == arm).count();
-        u32::try_from(count).unwrap_or(u32::MAX)
-    };
+fn observations(sides: &[(&str, SideResult); 2]) -> Vec<Observation> {
     let mut all = Vec::new();
     for (arm, (_, side)) in sides.iter().enumerate() {
         for mut seen in side.result.observations.iter().cloned() {
             if seen.place != THIS_MACHINE {
                 seen.arms.retain(|of| of.arm == arm);
             }
-            seen.arms.iter_mut().for_each(|of| of.phases = phases(of.arm));
             all.push(seen);
         }
     }

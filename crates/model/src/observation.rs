@@ -46,9 +46,9 @@ pub struct Observation {
 pub struct ArmValues {
     /// Which arm of the trial.
     pub arm: usize,
-    /// How long it ran, over all its phases.
+    /// How long it ran, over those of its phases that were observed.
     pub seconds: f64,
-    /// How many phases.
+    /// How many of its phases were observed: all, unless they are so short that readings between them would take long.
     pub phases: u32,
     /// Its values.
     pub values: Values,

@@ -136,7 +136,7 @@ pub const OBSERVE: &[Knob] = &[
         "interval",
         Kind::Time { min: 100 * MILLISECOND, max: 3_600_000 * MILLISECOND },
         Default::Typed("1 s"),
-        "the time between two points of a series; readings between phases are made anyway",
+        "the time between two points of a series; readings between phases are made besides",
     ),
     Knob::new(
         "which",

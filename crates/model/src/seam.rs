@@ -357,7 +357,7 @@ pub trait Workload: Sync {
 }
 
 /// A workload with its memory filled, ready to run.
-pub trait Prepared {
+pub trait Prepared: Send {
     /// The measured region.
     fn body(&self) -> &dyn Body;
 

@@ -1,17 +1,22 @@
 //! From readings to what a trial records: totals over all of it and per arm, points over time, what was absent, what it cost.
 //!
 //! A counter's growth is summed from reading to reading, so that one that wraps, goes back or disappears spoils one step
-//! and not the whole. Between phases only observers of a low price are read; the others at the ends and for points.
+//! and not the whole. Between phases only observers of a low price are read; the others at the ends and for points. Where
+//! phases are so short that readings between all of them would take more than [`MOST_SHARE`] of the time, those of some quads
+//! alone are observed: of whole quads, in which each arm has its share.
 
 use crate::points::Points;
 use crate::tracks::{Change, Span, Tracked};
 use crate::{LIST, Root, Row, observer};
+use baremark_model::disturbed::QUAD;
 use baremark_model::observation::{ArmValues, Cost, Observation, Values};
 use baremark_model::observer::{Absence, ObserveSpec, Price, Readings};
 use baremark_sys::clock;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+/// The most that readings between phases may take of the time.
+const MOST_SHARE: f64 = 0.02;
 /// Events that are told one by one; the rest is counted.
 const MOST_NOTES: usize = 20;
 
@@ -24,6 +29,26 @@ pub struct Lap {
     pub values: Values,
 }
 
+/// The quad that goes on, and how many there are until the next that is observed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Quad {
+    /// Phases of it that are over.
+    phases: usize,
+    /// How long those lasted, and what the readings around them took.
+    lasted: Duration,
+    reading: Duration,
+    /// Quads that are left out before the next that is observed.
+    left_out: u32,
+}
+
+/// Quads to leave out after one whose phases lasted so long and whose readings took `reading`, for readings to be [`MOST_SHARE`] of the time.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded, and not negative")]
+fn left_out(lasted: Duration, reading: Duration) -> u32 {
+    const MOST: f64 = 1000.0;
+    let allowed = MOST_SHARE * lasted.as_secs_f64();
+    (reading.as_secs_f64() / allowed.max(1e-9) - 1.0).ceil().clamp(0.0, MOST) as u32
+}
+
 /// Observers at work.
 pub struct Recorder {
     tracked: Vec<Tracked>,
@@ -33,6 +58,7 @@ pub struct Recorder {
     per_cpu: bool,
     began: Instant,
     window_from: Option<Instant>,
+    quad: Quad,
     arms: Vec<(f64, u32)>,
     last_point: Instant,
     points: Points,
@@ -58,6 +84,7 @@ impl Recorder {
             per_cpu: spec.per_cpu,
             began: now,
             window_from: None,
+            quad: Quad::default(),
             arms: Vec::new(),
             last_point: now,
             points: Points::default(),
@@ -105,26 +132,61 @@ impl Recorder {
 
     /// Says that phases begin: what happened before is not an arm's.
     pub fn begin_phases(&mut self) {
+        self.quad = Quad::default();
+        self.begin_window();
+    }
+
+    fn begin_window(&mut self) {
         self.read(|tracked| tracked.price() == Price::Low);
         self.tracked.iter_mut().for_each(Tracked::begin_window);
         self.window_from = Some(Instant::now());
     }
 
-    /// Says that a phase of `arm` is over, and the next one begins.
-    pub fn phase_done(&mut self, arm: usize) {
-        let due = self.point_due() <= Instant::now();
+    /// Says that so many `phases` of `arm` are over, and the next one begins.
+    pub fn phase_done(&mut self, arm: usize, phases: u32) {
+        self.quad.phases += phases as usize;
+        let quad_ends = self.quad.phases >= QUAD;
+        if let Some(from) = self.window_from {
+            self.end_window(arm, phases, from);
+        } else if self.point_due() <= Instant::now() {
+            self.point();
+        }
+        if quad_ends {
+            self.next_quad();
+        }
+    }
+
+    /// What happened since `from` was in phases of `arm`.
+    fn end_window(&mut self, arm: usize, phases: u32, from: Instant) {
+        let (due, spent_ns) = (self.point_due() <= Instant::now(), self.cost.cpu_ns);
         self.read(|tracked| tracked.price() == Price::Low || (due && tracked.is_due()));
         let now = Instant::now();
-        if let Some(from) = self.window_from.replace(now) {
-            if self.arms.len() <= arm {
-                self.arms.resize(arm + 1, (0.0, 0));
-            }
-            self.arms[arm].0 += (now - from).as_secs_f64();
-            self.arms[arm].1 += 1;
-            self.tracked.iter_mut().for_each(|tracked| tracked.end_window(arm));
+        let lasted = now - from;
+        self.quad.lasted += lasted;
+        self.quad.reading += Duration::from_nanos(self.cost.cpu_ns - spent_ns);
+        if self.arms.len() <= arm {
+            self.arms.resize(arm + 1, (0.0, 0));
         }
+        self.arms[arm].0 += lasted.as_secs_f64();
+        self.arms[arm].1 += phases;
+        self.tracked.iter_mut().for_each(|tracked| tracked.end_window(arm));
+        self.window_from = Some(now);
         if due {
             self.add_point();
+        }
+    }
+
+    /// A quad is over: whether the next is observed.
+    fn next_quad(&mut self) {
+        let left_out = match self.window_from {
+            Some(_) => left_out(self.quad.lasted, self.quad.reading),
+            None => self.quad.left_out - 1,
+        };
+        self.quad = Quad { left_out, ..Quad::default() };
+        if left_out > 0 {
+            self.window_from = None;
+        } else if self.window_from.is_none() {
+            self.begin_window();
         }
     }
 
@@ -234,4 +296,18 @@ fn notes(changes: &BTreeSet<Change>) -> Vec<String> {
         notes.push(format!("{} more such events", changes.len() - MOST_NOTES));
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quads_are_left_out_until_readings_are_a_fiftieth_of_the_time() {
+        let of = |lasted_us, reading_us| left_out(Duration::from_micros(lasted_us), Duration::from_micros(reading_us));
+        assert_eq!(of(400_000, 2_800), 0, "phases of 100 ms");
+        assert_eq!(of(400_000, 8_000), 0, "just a fiftieth");
+        assert_eq!(of(24_000, 2_880), 5, "phases of 6 ms: one quad of six");
+        assert_eq!((of(0, 0), of(0, 1), of(1, 1_000_000)), (0, 999, 1000), "never more than a thousand");
+    }
 }

@@ -70,12 +70,12 @@ impl Watch {
         }
     }
 
-    /// Says that a phase of `arm` is over.
-    pub fn phase_done(&self, arm: usize) {
+    /// Says that so many `phases` of `arm` are over.
+    pub fn phase_done(&self, arm: usize, phases: u32) {
         let mut state = self.shared.lock();
         state.phase_ended = Some(Instant::now());
         if let Some(recorder) = &mut state.recorder {
-            recorder.phase_done(arm);
+            recorder.phase_done(arm, phases);
         }
     }
 

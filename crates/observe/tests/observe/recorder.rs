@@ -8,6 +8,7 @@ use baremark_model::units::Nanos;
 use baremark_model::view;
 use baremark_observe::recorder::Recorder;
 use baremark_observe::{LIST, Row};
+use baremark_sys::clock;
 use std::fs;
 use std::thread;
 use std::time::Duration;
@@ -201,7 +202,7 @@ fn phases_are_told_apart_by_arm_and_what_lies_between_is_neithers() {
             for _ in 0..beats {
                 machine.go_on();
             }
-            recorder.phase_done(arm);
+            recorder.phase_done(arm, 1);
         }
         machine.go_on();
     });
@@ -231,6 +232,42 @@ impl Observer for Toy {
         into.whole(&TURNS, self.0);
         Ok(())
     }
+}
+
+/// The same, and takes a millisecond of a CPU for it.
+struct Dear(Toy);
+
+impl Observer for Dear {
+    fn start(&mut self) -> Result<(), Absence> {
+        Ok(())
+    }
+
+    fn read(&mut self, into: &mut Readings) -> Result<(), Absence> {
+        let begun = clock::thread_cpu_ns();
+        while clock::thread_cpu_ns() - begun < 1_000_000 {}
+        self.0.read(into)
+    }
+}
+
+#[test]
+fn of_short_phases_whole_quads_are_left_out_and_belong_to_no_arm() {
+    let list: &[Row] = &[("dear", |_| Box::new(Dear(Toy(0))))];
+    let spec = ObserveSpec { interval: Nanos(3_600_000_000_000), ..spec(&["dear"]) };
+    let mut recorder = Recorder::start_of(list, &spec, &Machine::new(2, 1).root());
+    recorder.begin_phases();
+    for quad in 0..60 {
+        for arm in if quad % 2 == 0 { [0, 1, 1, 0] } else { [1, 0, 0, 1] } {
+            recorder.phase_done(arm, 1);
+        }
+    }
+    let seen = recorder.finish();
+    let [first, second] = seen.arms.as_slice() else { panic!("{:?}", seen.arms) };
+    assert_eq!(first.phases, second.phases, "both arms have the same part of each quad");
+    assert!(first.phases >= 2 && first.phases % 2 == 0 && first.phases <= 120, "{}", first.phases);
+    for arm in [first, second] {
+        assert_eq!(value(&arm.values, "toy.turns"), 10.0 * f64::from(arm.phases), "one reading ends each phase");
+    }
+    assert_eq!(value(&seen.whole, "toy.turns"), 10.0 * f64::from(u32::try_from(seen.cost.readings).unwrap() - 1));
 }
 
 #[test]

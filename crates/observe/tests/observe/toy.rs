@@ -44,8 +44,8 @@ fn an_observer_is_recorded_by_its_line_of_the_list() {
     let spec = ObserveSpec { interval: Nanos(3_600_000_000_000), which, per_cpu: false };
     let mut recorder = Recorder::start_of(TOYS, &spec, &root);
     recorder.begin_phases();
-    recorder.phase_done(0);
-    recorder.phase_done(1);
+    recorder.phase_done(0, 1);
+    recorder.phase_done(1, 1);
     let seen = recorder.finish();
     // Five readings, of which each after the first adds two half turns.
     assert_eq!(seen.whole.get("toy.turns"), Some(&4.0), "{:?}", seen.whole);
