@@ -59,6 +59,7 @@ mod tests {
     #[test]
     fn every_metric_has_a_known_unit_and_every_percentile_a_key_that_says_so() {
         for metric in metrics() {
+            assert!(!metric.help.is_empty(), "{}", metric.key);
             let unit = Unit::of(metric.unit);
             assert!(unit.is_ok(), "{}: {unit:?}", metric.key);
             // A difference of two is none, nor is a number of servers that keep one.
@@ -112,6 +113,7 @@ mod tests {
         assert!(descriptors.len() > 10, "{} workloads", descriptors.len());
         for descriptor in descriptors {
             assert_eq!(descriptor.lost_parameter(), None, "{}", descriptor.kind);
+            assert!(descriptor.parameters.iter().all(|knob| !knob.help.is_empty()), "{}", descriptor.kind);
         }
     }
 }

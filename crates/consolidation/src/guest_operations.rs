@@ -33,88 +33,48 @@ const OPERATIONS: [(&str, Operation); 4] = [
 ];
 
 static PARAMETERS: [Knob; 11] = [
-    Knob::new(
-        "operation",
-        Kind::Choice(&["deploy", "clone", "migrate", "migrate-storage"]),
-        Default::Typed("deploy"),
-        "deploy: copy the image and boot it until the guest works; clone: copy the disk of a running guest as it is at one moment and boot the \
-         copy; migrate: move a running guest to another QEMU; migrate-storage: move the disk of a running guest to another file",
+    Knob::new("operation", Kind::Choice(&["deploy", "clone", "migrate", "migrate-storage"]), Default::Typed("deploy"))
+        .help(
+            "deploy: copy the image and boot it until the guest works; clone: copy the disk of a running guest as \
+             it is at one moment and boot the copy; migrate: move a running guest to another QEMU; \
+             migrate-storage: move the disk of a running guest to another file",
+        ),
+    Knob::new("pace", Kind::Time { min: 0, max: 3600 * SECOND }, Default::Typed("0 s"))
+        .help("time between the begins of two operations; one that takes longer delays the next"),
+    Knob::new("image", Kind::Size { min: MIB, max: 1 << 40 }, Default::Typed("64 MiB"))
+        .help("size of a guest's disk, full of random data"),
+    Knob::new("guest_memory", Kind::Size { min: 64 * MIB, max: 1 << 40 }, Default::Typed("384 MiB"))
+        .help("memory of a guest"),
+    Knob::new("dirty", Kind::Size { min: 0, max: 1 << 34 }, Default::Typed("4 MiB"))
+        .help("memory that a guest writes each second"),
+    Knob::new("guest_kernel", Kind::Text, Default::Derived("what `baremark setup guest-kernel` has fetched"))
+        .help("kernel of guests: a bzImage, or a folder that `baremark setup guest-kernel --to FOLDER` has filled"),
+    Knob::new("guest_accel", Kind::Choice(&["auto", "kvm", "tcg"]), Default::Typed("auto")).help(
+        "what runs a guest's instructions: the processor (kvm), an emulator (tcg), or the processor where a \
+         test boot works (auto)",
     ),
-    Knob::new(
-        "pace",
-        Kind::Time { min: 0, max: 3600 * SECOND },
-        Default::Typed("0 s"),
-        "time between the begins of two operations; one that takes longer delays the next",
-    ),
-    Knob::new(
-        "image",
-        Kind::Size { min: MIB, max: 1 << 40 },
-        Default::Typed("64 MiB"),
-        "size of a guest's disk, full of random data",
-    ),
-    Knob::new(
-        "guest_memory",
-        Kind::Size { min: 64 * MIB, max: 1 << 40 },
-        Default::Typed("384 MiB"),
-        "memory of a guest",
-    ),
-    Knob::new(
-        "dirty",
-        Kind::Size { min: 0, max: 1 << 34 },
-        Default::Typed("4 MiB"),
-        "memory that a guest writes each second",
-    ),
-    Knob::new(
-        "guest_kernel",
-        Kind::Text,
-        Default::Derived("what `baremark setup guest-kernel` has fetched"),
-        "kernel of guests: a bzImage, or a folder that `baremark setup guest-kernel --to FOLDER` has filled",
-    ),
-    Knob::new(
-        "guest_accel",
-        Kind::Choice(&["auto", "kvm", "tcg"]),
-        Default::Typed("auto"),
-        "what runs a guest's instructions: the processor (kvm), an emulator (tcg), or the processor where a test boot works (auto)",
-    ),
-    Knob::new(
-        DURATION,
-        Kind::Time { min: SECOND / 10, max: 24 * 3600 * SECOND },
-        Default::Typed("60 s"),
-        "measured time: operations that begin in it count",
-    ),
-    Knob::new(
-        WARM_UP,
-        Kind::Time { min: 0, max: 3600 * SECOND },
-        Default::Typed("0 s"),
-        "time with operations before it",
-    ),
-    Knob::new(
-        RAMP_DOWN,
-        Kind::Time { min: 0, max: 3600 * SECOND },
-        Default::Typed("0 s"),
-        "time with operations after it",
-    ),
+    Knob::new(DURATION, Kind::Time { min: SECOND / 10, max: 24 * 3600 * SECOND }, Default::Typed("60 s"))
+        .help("measured time: operations that begin in it count"),
+    Knob::new(WARM_UP, Kind::Time { min: 0, max: 3600 * SECOND }, Default::Typed("0 s"))
+        .help("time with operations before it"),
+    Knob::new(RAMP_DOWN, Kind::Time { min: 0, max: 3600 * SECOND }, Default::Typed("0 s"))
+        .help("time with operations after it"),
     TIMEOUT,
 ];
 
 static METRICS: [Metric; 7] = [
-    Metric::higher("operations_per_h", "operations/h", Together::Sum, "operations per hour"),
-    Metric::lower("operation_s", "s", Together::Mean, "mean time of an operation, until the guest works"),
-    Metric::lower("longest_operation_s", "s", Together::Most, "longest time of an operation"),
-    Metric::lower(
-        "down_ms",
-        "ms",
-        Together::Mean,
-        "mean time of a migration in which the guest did not run, as QEMU counts it",
+    Metric::higher("operations_per_h", "operations/h", Together::Sum).help("operations per hour"),
+    Metric::lower("operation_s", "s", Together::Mean).help("mean time of an operation, until the guest works"),
+    Metric::lower("longest_operation_s", "s", Together::Most).help("longest time of an operation"),
+    Metric::lower("down_ms", "ms", Together::Mean)
+        .help("mean time of a migration in which the guest did not run, as QEMU counts it"),
+    Metric::lower("migration_ms", "ms", Together::Mean).help("mean time of a migration, as QEMU counts it"),
+    Metric::lower("silent_ms", "ms", Together::Most).help(
+        "longest time in which nothing was heard of a running guest that reports every 10 ms; absent for \
+         deploy",
     ),
-    Metric::lower("migration_ms", "ms", Together::Mean, "mean time of a migration, as QEMU counts it"),
-    Metric::lower(
-        "silent_ms",
-        "ms",
-        Together::Most,
-        "longest time in which nothing was heard of a running guest that reports every 10 ms; absent for deploy",
-    ),
-    Metric::lower("moved_mb", "MB", Together::Mean, "mean of 10^6 bytes of disk or memory that an operation copied"),
+    Metric::lower("moved_mb", "MB", Together::Mean)
+        .help("mean of 10^6 bytes of disk or memory that an operation copied"),
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {

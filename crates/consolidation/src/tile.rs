@@ -43,55 +43,34 @@ const SKEW: f64 = 0.1;
 const APPLICATIONS: f64 = 0.8;
 
 static PARAMETERS: [Knob; 6] = [
-    Knob::new("most", Kind::Count { min: 1, max: 64 }, Default::Typed("8"), "most tiles that are started"),
-    Knob::new(
-        DURATION,
-        Kind::Time { min: SECOND, max: 24 * 3600 * SECOND },
-        Default::Typed("20 s"),
-        "measured time of every member, for each number of tiles",
+    Knob::new("most", Kind::Count { min: 1, max: 64 }, Default::Typed("8")).help("most tiles that are started"),
+    Knob::new(DURATION, Kind::Time { min: SECOND, max: 24 * 3600 * SECOND }, Default::Typed("20 s"))
+        .help("measured time of every member, for each number of tiles"),
+    Knob::new(WARM_UP, Kind::Time { min: 0, max: 3600 * SECOND }, Default::Typed("5 s"))
+        .help("time under load before it"),
+    Knob::new(RAMP_DOWN, Kind::Time { min: 0, max: 3600 * SECOND }, Default::Typed("5 s")).help(
+        "time under load after it, so that the neighbors of a member that ends late are at work until its \
+         measured time is over",
     ),
-    Knob::new(WARM_UP, Kind::Time { min: 0, max: 3600 * SECOND }, Default::Typed("5 s"), "time under load before it"),
-    Knob::new(
-        RAMP_DOWN,
-        Kind::Time { min: 0, max: 3600 * SECOND },
-        Default::Typed("5 s"),
-        "time under load after it, so that the neighbors of a member that ends late are at work until its measured time is over",
-    ),
-    Knob::new(
-        "stagger",
-        Kind::Time { min: 0, max: 600 * SECOND },
-        Default::Typed("500 ms"),
-        "time between the starts of two members' preparations",
-    ),
-    Knob::new(
-        TIMEOUT.key,
-        TIMEOUT.kind,
-        Default::Typed("30 min"),
-        "longest time that all numbers of tiles may take together",
-    ),
+    Knob::new("stagger", Kind::Time { min: 0, max: 600 * SECOND }, Default::Typed("500 ms"))
+        .help("time between the starts of two members' preparations"),
+    Knob::new(TIMEOUT.key, TIMEOUT.kind, Default::Typed("30 min"))
+        .help("longest time that all numbers of tiles may take together"),
 ];
 
 static METRICS: [Metric; 4] = [
-    Metric::higher(
-        "score",
-        "points",
-        Together::Sum,
-        "sum over tiles of 0.8 of the geometric mean of applications' normalized throughputs and 0.2 of the infrastructure's, for the most \
-         tiles; of applications alone where there is no infrastructure",
+    Metric::higher("score", "points", Together::Sum).help(
+        "sum over tiles of 0.8 of the geometric mean of applications' normalized throughputs and 0.2 of the \
+         infrastructure's, for the most tiles; of applications alone where there is no infrastructure",
     ),
-    Metric::higher(
-        "tiles",
-        "tiles",
-        Together::Sum,
-        "most tiles in which every member keeps its limit; absent, as score and latency_ratio are, where `most` of them do",
+    Metric::higher("tiles", "tiles", Together::Sum).help(
+        "most tiles in which every member keeps its limit; absent, as score and latency_ratio are, where \
+         `most` of them do",
     ),
-    Metric::lower(
-        "latency_ratio",
-        "1",
-        Together::Mean,
-        "geometric mean of the members' limited metrics over those of one tile, for the most tiles",
-    ),
-    Metric::higher("score_of_one", "points", Together::Sum, "score of one tile; 1 where members have no reference"),
+    Metric::lower("latency_ratio", "1", Together::Mean)
+        .help("geometric mean of the members' limited metrics over those of one tile, for the most tiles"),
+    Metric::higher("score_of_one", "points", Together::Sum)
+        .help("score of one tile; 1 where members have no reference"),
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {

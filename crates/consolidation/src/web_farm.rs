@@ -58,118 +58,60 @@ const FAILURES: f64 = 0.01;
 const FINEST: f64 = 0.04;
 
 static PARAMETERS: [Knob; 17] = [
-    Knob::new(
-        "server",
-        Kind::Choice(&["static", "nginx"]),
-        Default::Typed("static"),
-        "web server: this program's own, from memory, or nginx with one process",
+    Knob::new("server", Kind::Choice(&["static", "nginx"]), Default::Typed("static"))
+        .help("web server: this program's own, from memory, or nginx with one process"),
+    Knob::new("container", Kind::Switch, Default::Typed("false"))
+        .help("each server in a container of podman, in its own network namespace; static servers only"),
+    Knob::new("servers", Kind::Count { min: 1, max: 1000 }, Default::Derived("searched"))
+        .help("load so many servers for `window` after `settle`, instead of a search"),
+    Knob::new("rate", Kind::Count { min: 1, max: 10_000 }, Default::Typed("25"))
+        .help("requests per second to each server"),
+    Knob::new("most", Kind::Count { min: 2, max: 1000 }, Default::Typed("512")).help("most servers that are started"),
+    Knob::new("limit", Kind::Time { min: 1_000_000, max: 60 * SECOND }, Default::Typed("100 ms")).help(
+        "limit of the 95th percentile of latency, from the intended start of a request to the last byte of \
+         its page",
     ),
-    Knob::new(
-        "container",
-        Kind::Switch,
-        Default::Typed("false"),
-        "each server in a container of podman, in its own network namespace; static servers only",
+    Knob::new("cpu_limit", Kind::Percent { min: 0.05, max: 0.99 }, Default::Typed("90 %"))
+        .help("limit of the CPU use: the servers' own CPU time over that of their CPUs"),
+    Knob::new("quota", Kind::Percent { min: 0.01, max: 1.0 }, Default::Typed("100 %"))
+        .help("share of one CPU that each server may use, by its control group"),
+    Knob::new("link_mbit", Kind::Count { min: 0, max: 1_000_000 }, Default::Typed("0"))
+        .help("limit of the rate of each server's link in both directions, in Mbit/s; 0 is none"),
+    Knob::new("window", Kind::Time { min: SECOND / 10, max: 600 * SECOND }, Default::Typed("2 s"))
+        .help("length of a probe"),
+    Knob::new("settle", Kind::Time { min: 0, max: 600 * SECOND }, Default::Typed("500 ms"))
+        .help("settling time after each change of the number of servers"),
+    Knob::new(RAMP_DOWN, Kind::Time { min: 0, max: 600 * SECOND }, Default::Typed("0 s"))
+        .help("with `servers`: time under load after the window, not measured"),
+    Knob::new("visits", Kind::Count { min: 6, max: 1000 }, Default::Typed("8")).help("probes at the final step size"),
+    Knob::new("search_time", Kind::Time { min: 5 * SECOND, max: 24 * 3600 * SECOND }, Default::Typed("2 min"))
+        .help("longest search for each of the two limits; what is known by then is the result"),
+    Knob::new("dense", Kind::Switch, Default::Typed("false")).help(
+        "dense mode: while there are as many servers as CPUs, their quotas are twice the CPUs, and half of \
+         the CPUs is used, the host's ends of their links defer interrupts (GRO, gro_flush_timeout, \
+         napi_defer_hard_irqs; no TSO at the servers' ends); conditions and settings are checked after every \
+         window, and one in which they changed is measured again",
     ),
-    Knob::new(
-        "servers",
-        Kind::Count { min: 1, max: 1000 },
-        Default::Derived("searched"),
-        "load so many servers for `window` after `settle`, instead of a search",
-    ),
-    Knob::new("rate", Kind::Count { min: 1, max: 10_000 }, Default::Typed("25"), "requests per second to each server"),
-    Knob::new("most", Kind::Count { min: 2, max: 1000 }, Default::Typed("512"), "most servers that are started"),
-    Knob::new(
-        "limit",
-        Kind::Time { min: 1_000_000, max: 60 * SECOND },
-        Default::Typed("100 ms"),
-        "limit of the 95th percentile of latency, from the intended start of a request to the last byte of its page",
-    ),
-    Knob::new(
-        "cpu_limit",
-        Kind::Percent { min: 0.05, max: 0.99 },
-        Default::Typed("90 %"),
-        "limit of the CPU use: the servers' own CPU time over that of their CPUs",
-    ),
-    Knob::new(
-        "quota",
-        Kind::Percent { min: 0.01, max: 1.0 },
-        Default::Typed("100 %"),
-        "share of one CPU that each server may use, by its control group",
-    ),
-    Knob::new(
-        "link_mbit",
-        Kind::Count { min: 0, max: 1_000_000 },
-        Default::Typed("0"),
-        "limit of the rate of each server's link in both directions, in Mbit/s; 0 is none",
-    ),
-    Knob::new("window", Kind::Time { min: SECOND / 10, max: 600 * SECOND }, Default::Typed("2 s"), "length of a probe"),
-    Knob::new(
-        "settle",
-        Kind::Time { min: 0, max: 600 * SECOND },
-        Default::Typed("500 ms"),
-        "settling time after each change of the number of servers",
-    ),
-    Knob::new(
-        RAMP_DOWN,
-        Kind::Time { min: 0, max: 600 * SECOND },
-        Default::Typed("0 s"),
-        "with `servers`: time under load after the window, not measured",
-    ),
-    Knob::new("visits", Kind::Count { min: 6, max: 1000 }, Default::Typed("8"), "probes at the final step size"),
-    Knob::new(
-        "search_time",
-        Kind::Time { min: 5 * SECOND, max: 24 * 3600 * SECOND },
-        Default::Typed("2 min"),
-        "longest search for each of the two limits; what is known by then is the result",
-    ),
-    Knob::new(
-        "dense",
-        Kind::Switch,
-        Default::Typed("false"),
-        "dense mode: while there are as many servers as CPUs, their quotas are twice the CPUs, and half of the CPUs is used, the host's ends of \
-         their links defer interrupts (GRO, gro_flush_timeout, napi_defer_hard_irqs; no TSO at the servers' ends); conditions and settings are checked \
-         after every window, and one in which they changed is measured again",
-    ),
-    Knob::new(
-        "defer",
-        Kind::Time { min: 1000, max: SECOND / 10 },
-        Default::Typed("200 us"),
-        "longest time that packets wait for others in dense mode",
-    ),
+    Knob::new("defer", Kind::Time { min: 1000, max: SECOND / 10 }, Default::Typed("200 us"))
+        .help("longest time that packets wait for others in dense mode"),
     TIMEOUT,
 ];
 
 static METRICS: [Metric; 10] = [
-    Metric::higher(
-        "servers_by_latency",
-        "servers",
-        Together::Sum,
-        "most servers that were seen to have a 95th percentile of latency within `limit`",
-    ),
-    Metric::higher(
-        "servers_by_cpu",
-        "servers",
-        Together::Sum,
-        "most servers that were seen to have a CPU use within `cpu_limit`",
-    ),
-    Metric::higher(
-        "requests_per_s",
-        "requests/s",
-        Together::Sum,
-        "pages per second with `servers`; of a search as measured at the smaller of both numbers",
-    ),
-    Metric::higher("mb_per_s", "MB/s", Together::Sum, "10^6 bytes of pages per second at that number"),
-    Metric::higher("dense_share", "%", Together::Mean, "windows in dense mode, of those that were measured"),
-    Metric::lower("latency_p50_ms", "ms", Together::Most, "median of latency with `servers`"),
-    Metric::lower("latency_p95_ms", "ms", Together::Most, "95th percentile of latency with `servers`"),
-    Metric::lower("cpu", "%", Together::Mean, "CPU time of the servers over that of their CPUs, with `servers`"),
-    Metric::lower("failed", "%", Together::Mean, "pages that failed, with `servers`"),
-    Metric::lower(
-        "generator_share",
-        "%",
-        Together::Most,
-        "CPU use of the busiest thread of the generator in any probe; near 100 % it is the limit",
-    ),
+    Metric::higher("servers_by_latency", "servers", Together::Sum)
+        .help("most servers that were seen to have a 95th percentile of latency within `limit`"),
+    Metric::higher("servers_by_cpu", "servers", Together::Sum)
+        .help("most servers that were seen to have a CPU use within `cpu_limit`"),
+    Metric::higher("requests_per_s", "requests/s", Together::Sum)
+        .help("pages per second with `servers`; of a search as measured at the smaller of both numbers"),
+    Metric::higher("mb_per_s", "MB/s", Together::Sum).help("10^6 bytes of pages per second at that number"),
+    Metric::higher("dense_share", "%", Together::Mean).help("windows in dense mode, of those that were measured"),
+    Metric::lower("latency_p50_ms", "ms", Together::Most).help("median of latency with `servers`"),
+    Metric::lower("latency_p95_ms", "ms", Together::Most).help("95th percentile of latency with `servers`"),
+    Metric::lower("cpu", "%", Together::Mean).help("CPU time of the servers over that of their CPUs, with `servers`"),
+    Metric::lower("failed", "%", Together::Mean).help("pages that failed, with `servers`"),
+    Metric::lower("generator_share", "%", Together::Most)
+        .help("CPU use of the busiest thread of the generator in any probe; near 100 % it is the limit"),
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {

@@ -42,42 +42,28 @@ pub const ROW_BYTES: u64 = 300;
 const BATCH: usize = 5000;
 const BATCH_ROWS: i64 = BATCH as i64;
 
-const ROWS: Knob = Knob::new(
-    "rows",
-    Kind::Count { min: 1000, max: 1_000_000_000 },
-    Default::Typed("100000"),
-    "rows of the table, about 300 bytes each; buffers should hold them",
-);
-const PER_CPU: Knob = Knob::new(
-    "per_cpu",
-    Kind::Count { min: 1, max: 1000 },
-    Default::Typed("4"),
-    "connections for each CPU of the server: those of server_cpus, else of the arm (ranks)",
-);
-const MIX: Knob = Knob::new(
-    "mix",
-    Kind::Text,
-    Default::Typed("40/40/10/10"),
-    "select / update / insert / delete of 100 statements; as many deletes as inserts",
-);
+const ROWS: Knob = Knob::new("rows", Kind::Count { min: 1000, max: 1_000_000_000 }, Default::Typed("100000"))
+    .help("rows of the table, about 300 bytes each; buffers should hold them");
+const PER_CPU: Knob = Knob::new("per_cpu", Kind::Count { min: 1, max: 1000 }, Default::Typed("4"))
+    .help("connections for each CPU of the server: those of server_cpus, else of the arm (ranks)");
+const MIX: Knob = Knob::new("mix", Kind::Text, Default::Typed("40/40/10/10"))
+    .help("select / update / insert / delete of 100 statements; as many deletes as inserts");
 
 static PARAMETERS: [Knob; 22] = joined(&[&[DATABASE, ROWS, PER_CPU, MIX, UTILIZATION], SHARED]);
 
 const OWN: [Metric; 10] = [
-    Metric::higher("tx_per_s", "tx/s", Together::Sum, "statements per second, each a transaction"),
-    Metric::higher(
-        "tx_per_s_per_cpu",
-        "tx/CPU-s",
-        Together::Mean,
-        "statements per second of CPU time that server and driver used; absent where the server's is unknown",
-    ),
-    Metric::lower("latency_p50_ms", "ms", Together::Mean, "median latency"),
-    Metric::lower("latency_p95_ms", "ms", Together::Most, "95th percentile of it"),
-    Metric::lower("latency_p99_ms", "ms", Together::Most, "99th percentile of it"),
-    Metric::lower("cpu_us_per_tx", "us", Together::Mean, "CPU time of server and driver per transaction"),
-    Metric::lower("driver_cpu_us_per_tx", "us", Together::Mean, "CPU time of the connections' threads per transaction"),
-    Metric::lower("server_cpu_us_per_tx", "us", Together::Mean, "CPU time of the server's processes per transaction"),
-    Metric::lower("retries", "%", Together::Mean, "serialization failures and deadlocks per 100 transactions"),
+    Metric::higher("tx_per_s", "tx/s", Together::Sum).help("statements per second, each a transaction"),
+    Metric::higher("tx_per_s_per_cpu", "tx/CPU-s", Together::Mean)
+        .help("statements per second of CPU time that server and driver used; absent where the server's is unknown"),
+    Metric::lower("latency_p50_ms", "ms", Together::Mean).help("median latency"),
+    Metric::lower("latency_p95_ms", "ms", Together::Most).help("95th percentile of it"),
+    Metric::lower("latency_p99_ms", "ms", Together::Most).help("99th percentile of it"),
+    Metric::lower("cpu_us_per_tx", "us", Together::Mean).help("CPU time of server and driver per transaction"),
+    Metric::lower("driver_cpu_us_per_tx", "us", Together::Mean)
+        .help("CPU time of the connections' threads per transaction"),
+    Metric::lower("server_cpu_us_per_tx", "us", Together::Mean)
+        .help("CPU time of the server's processes per transaction"),
+    Metric::lower("retries", "%", Together::Mean).help("serialization failures and deadlocks per 100 transactions"),
     LAG,
 ];
 

@@ -7,20 +7,13 @@ use baremark_networks::network::INSIDE;
 use baremark_sys::clock;
 use baremark_trace::netdev::{self, Counts};
 
-const fn metric(key: &'static str, unit: &'static str, help: &'static str) -> Metric {
-    Metric::lower(key, unit, Together::Sum, help)
-}
-
 /// Packets and bytes at the server's end.
 pub(crate) const METRICS: [Metric; 4] = [
-    metric(
-        "net_receive_packets_per_s",
-        "1/s",
-        "packets per second that the server received; with network = \"lab\" alone",
-    ),
-    metric("net_transmit_packets_per_s", "1/s", "packets per second that it sent"),
-    metric("net_receive_mb_per_s", "MB/s", "10^6 bytes per second that it received"),
-    metric("net_transmit_mb_per_s", "MB/s", "10^6 bytes per second that it sent"),
+    Metric::lower("net_receive_packets_per_s", "1/s", Together::Sum)
+        .help("packets per second that the server received; with network = \"lab\" alone"),
+    Metric::lower("net_transmit_packets_per_s", "1/s", Together::Sum).help("packets per second that it sent"),
+    Metric::lower("net_receive_mb_per_s", "MB/s", Together::Sum).help("10^6 bytes per second that it received"),
+    Metric::lower("net_transmit_mb_per_s", "MB/s", Together::Sum).help("10^6 bytes per second that it sent"),
 ];
 
 /// The counters at both ends of the measured time.

@@ -10,24 +10,20 @@ use baremark_sys::clock;
 use baremark_sys::process_tree::{self, KernelWork};
 use std::fs;
 
-const fn metric(key: &'static str, help: &'static str) -> Metric {
-    Metric::lower(key, "1/s", Together::Sum, help)
-}
-
 /// Page faults and context switches.
 const WORK: [Metric; 3] = [
-    metric(
-        "server_minor_faults_per_s",
-        "page faults per second of the server that read nothing from a disk; with sqlite of the driver's process",
+    Metric::lower("server_minor_faults_per_s", "1/s", Together::Sum).help(
+        "page faults per second of the server that read nothing from a disk; with sqlite of the driver's \
+         process",
     ),
-    metric("server_major_faults_per_s", "page faults per second of it that read from a disk"),
-    metric("server_context_switches_per_s", "context switches per second of its threads"),
+    Metric::lower("server_major_faults_per_s", "1/s", Together::Sum)
+        .help("page faults per second of it that read from a disk"),
+    Metric::lower("server_context_switches_per_s", "1/s", Together::Sum)
+        .help("context switches per second of its threads"),
 ];
 /// TLB shootdowns.
-const SHOOTDOWNS: Metric = metric(
-    "tlb_shootdowns_per_s",
-    "TLB shootdowns per second that the server's CPUs received, whoever caused them (/proc/interrupts)",
-);
+const SHOOTDOWNS: Metric = Metric::lower("tlb_shootdowns_per_s", "1/s", Together::Sum)
+    .help("TLB shootdowns per second that the server's CPUs received, whoever caused them (/proc/interrupts)");
 /// All of them.
 pub(crate) const METRICS: [Metric; 4] = [WORK[0], WORK[1], WORK[2], SHOOTDOWNS];
 

@@ -18,163 +18,91 @@ use std::path::PathBuf;
 const SECOND: u64 = 1_000_000_000;
 
 /// Which database.
-pub(crate) const DATABASE: Knob = Knob::new(
-    "database",
-    Kind::Choice(DatabaseKind::WORDS),
-    Default::Typed("sqlite"),
-    "database: embedded (sqlite), or a server that is started for the run",
-);
+pub(crate) const DATABASE: Knob = Knob::new("database", Kind::Choice(DatabaseKind::WORDS), Default::Typed("sqlite"))
+    .help("database: embedded (sqlite), or a server that is started for the run");
 /// Connections.
-pub(crate) const CONNECTIONS: Knob = Knob::new(
-    "connections",
-    Kind::Count { min: 1, max: 10_000 },
-    Default::Typed("4"),
-    "connections, a thread each; at most one transaction at a time on each",
-);
+pub(crate) const CONNECTIONS: Knob = Knob::new("connections", Kind::Count { min: 1, max: 10_000 }, Default::Typed("4"))
+    .help("connections, a thread each; at most one transaction at a time on each");
 /// Open arrivals.
-const RATE: Knob = Knob::new(
-    "rate",
-    Kind::Count { min: 1, max: 10_000_000 },
-    Default::Derived("closed loop"),
-    "open loop: transactions started per second",
-);
+const RATE: Knob = Knob::new("rate", Kind::Count { min: 1, max: 10_000_000 }, Default::Derived("closed loop"))
+    .help("open loop: transactions started per second");
 /// The measured time.
-const TIME: Knob = Knob::new(
-    DURATION,
-    Kind::Time { min: SECOND / 10, max: 24 * 3600 * SECOND },
-    Default::Typed("10 s"),
-    "measured time of a phase",
-);
+const TIME: Knob =
+    Knob::new(DURATION, Kind::Time { min: SECOND / 10, max: 24 * 3600 * SECOND }, Default::Typed("10 s"))
+        .help("measured time of a phase");
 /// The time before it.
-const WARM: Knob = Knob::new(
-    WARM_UP,
-    Kind::Time { min: 0, max: 3600 * SECOND },
-    Default::Typed("2 s"),
-    "time under load before it, not measured",
-);
+const WARM: Knob = Knob::new(WARM_UP, Kind::Time { min: 0, max: 3600 * SECOND }, Default::Typed("2 s"))
+    .help("time under load before it, not measured");
 /// The time after it.
-const RAMP_DOWN: Knob = Knob::new(
-    command::RAMP_DOWN,
-    Kind::Time { min: 0, max: 3600 * SECOND },
-    Default::Typed("0 s"),
-    "time under load after it, not measured",
-);
+const RAMP_DOWN: Knob = Knob::new(command::RAMP_DOWN, Kind::Time { min: 0, max: 3600 * SECOND }, Default::Typed("0 s"))
+    .help("time under load after it, not measured");
 /// Isolation.
-const ISOLATION: Knob = Knob::new(
-    "isolation",
-    Kind::Choice(Isolation::WORDS),
-    Default::Typed("read committed"),
-    "isolation level of servers; sqlite is always serializable",
-);
+const ISOLATION: Knob = Knob::new("isolation", Kind::Choice(Isolation::WORDS), Default::Typed("read committed"))
+    .help("isolation level of servers; sqlite is always serializable");
 /// The database's cache.
-const BUFFERS: Knob = Knob::new(
-    "buffers",
-    Kind::Size { min: 8 << 20, max: 1 << 42 },
-    Default::Typed("256 MiB"),
-    "page cache of the database: shared_buffers, innodb_buffer_pool_size; of each connection with sqlite",
-);
+const BUFFERS: Knob = Knob::new("buffers", Kind::Size { min: 8 << 20, max: 1 << 42 }, Default::Typed("256 MiB"))
+    .help("page cache of the database: shared_buffers, innodb_buffer_pool_size; of each connection with sqlite");
 /// Durability of a commit.
-const SYNCHRONOUS_COMMIT: Knob = Knob::new(
-    "synchronous_commit",
-    Kind::Switch,
-    Default::Typed("true"),
-    "answer a commit once it is on the disk; false may lose the last ones in a crash",
-);
+const SYNCHRONOUS_COMMIT: Knob = Knob::new("synchronous_commit", Kind::Switch, Default::Typed("true"))
+    .help("answer a commit once it is on the disk; false may lose the last ones in a crash");
 /// Durability of anything.
-const FSYNC: Knob = Knob::new(
-    "fsync",
-    Kind::Switch,
-    Default::Typed("true"),
-    "sync files to the disk; false may lose the database in a crash of the machine",
-);
+const FSYNC: Knob = Knob::new("fsync", Kind::Switch, Default::Typed("true"))
+    .help("sync files to the disk; false may lose the database in a crash of the machine");
 /// Huge pages.
-const HUGE_PAGES: Knob = Knob::new(
-    "huge_pages",
-    Kind::Switch,
-    Default::Typed("false"),
-    "keep the page cache in huge pages of the system (postgres); the server does not start without them",
-);
+const HUGE_PAGES: Knob = Knob::new("huge_pages", Kind::Switch, Default::Typed("false"))
+    .help("keep the page cache in huge pages of the system (postgres); the server does not start without them");
 /// How a server's log is synced.
 const WAL_SYNC_METHOD: Knob = Knob::new(
     "wal_sync_method",
     Kind::Choice(&["fdatasync", "fsync", "open_datasync", "open_sync"]),
     Default::Derived("the server's own"),
-    "how the server syncs its log to the disk (postgres); read back from the server in each phase",
-);
+)
+.help("how the server syncs its log to the disk (postgres); read back from the server in each phase");
 /// What is passed through.
-const SERVER_SETTINGS: Knob = Knob::new(
-    "server_settings",
-    Kind::Words,
-    Default::Derived("none"),
-    "lines of postgresql.conf or of [mariadbd], such as [\"max_parallel_workers = 0\"]",
-);
+const SERVER_SETTINGS: Knob = Knob::new("server_settings", Kind::Words, Default::Derived("none"))
+    .help("lines of postgresql.conf or of [mariadbd], such as [\"max_parallel_workers = 0\"]");
 /// CPUs of the server.
-const SERVER_CPUS: Knob = Knob::new(
-    "server_cpus",
-    Kind::Text,
-    Default::Derived("all"),
-    "CPUs of the server, such as \"0,2\"; the connections have those of the arm",
-);
+const SERVER_CPUS: Knob = Knob::new("server_cpus", Kind::Text, Default::Derived("all"))
+    .help("CPUs of the server, such as \"0,2\"; the connections have those of the arm");
 /// What is between clients and server.
-const NETWORK: Knob = Knob::new(
-    "network",
-    Kind::Choice(&["loopback", "lab"]),
-    Default::Typed("loopback"),
-    "between clients and server: the loopback, or a veth pair of the run's own (lab; needs the superuser)",
-);
+const NETWORK: Knob = Knob::new("network", Kind::Choice(&["loopback", "lab"]), Default::Typed("loopback"))
+    .help("between clients and server: the loopback, or a veth pair of the run's own (lab; needs the superuser)");
 /// A server that is there already.
-const URL: Knob = Knob::new(
-    "url",
-    Kind::Text,
-    Default::Derived("a server of the run's own"),
-    "where the URL of an empty database on a running server is: file:PATH or env:NAME; its settings stay as they are",
+const URL: Knob = Knob::new("url", Kind::Text, Default::Derived("a server of the run's own")).help(
+    "where the URL of an empty database on a running server is: file:PATH or env:NAME; its settings stay \
+     as they are",
 );
 /// Where data is.
-const DATA: Knob = Knob::new(
-    "data",
-    Kind::Text,
-    Default::Derived("the user's data folder, and /var/tmp"),
-    "folder of loaded data, which is kept for later runs, and of running databases; it must be the user's own, and no one else may write it",
+const DATA: Knob = Knob::new("data", Kind::Text, Default::Derived("the user's data folder, and /var/tmp")).help(
+    "folder of loaded data, which is kept for later runs, and of running databases; it must be the user's \
+     own, and no one else may write it",
 );
 
 /// Pipelining.
-pub(crate) const PIPELINE: Knob = Knob::new(
-    "pipeline",
-    Kind::Switch,
-    Default::Typed("false"),
-    "send statements of a transaction together where none depends on what another returns, commits apart (postgres)",
+pub(crate) const PIPELINE: Knob = Knob::new("pipeline", Kind::Switch, Default::Typed("false")).help(
+    "send statements of a transaction together where none depends on what another returns, commits apart \
+     (postgres)",
 );
 
 /// The utilization at which throughput is compared.
-pub(crate) const UTILIZATION: Knob = Knob::new(
-    "utilization",
-    Kind::Count { min: 1, max: 100 },
-    Default::Derived("none"),
-    "step connections up to their number in each phase, and interpolate throughput at this CPU utilization (%)",
-);
+pub(crate) const UTILIZATION: Knob =
+    Knob::new("utilization", Kind::Count { min: 1, max: 100 }, Default::Derived("none")).help(
+        "step connections up to their number in each phase, and interpolate throughput at this CPU \
+         utilization (%)",
+    );
 
 /// Throughput there.
-pub(crate) const AT_UTILIZATION: Metric = Metric::higher(
-    "tx_per_s_at_utilization",
-    "tx/s",
-    Together::Sum,
-    "transactions per second at the CPU utilization of the parameter utilization, interpolated between steps of connections",
+pub(crate) const AT_UTILIZATION: Metric = Metric::higher("tx_per_s_at_utilization", "tx/s", Together::Sum).help(
+    "transactions per second at the CPU utilization of the parameter utilization, interpolated between \
+     steps of connections",
 );
 /// The utilization of the fastest step.
-pub(crate) const CPU_UTILIZATION: Metric = Metric::lower(
-    "cpu_utilization",
-    "%",
-    Together::Mean,
-    "CPU utilization of the whole machine at the fastest step; with utilization alone",
-);
+pub(crate) const CPU_UTILIZATION: Metric = Metric::lower("cpu_utilization", "%", Together::Mean)
+    .help("CPU utilization of the whole machine at the fastest step; with utilization alone");
 
 /// How far the driver was behind.
-pub(crate) const LAG: Metric = Metric::lower(
-    "lag_p99_ms",
-    "ms",
-    Together::Most,
-    "99th percentile of the actual minus the intended start; with rate alone",
-);
+pub(crate) const LAG: Metric = Metric::lower("lag_p99_ms", "ms", Together::Most)
+    .help("99th percentile of the actual minus the intended start; with rate alone");
 
 /// What every workload says of its load, its server and its data.
 pub(crate) const SHARED: &[Knob] = &[

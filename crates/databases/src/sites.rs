@@ -46,20 +46,14 @@ const SYSTEM: &str = "data/postgresql.auto.conf";
 const WORDS: &[&str] = &["none", "remote_write", "on", "remote_apply", "disk", "nbd"];
 
 /// The mechanism.
-pub(crate) const REPLICATION: Knob = Knob::new(
-    "replication",
-    Kind::Choice(WORDS),
-    Unsaid::Typed("none"),
-    "postgres: what acknowledges a commit in addition: a standby that has written, flushed (on) or applied it, or both copies of a disk: by FUSE \
-     (disk), or by a mirror of a disk here and one by NBD (nbd)",
+pub(crate) const REPLICATION: Knob = Knob::new("replication", Kind::Choice(WORDS), Unsaid::Typed("none")).help(
+    "postgres: what acknowledges a commit in addition: a standby that has written, flushed (on) or \
+     applied it, or both copies of a disk: by FUSE (disk), or by a mirror of a disk here and one by NBD \
+     (nbd)",
 );
 /// Where the second copy is.
-pub(crate) const SECOND_SITE: Knob = Knob::new(
-    "second_site",
-    Kind::Text,
-    Unsaid::Typed("0 ms"),
-    "round trip to the site of the second copy, such as \"1 ms\"; none for replication's first copy alone",
-);
+pub(crate) const SECOND_SITE: Knob = Knob::new("second_site", Kind::Text, Unsaid::Typed("0 ms"))
+    .help("round trip to the site of the second copy, such as \"1 ms\"; none for replication's first copy alone");
 
 /// How a second copy is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -502,29 +496,23 @@ pub(crate) fn samples(marks: (Mark, Mark), ended: u64, way: Option<&Way>) -> Vec
 
 /// Metrics of [`samples`].
 pub(crate) const METRICS: [Metric; 7] = [
-    lower("commit_ms", "mean time of a commit that writes; with replication alone, as those below"),
-    Metric::lower(
-        "commits_per_order",
-        "commits",
-        Together::Mean,
-        "commits of writing transactions per order, each of which waits for the second copy",
-    ),
-    lower("round_trip_ms", "median round trip to the second site, measured before the load"),
-    lower("round_trip_loaded_ms", "twice the median time that data spent on the way to it under load"),
-    lower(
-        "distance_ms_per_order",
-        "commits per order x round trip: the latency that distance adds to an order by prediction",
-    ),
-    lower("copies_read_ms", "mean latency of reads of the disk of two copies that its page cache did not answer"),
-    lower(
-        "copies_write_ms",
-        "mean latency of its acknowledged writes: syncs and writes past the page cache; with nbd all writes of the block device",
+    Metric::lower("commit_ms", "ms", Together::Mean)
+        .help("mean time of a commit that writes; with replication alone, as those below"),
+    Metric::lower("commits_per_order", "commits", Together::Mean)
+        .help("commits of writing transactions per order, each of which waits for the second copy"),
+    Metric::lower("round_trip_ms", "ms", Together::Mean)
+        .help("median round trip to the second site, measured before the load"),
+    Metric::lower("round_trip_loaded_ms", "ms", Together::Mean)
+        .help("twice the median time that data spent on the way to it under load"),
+    Metric::lower("distance_ms_per_order", "ms", Together::Mean)
+        .help("commits per order x round trip: the latency that distance adds to an order by prediction"),
+    Metric::lower("copies_read_ms", "ms", Together::Mean)
+        .help("mean latency of reads of the disk of two copies that its page cache did not answer"),
+    Metric::lower("copies_write_ms", "ms", Together::Mean).help(
+        "mean latency of its acknowledged writes: syncs and writes past the page cache; with nbd all writes \
+         of the block device",
     ),
 ];
-
-const fn lower(key: &'static str, help: &'static str) -> Metric {
-    Metric::lower(key, "ms", Together::Mean, help)
-}
 
 /// A database whose commits are counted.
 pub(crate) struct Counted<'d> {

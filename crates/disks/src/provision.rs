@@ -32,45 +32,22 @@ pub const FORMAT: &str = "baremark-provision/1";
 pub const LAYOUT: &str = "layout";
 
 static PARAMETERS: [Knob; 16] = [
-    Knob::new(
-        LAYOUT,
-        Kind::Choice(&Layout::WORDS),
-        Default::Typed("pool"),
-        "what LUNs are: files, loop devices, files of ext4, XFS or btrfs on one device, files of RAID5 groups with one LUN each, files of \
-         one RAID5 pool of all devices (btrfs, in place and without checksums), RAID5 groups of md (md-groups), or thin volumes of one pool \
-         on RAID5 of md (thin-pool)",
+    Knob::new(LAYOUT, Kind::Choice(&Layout::WORDS), Default::Typed("pool")).help(
+        "what LUNs are: files, loop devices, files of ext4, XFS or btrfs on one device, files of RAID5 groups \
+         with one LUN each, files of one RAID5 pool of all devices (btrfs, in place and without checksums), \
+         RAID5 groups of md (md-groups), or thin volumes of one pool on RAID5 of md (thin-pool)",
     ),
-    Knob::new("luns", Kind::Count { min: 1, max: 64 }, Default::Typed("4"), "LUNs, all filled with random data"),
-    Knob::new(
-        "loaded",
-        Kind::Count { min: 1, max: 64 },
-        Default::Derived("all of luns"),
-        "LUNs under load, each with a job of its own",
-    ),
-    Knob::new(
-        "devices",
-        Kind::Count { min: 1, max: 64 },
-        Default::Typed("20"),
-        "devices, of which each layout has the bytes of all",
-    ),
-    Knob::new(
-        "device_size",
-        Kind::Size { min: LEAST_DEVICE, max: 1 << 40 },
-        Default::Typed("256 MiB"),
-        "size of a device",
-    ),
-    Knob::new(
-        "allocated",
-        Kind::Percent { min: 0.01, max: 1.0 },
-        Default::Typed("100 %"),
-        "share of the capacity that the LUNs take together; 5 % of it are left to the file systems themselves",
-    ),
-    Knob::new(
-        "span",
-        Kind::Size { min: 1 << 20, max: 1 << 40 },
-        Default::Derived("all of it"),
-        "part of each LUN, from its start, that is filled and used",
-    ),
+    Knob::new("luns", Kind::Count { min: 1, max: 64 }, Default::Typed("4")).help("LUNs, all filled with random data"),
+    Knob::new("loaded", Kind::Count { min: 1, max: 64 }, Default::Derived("all of luns"))
+        .help("LUNs under load, each with a job of its own"),
+    Knob::new("devices", Kind::Count { min: 1, max: 64 }, Default::Typed("20"))
+        .help("devices, of which each layout has the bytes of all"),
+    Knob::new("device_size", Kind::Size { min: LEAST_DEVICE, max: 1 << 40 }, Default::Typed("256 MiB"))
+        .help("size of a device"),
+    Knob::new("allocated", Kind::Percent { min: 0.01, max: 1.0 }, Default::Typed("100 %"))
+        .help("share of the capacity that the LUNs take together; 5 % of it are left to the file systems themselves"),
+    Knob::new("span", Kind::Size { min: 1 << 20, max: 1 << 40 }, Default::Derived("all of it"))
+        .help("part of each LUN, from its start, that is filled and used"),
     PATH,
     Knob { default: Default::Typed("random-mixed"), ..ACCESS },
     Knob { default: Default::Typed("64"), ..DEPTH },
@@ -83,26 +60,17 @@ static PARAMETERS: [Knob; 16] = [
 ];
 
 static METRICS: [Metric; 19] = with_common([
-    metric("mean_us", "us", Better::Lower, "mean latency of reads and writes"),
-    metric(
-        "machine_cpu_us_per_io",
-        "us",
-        Better::Lower,
-        "CPU time of the whole machine per read or write: layers work in threads of the kernel; work of others is included",
+    metric("mean_us", "us", Better::Lower).help("mean latency of reads and writes"),
+    metric("machine_cpu_us_per_io", "us", Better::Lower).help(
+        "CPU time of the whole machine per read or write: layers work in threads of the kernel; work of \
+         others is included",
     ),
-    metric(
-        "device_reads_per_io",
-        "reads",
-        Better::Lower,
-        "reads of the devices per read or write of LUNs; absent where LUNs are files",
-    ),
-    metric("device_writes_per_io", "writes", Better::Lower, "the same of writes: the copies and parity of a layer"),
-    metric(
-        "lun_range",
-        "%",
-        Better::Lower,
-        "largest minus smallest IOPS of LUNs under load over their mean; absent of one LUN",
-    ),
+    metric("device_reads_per_io", "reads", Better::Lower)
+        .help("reads of the devices per read or write of LUNs; absent where LUNs are files"),
+    metric("device_writes_per_io", "writes", Better::Lower)
+        .help("the same of writes: the copies and parity of a layer"),
+    metric("lun_range", "%", Better::Lower)
+        .help("largest minus smallest IOPS of LUNs under load over their mean; absent of one LUN"),
 ]);
 
 static DESCRIPTOR: Descriptor = Descriptor {

@@ -33,148 +33,88 @@ pub(crate) const ACCESS: Knob = Knob::new(
     "access",
     Kind::Choice(&["random-read", "random-write", "random-mixed", "sequential-read", "sequential-write", "fsync"]),
     Default::Derived("pattern, read_share and block"),
-    "preset: random 4 KiB (mixed: 70 % reads), sequential 128 KiB, or 4 KiB writes at depth 1 with fdatasync after each",
+)
+.help(
+    "preset: random 4 KiB (mixed: 70 % reads), sequential 128 KiB, or 4 KiB writes at depth 1 with \
+     fdatasync after each",
 );
 /// The folder of the target.
 pub(crate) const PATH: Knob =
-    Knob::new("path", Kind::Text, Default::Derived("TMPDIR, or /tmp"), "folder on the file system to measure");
+    Knob::new("path", Kind::Text, Default::Derived("TMPDIR, or /tmp")).help("folder on the file system to measure");
 /// Outstanding I/Os.
 pub(crate) const DEPTH: Knob =
-    Knob::new("depth", Kind::Count { min: 1, max: 4096 }, Default::Typed("32"), "outstanding I/Os of a job");
+    Knob::new("depth", Kind::Count { min: 1, max: 4096 }, Default::Typed("32")).help("outstanding I/Os of a job");
 /// How I/Os are issued.
-pub(crate) const ENGINE: Knob = Knob::new(
-    "engine",
-    Kind::Choice(&["auto", "io_uring", "threads"]),
-    Default::Typed("auto"),
-    "auto: io_uring, or threads with pread and pwrite where it is forbidden",
-);
+pub(crate) const ENGINE: Knob =
+    Knob::new("engine", Kind::Choice(&["auto", "io_uring", "threads"]), Default::Typed("auto"))
+        .help("auto: io_uring, or threads with pread and pwrite where it is forbidden");
 /// The measured time.
-pub(crate) const MEASURED: Knob = Knob::new(
-    DURATION,
-    Kind::Time { min: SECOND / 20, max: 24 * 3600 * SECOND },
-    Default::Typed("5 s"),
-    "measured time of a phase",
-);
+pub(crate) const MEASURED: Knob =
+    Knob::new(DURATION, Kind::Time { min: SECOND / 20, max: 24 * 3600 * SECOND }, Default::Typed("5 s"))
+        .help("measured time of a phase");
 /// The time under load before it.
-pub(crate) const RAMP: Knob = Knob::new(
-    WARM_UP,
-    Kind::Time { min: 0, max: 24 * 3600 * SECOND },
-    Default::Typed("500 ms"),
-    "time under load before it",
-);
+pub(crate) const RAMP: Knob =
+    Knob::new(WARM_UP, Kind::Time { min: 0, max: 24 * 3600 * SECOND }, Default::Typed("500 ms"))
+        .help("time under load before it");
 /// The time under load after it.
-pub(crate) const RAMP_DOWN: Knob = Knob::new(
-    command::RAMP_DOWN,
-    Kind::Time { min: 0, max: 24 * 3600 * SECOND },
-    Default::Typed("0 s"),
-    "time under load after it, not measured",
-);
+pub(crate) const RAMP_DOWN: Knob =
+    Knob::new(command::RAMP_DOWN, Kind::Time { min: 0, max: 24 * 3600 * SECOND }, Default::Typed("0 s"))
+        .help("time under load after it, not measured");
 /// The steady state.
-pub(crate) const STEADY: Knob = Knob::new(
-    "steady",
-    Kind::Percent { min: 0.001, max: 1.0 },
-    Default::Derived("not awaited"),
-    "then wait until IOPS of 5 seconds lie within this share of their mean",
-);
+pub(crate) const STEADY: Knob =
+    Knob::new("steady", Kind::Percent { min: 0.001, max: 1.0 }, Default::Derived("not awaited"))
+        .help("then wait until IOPS of 5 seconds lie within this share of their mean");
 /// The longest wait for it.
-pub(crate) const STEADY_LIMIT: Knob = Knob::new(
-    "steady_limit",
-    Kind::Time { min: SECOND, max: 24 * 3600 * SECOND },
-    Default::Typed("1 min"),
-    "longest such wait",
-);
+pub(crate) const STEADY_LIMIT: Knob =
+    Knob::new("steady_limit", Kind::Time { min: SECOND, max: 24 * 3600 * SECOND }, Default::Typed("1 min"))
+        .help("longest such wait");
 
 /// The table of parameters.
 pub static PARAMETERS: [Knob; 30] = [
-    Knob::new(
-        JOB,
-        Kind::Text,
-        Default::Derived("none"),
-        "fio job file whose keys replace the parameters here; read once, on this machine, when the run is planned",
+    Knob::new(JOB, Kind::Text, Default::Derived("none")).help(
+        "fio job file whose keys replace the parameters here; read once, on this machine, when the run is \
+         planned",
     ),
-    Knob::new(JOB_TEXT, Kind::Text, Default::Derived("that of job"), "text of a fio job, in place of a file"),
+    Knob::new(JOB_TEXT, Kind::Text, Default::Derived("that of job")).help("text of a fio job, in place of a file"),
     ACCESS,
     PATH,
-    Knob::new("file", Kind::Text, Default::Derived("a file without a name in path"), "file to use, which is kept"),
-    Knob::new(
-        DEVICE,
-        Kind::Text,
-        Default::Derived("a file"),
-        "block device to overwrite; needs --allow-destructive DEVICE",
-    ),
-    Knob::new("size", Kind::Size { min: 1 << 20, max: 64 << 40 }, Default::Typed("1 GiB"), "size of the target"),
-    Knob::new(
-        "pattern",
-        Kind::Choice(&["random", "sequential", "zipf"]),
-        Default::Typed("random"),
-        "order of offsets; sequential jobs each have their own part",
-    ),
-    Knob::new("exponent", Kind::Text, Default::Typed("1.2"), "exponent of zipf, above 0"),
-    Knob::new("read_share", Kind::Percent { min: 0.0, max: 1.0 }, Default::Typed("100 %"), "share of reads"),
-    Knob::new(
-        "block",
-        Kind::Text,
-        Default::Typed("4 KiB"),
-        "size of an I/O, or a mix such as \"4 KiB: 60, 64 KiB: 40\"",
-    ),
-    Knob::new(
-        "align",
-        Kind::Size { min: 512, max: 1 << 30 },
-        Default::Derived("the size of the I/O"),
-        "offsets are multiples of this",
-    ),
+    Knob::new("file", Kind::Text, Default::Derived("a file without a name in path")).help("file to use, which is kept"),
+    Knob::new(DEVICE, Kind::Text, Default::Derived("a file"))
+        .help("block device to overwrite; needs --allow-destructive DEVICE"),
+    Knob::new("size", Kind::Size { min: 1 << 20, max: 64 << 40 }, Default::Typed("1 GiB")).help("size of the target"),
+    Knob::new("pattern", Kind::Choice(&["random", "sequential", "zipf"]), Default::Typed("random"))
+        .help("order of offsets; sequential jobs each have their own part"),
+    Knob::new("exponent", Kind::Text, Default::Typed("1.2")).help("exponent of zipf, above 0"),
+    Knob::new("read_share", Kind::Percent { min: 0.0, max: 1.0 }, Default::Typed("100 %")).help("share of reads"),
+    Knob::new("block", Kind::Text, Default::Typed("4 KiB"))
+        .help("size of an I/O, or a mix such as \"4 KiB: 60, 64 KiB: 40\""),
+    Knob::new("align", Kind::Size { min: 512, max: 1 << 30 }, Default::Derived("the size of the I/O"))
+        .help("offsets are multiples of this"),
     DEPTH,
-    Knob::new("jobs", Kind::Count { min: 1, max: 256 }, Default::Typed("1"), "jobs, each with a thread and a queue"),
-    Knob::new(
-        "rate",
-        Kind::Count { min: 1, max: 1_000_000_000 },
-        Default::Derived("a closed loop"),
-        "open loop: I/Os per second of all jobs, latency from the intended start",
-    ),
+    Knob::new("jobs", Kind::Count { min: 1, max: 256 }, Default::Typed("1"))
+        .help("jobs, each with a thread and a queue"),
+    Knob::new("rate", Kind::Count { min: 1, max: 1_000_000_000 }, Default::Derived("a closed loop"))
+        .help("open loop: I/Os per second of all jobs, latency from the intended start"),
     ARRIVAL,
-    Knob::new(
-        "burst",
-        Kind::Time { min: 1000, max: 3600 * SECOND },
-        Default::Derived("load all the time"),
-        "time with load",
-    ),
-    Knob::new(
-        "pause",
-        Kind::Time { min: 1000, max: 3600 * SECOND },
-        Default::Derived("none"),
-        "time between two bursts",
-    ),
-    Knob::new(
-        "sync_every",
-        Kind::Count { min: 0, max: 1 << 32 },
-        Default::Typed("0"),
-        "fdatasync after N writes; 0: never",
-    ),
-    Knob::new("durable", Kind::Switch, Default::Typed("false"), "open with O_DSYNC"),
-    Knob::new(
-        "cache",
-        Kind::Choice(&["direct", "buffered"]),
-        Default::Typed("direct"),
-        "direct: O_DIRECT; buffered: page cache",
-    ),
+    Knob::new("burst", Kind::Time { min: 1000, max: 3600 * SECOND }, Default::Derived("load all the time"))
+        .help("time with load"),
+    Knob::new("pause", Kind::Time { min: 1000, max: 3600 * SECOND }, Default::Derived("none"))
+        .help("time between two bursts"),
+    Knob::new("sync_every", Kind::Count { min: 0, max: 1 << 32 }, Default::Typed("0"))
+        .help("fdatasync after N writes; 0: never"),
+    Knob::new("durable", Kind::Switch, Default::Typed("false")).help("open with O_DSYNC"),
+    Knob::new("cache", Kind::Choice(&["direct", "buffered"]), Default::Typed("direct"))
+        .help("direct: O_DIRECT; buffered: page cache"),
     ENGINE,
     MEASURED,
-    Knob::new(
-        "operations",
-        Kind::Count { min: 1, max: 1 << 48 },
-        Default::Derived("no limit"),
-        "end a phase after N I/Os",
-    ),
+    Knob::new("operations", Kind::Count { min: 1, max: 1 << 48 }, Default::Derived("no limit"))
+        .help("end a phase after N I/Os"),
     RAMP,
     RAMP_DOWN,
     STEADY,
     STEADY_LIMIT,
-    Knob::new(
-        "verify",
-        Kind::Switch,
-        Default::Typed("false"),
-        "stamp blocks with checksums and sequence numbers and check them",
-    ),
+    Knob::new("verify", Kind::Switch, Default::Typed("false"))
+        .help("stamp blocks with checksums and sequence numbers and check them"),
     TIMEOUT,
 ];
 

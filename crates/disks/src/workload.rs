@@ -32,12 +32,11 @@ pub const KIND: &str = "block";
 /// The format of the detail of a phase.
 pub const FORMAT: &str = "baremark-block/1";
 
-pub(crate) const fn metric(key: &'static str, unit: &'static str, better: Better, help: &'static str) -> Metric {
-    let together = match better {
-        Better::Higher => Together::Sum,
-        Better::Lower => Together::Mean,
-    };
-    Metric { key, unit, better, together, help }
+pub(crate) const fn metric(key: &'static str, unit: &'static str, better: Better) -> Metric {
+    match better {
+        Better::Higher => Metric::higher(key, unit, Together::Sum),
+        Better::Lower => Metric::lower(key, unit, Together::Mean),
+    }
 }
 
 pub(crate) const fn worst(key: &'static str, help: &'static str) -> Metric {
@@ -46,17 +45,19 @@ pub(crate) const fn worst(key: &'static str, help: &'static str) -> Metric {
 
 /// Rates and latencies of reads and writes, which other workloads of this engine have as well.
 pub(crate) const COMMON: [Metric; 14] = [
-    metric("iops", "IOPS", Better::Higher, "reads and writes completed per second"),
-    metric("mb_per_s", "MB/s", Better::Higher, "10^6 bytes read and written per second"),
-    metric("read_iops", "IOPS", Better::Higher, "reads completed per second"),
-    metric("write_iops", "IOPS", Better::Higher, "writes completed per second"),
-    metric("read_mean_us", "us", Better::Lower, "mean read latency, from the intended start where there is a rate"),
-    metric("read_p50_us", "us", Better::Lower, "median read latency; needs 6 reads"),
+    metric("iops", "IOPS", Better::Higher).help("reads and writes completed per second"),
+    metric("mb_per_s", "MB/s", Better::Higher).help("10^6 bytes read and written per second"),
+    metric("read_iops", "IOPS", Better::Higher).help("reads completed per second"),
+    metric("write_iops", "IOPS", Better::Higher).help("writes completed per second"),
+    metric("read_mean_us", "us", Better::Lower)
+        .help("mean read latency, from the intended start where there is a rate"),
+    metric("read_p50_us", "us", Better::Lower).help("median read latency; needs 6 reads"),
     worst("read_p95_us", "95th percentile of it; needs 72 reads"),
     worst("read_p99_us", "99th percentile of it; needs 368 reads"),
     worst("read_p99_9_us", "99.9th percentile of it; needs 3,688 reads"),
-    metric("write_mean_us", "us", Better::Lower, "mean write latency, from the intended start where there is a rate"),
-    metric("write_p50_us", "us", Better::Lower, "median write latency; needs 6 writes"),
+    metric("write_mean_us", "us", Better::Lower)
+        .help("mean write latency, from the intended start where there is a rate"),
+    metric("write_p50_us", "us", Better::Lower).help("median write latency; needs 6 writes"),
     worst("write_p95_us", "95th percentile of it; needs 72 writes"),
     worst("write_p99_us", "99th percentile of it; needs 368 writes"),
     worst("write_p99_9_us", "99.9th percentile of it; needs 3,688 writes"),
@@ -74,39 +75,24 @@ pub(crate) const fn with_common<const OWN: usize, const ALL: usize>(own: [Metric
 }
 
 static METRICS: [Metric; 27] = with_common([
-    metric("sync_mean_us", "us", Better::Lower, "mean latency of fdatasync"),
+    metric("sync_mean_us", "us", Better::Lower).help("mean latency of fdatasync"),
     worst("sync_p99_us", "99th percentile of it; needs 368 of them"),
-    metric(
-        "cpu_us_per_io",
-        "us",
-        Better::Lower,
-        "user and system CPU time of the process, its io_uring workers included, over reads and writes",
-    ),
-    metric("mean_depth", "I/Os", Better::Higher, "mean number of outstanding I/Os (Little's law)"),
-    metric(
-        "device_depth",
-        "I/Os",
-        Better::Higher,
-        "the same at the device, by the kernel's statistics; others' I/Os included; absent where it has none",
-    ),
-    metric(
-        "qemu_read_mean_us",
-        "us",
-        Better::Lower,
-        "in a QEMU guest: mean read latency as QEMU counts it, the ramp included",
-    ),
-    metric("qemu_read_p50_us", "us", Better::Lower, "median of it, from bins 16 % wide; needs 6 reads"),
+    metric("cpu_us_per_io", "us", Better::Lower)
+        .help("user and system CPU time of the process, its io_uring workers included, over reads and writes"),
+    metric("mean_depth", "I/Os", Better::Higher).help("mean number of outstanding I/Os (Little's law)"),
+    metric("device_depth", "I/Os", Better::Higher)
+        .help("the same at the device, by the kernel's statistics; others' I/Os included; absent where it has none"),
+    metric("qemu_read_mean_us", "us", Better::Lower)
+        .help("in a QEMU guest: mean read latency as QEMU counts it, the ramp included"),
+    metric("qemu_read_p50_us", "us", Better::Lower).help("median of it, from bins 16 % wide; needs 6 reads"),
     worst("qemu_read_p99_us", "99th percentile of it; needs 368 reads"),
-    metric(
-        "qemu_write_mean_us",
-        "us",
-        Better::Lower,
-        "in a QEMU guest: mean write latency as QEMU counts it, the ramp included",
-    ),
-    metric("qemu_write_p50_us", "us", Better::Lower, "median of it, from bins 16 % wide; needs 6 writes"),
+    metric("qemu_write_mean_us", "us", Better::Lower)
+        .help("in a QEMU guest: mean write latency as QEMU counts it, the ramp included"),
+    metric("qemu_write_p50_us", "us", Better::Lower).help("median of it, from bins 16 % wide; needs 6 writes"),
     worst("qemu_write_p99_us", "99th percentile of it; needs 368 writes"),
-    metric("qemu_flush_mean_us", "us", Better::Lower, "in a QEMU guest: mean latency of flushes as QEMU counts it"),
-    metric("ramp_s", "s", Better::Lower, "time under load before the measured time"),
+    metric("qemu_flush_mean_us", "us", Better::Lower)
+        .help("in a QEMU guest: mean latency of flushes as QEMU counts it"),
+    metric("ramp_s", "s", Better::Lower).help("time under load before the measured time"),
 ]);
 
 static DESCRIPTOR: Descriptor = Descriptor {

@@ -20,7 +20,7 @@ use baremark_load::profile::Profile;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{self, DURATION, RAMP_DOWN, TIMEOUT, WARM_UP};
 use baremark_model::config;
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, OwnSection, Together, Value};
+use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, OwnSection, Together, Value};
 use baremark_model::former;
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings, Update};
 use baremark_model::knob::Misfit;
@@ -45,111 +45,66 @@ pub const USERS: &str = "users";
 pub const MOST: &str = "most";
 
 const SECOND: u64 = 1_000_000_000;
-const fn knob(key: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Knob {
-    Knob { key, kind, default: Default::Typed(default), help }
-}
 
 static PARAMETERS: [Knob; 7] = [
-    knob(
-        USERS,
-        Kind::Literal,
-        "100",
-        "simulated users: a number, a profile such as \"ramp from=50 to=200 over=60s\", or \"most\" to search for the most \
-         that keep every limit",
+    Knob::new(USERS, Kind::Literal, Default::Typed("100")).help(
+        "simulated users: a number, a profile such as \"ramp from=50 to=200 over=60s\", or \"most\" to search \
+         for the most that keep every limit",
     ),
-    knob(
-        DURATION,
-        Kind::Time { min: SECOND / 10, max: 24 * 3600 * SECOND },
-        "20 s",
-        "measured time of a phase; a search has load.window, load.verify and load.budget in [topology]",
+    Knob::new(DURATION, Kind::Time { min: SECOND / 10, max: 24 * 3600 * SECOND }, Default::Typed("20 s"))
+        .help("measured time of a phase; a search has load.window, load.verify and load.budget in [topology]"),
+    Knob::new(WARM_UP, Kind::Time { min: 0, max: 3600 * SECOND }, Default::Typed("6 s")).help(
+        "time under users before it, not measured: at least until those who came last have logged in (10 of \
+         load.cycle)",
     ),
-    knob(
-        WARM_UP,
-        Kind::Time { min: 0, max: 3600 * SECOND },
-        "6 s",
-        "time under users before it, not measured: at least until those who came last have logged in (10 of load.cycle)",
-    ),
-    knob(RAMP_DOWN, Kind::Time { min: 0, max: 3600 * SECOND }, "0 s", "time under users after it, not measured"),
-    knob(
-        "size",
-        Kind::Choice(&["quick", "full"]),
-        "full",
-        "data set: full as the topology says; quick has 1 % of the past",
-    ),
-    knob(
-        "error_limit",
-        Kind::Percent { min: 0.0, max: 1.0 },
-        "1 %",
-        "share of failed operations above which the phase is no result",
-    ),
+    Knob::new(RAMP_DOWN, Kind::Time { min: 0, max: 3600 * SECOND }, Default::Typed("0 s"))
+        .help("time under users after it, not measured"),
+    Knob::new("size", Kind::Choice(&["quick", "full"]), Default::Typed("full"))
+        .help("data set: full as the topology says; quick has 1 % of the past"),
+    Knob::new("error_limit", Kind::Percent { min: 0.0, max: 1.0 }, Default::Typed("1 %"))
+        .help("share of failed operations above which the phase is no result"),
     TIMEOUT,
 ];
 
-const fn metric(key: &'static str, unit: &'static str, better: Better, help: &'static str) -> Metric {
-    Metric { key, unit, better, together: Together::Mean, help }
-}
-
 static METRICS: [Metric; 25] = [
-    metric(
-        "operations_per_s",
-        "operations/s",
-        Better::Higher,
-        "operations that succeeded per second, the loops that follow auctions apart",
+    Metric::higher("operations_per_s", "operations/s", Together::Mean)
+        .help("operations that succeeded per second, the loops that follow auctions apart"),
+    Metric::higher("bids_per_s", "bids/s", Together::Mean).help("bids accepted per second"),
+    Metric::lower("latency_p50_ms", "ms", Together::Mean)
+        .help("median latency of those operations, from the intended start"),
+    Metric::lower("latency_p95_ms", "ms", Together::Mean).help("95th percentile of it"),
+    Metric::lower("latency_p99_ms", "ms", Together::Mean).help("99th percentile of it"),
+    Metric::lower("propagation_p95_ms", "ms", Together::Mean)
+        .help("from the sending of a bid until an attendee sees it, 95th percentile"),
+    Metric::higher(MAXIMUM, "users", Together::Mean)
+        .help("most users that were verified to keep every limit, where they were searched"),
+    Metric::lower("limits_exceeded", "limits", Together::Mean).help("quality-of-service limits exceeded in the window"),
+    Metric::lower("failed", "%", Together::Mean).help("operations that failed"),
+    Metric::higher("operations_per_app_cpu_s", "operations/CPU-s", Together::Mean)
+        .help("operations per second of CPU time of the app tier, that of checking passwords apart"),
+    Metric::lower("app_cpu_passwords", "%", Together::Mean)
+        .help("share of the app tier's CPU time that checking passwords took (topology.argon2)"),
+    Metric::lower("cpus_balancer", "CPUs", Together::Mean).help("CPU time of the balancer tier over elapsed time"),
+    Metric::lower("cpus_web", "CPUs", Together::Mean).help("CPU time of the web tier over elapsed time"),
+    Metric::lower("cpus_app", "CPUs", Together::Mean).help("CPU time of the app tier over elapsed time"),
+    Metric::lower("cpus_database", "CPUs", Together::Mean).help("CPU time of the database tier over elapsed time"),
+    Metric::lower("cpus_bus", "CPUs", Together::Mean).help("CPU time of the bus tier over elapsed time"),
+    Metric::higher("users", "users", Together::Mean).help("users in the window at most"),
+    Metric::lower("adaptations", "changes", Together::Mean)
+        .help("changes of the number of servers by schedule or policy"),
+    Metric::lower("app_under_provisioned", "servers", Together::Mean).help(
+        "app servers missing on average, of those that the users need by elastic.capacity (Herbst et al. \
+         2015)",
     ),
-    metric("bids_per_s", "bids/s", Better::Higher, "bids accepted per second"),
-    metric("latency_p50_ms", "ms", Better::Lower, "median latency of those operations, from the intended start"),
-    metric("latency_p95_ms", "ms", Better::Lower, "95th percentile of it"),
-    metric("latency_p99_ms", "ms", Better::Lower, "99th percentile of it"),
-    metric(
-        "propagation_p95_ms",
-        "ms",
-        Better::Lower,
-        "from the sending of a bid until an attendee sees it, 95th percentile",
+    Metric::lower("app_over_provisioned", "servers", Together::Mean).help("app servers too many on average, likewise"),
+    Metric::lower("app_under_provisioned_time", "%", Together::Mean).help("share of the time with too few app servers"),
+    Metric::lower("app_over_provisioned_time", "%", Together::Mean).help("share of the time with too many app servers"),
+    Metric::lower("app_jitter", "changes/min", Together::Mean).help(
+        "changes of the number of app servers beyond those of the demand, per minute; below 0 some were \
+         missed",
     ),
-    metric(
-        MAXIMUM,
-        "users",
-        Better::Higher,
-        "most users that were verified to keep every limit, where they were searched",
-    ),
-    metric("limits_exceeded", "limits", Better::Lower, "quality-of-service limits exceeded in the window"),
-    metric("failed", "%", Better::Lower, "operations that failed"),
-    metric(
-        "operations_per_app_cpu_s",
-        "operations/CPU-s",
-        Better::Higher,
-        "operations per second of CPU time of the app tier, that of checking passwords apart",
-    ),
-    metric(
-        "app_cpu_passwords",
-        "%",
-        Better::Lower,
-        "share of the app tier's CPU time that checking passwords took (topology.argon2)",
-    ),
-    metric("cpus_balancer", "CPUs", Better::Lower, "CPU time of the balancer tier over elapsed time"),
-    metric("cpus_web", "CPUs", Better::Lower, "CPU time of the web tier over elapsed time"),
-    metric("cpus_app", "CPUs", Better::Lower, "CPU time of the app tier over elapsed time"),
-    metric("cpus_database", "CPUs", Better::Lower, "CPU time of the database tier over elapsed time"),
-    metric("cpus_bus", "CPUs", Better::Lower, "CPU time of the bus tier over elapsed time"),
-    metric("users", "users", Better::Higher, "users in the window at most"),
-    metric("adaptations", "changes", Better::Lower, "changes of the number of servers by schedule or policy"),
-    metric(
-        "app_under_provisioned",
-        "servers",
-        Better::Lower,
-        "app servers missing on average, of those that the users need by elastic.capacity (Herbst et al. 2015)",
-    ),
-    metric("app_over_provisioned", "servers", Better::Lower, "app servers too many on average, likewise"),
-    metric("app_under_provisioned_time", "%", Better::Lower, "share of the time with too few app servers"),
-    metric("app_over_provisioned_time", "%", Better::Lower, "share of the time with too many app servers"),
-    metric(
-        "app_jitter",
-        "changes/min",
-        Better::Lower,
-        "changes of the number of app servers beyond those of the demand, per minute; below 0 some were missed",
-    ),
-    metric("probes", "windows", Better::Lower, "windows that a search measured"),
-    metric("generator_cpus", "CPUs", Better::Lower, "CPU time of the load generator over elapsed time"),
+    Metric::lower("probes", "windows", Together::Mean).help("windows that a search measured"),
+    Metric::lower("generator_cpus", "CPUs", Together::Mean).help("CPU time of the load generator over elapsed time"),
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {

@@ -18,106 +18,46 @@ const PER_KEY: u64 = 120;
 /// Memory of the driver for a key.
 const PER_KEY_HERE: u64 = 40;
 
-const SERVER: Knob = Knob::new(
-    "server",
-    Kind::Choice(&["redis", "valkey"]),
-    Default::Typed("redis"),
-    "server program: redis-server or valkey-server, started for each phase",
-);
+const SERVER: Knob = Knob::new("server", Kind::Choice(&["redis", "valkey"]), Default::Typed("redis"))
+    .help("server program: redis-server or valkey-server, started for each phase");
 const KEYS: Knob =
-    Knob::new("keys", Kind::Count { min: 1, max: 100_000_000 }, Default::Typed("100000"), "keys that are used");
-const VALUE: Knob = Knob::new(
-    "value",
-    Kind::Size { min: SHORTEST as u64, max: 16 << 20 },
-    Default::Typed("100 B"),
-    "bytes of a value, of which the first 24 hold key, version and checksum",
-);
-const DISTRIBUTION: Knob = Knob::new(
-    "distribution",
-    Kind::Choice(&["uniform", "zipf"]),
-    Default::Typed("uniform"),
-    "keys of commands: all as likely, or by Zipf's law",
-);
-const EXPONENT: Knob = Knob::new("exponent", Kind::Text, Default::Typed("0.99"), "exponent of zipf, above 0");
-const READ_SHARE: Knob = Knob::new(
-    "read_share",
-    Kind::Percent { min: 0.0, max: 1.0 },
-    Default::Typed("90 %"),
-    "share of GET; the others are SET",
-);
-const LOADED: Knob = Knob::new(
-    "loaded",
-    Kind::Percent { min: 0.0, max: 1.0 },
-    Default::Typed("100 %"),
-    "share of keys that are set before the load; a GET of one that is not set is a miss",
-);
+    Knob::new("keys", Kind::Count { min: 1, max: 100_000_000 }, Default::Typed("100000")).help("keys that are used");
+const VALUE: Knob = Knob::new("value", Kind::Size { min: SHORTEST as u64, max: 16 << 20 }, Default::Typed("100 B"))
+    .help("bytes of a value, of which the first 24 hold key, version and checksum");
+const DISTRIBUTION: Knob = Knob::new("distribution", Kind::Choice(&["uniform", "zipf"]), Default::Typed("uniform"))
+    .help("keys of commands: all as likely, or by Zipf's law");
+const EXPONENT: Knob = Knob::new("exponent", Kind::Text, Default::Typed("0.99")).help("exponent of zipf, above 0");
+const READ_SHARE: Knob = Knob::new("read_share", Kind::Percent { min: 0.0, max: 1.0 }, Default::Typed("90 %"))
+    .help("share of GET; the others are SET");
+const LOADED: Knob = Knob::new("loaded", Kind::Percent { min: 0.0, max: 1.0 }, Default::Typed("100 %"))
+    .help("share of keys that are set before the load; a GET of one that is not set is a miss");
 const CONNECTIONS: Knob =
-    Knob::new("connections", Kind::Count { min: 1, max: 10_000 }, Default::Typed("50"), "connections");
-const PIPELINE: Knob = Knob::new(
-    "pipeline",
-    Kind::Count { min: 1, max: 10_000 },
-    Default::Typed("1"),
-    "commands under way on a connection, at most",
-);
-const DRIVER_THREADS: Knob = Knob::new(
-    "driver_threads",
-    Kind::Count { min: 1, max: 256 },
-    Default::Typed("1"),
-    "threads of the driver; each has its share of connections and of keys",
-);
-const IO_THREADS: Knob = Knob::new(
-    "io_threads",
-    Kind::Count { min: 1, max: 128 },
-    Default::Typed("1"),
-    "threads with which the server writes to its connections (io-threads)",
-);
-const PERSISTENCE: Knob = Knob::new(
-    "persistence",
-    Kind::Choice(&["none", "everysec", "always"]),
-    Default::Typed("none"),
-    "append-only file of the server: none, synced every second, or before each reply (appendfsync)",
-);
-const RATE: Knob = Knob::new(
-    "rate",
-    Kind::Count { min: 1, max: 100_000_000 },
-    Default::Derived("closed loop"),
-    "open loop: commands started per second",
-);
-const TIME: Knob = Knob::new(
-    DURATION,
-    Kind::Time { min: SECOND / 10, max: 24 * 3600 * SECOND },
-    Default::Typed("10 s"),
-    "measured time of a phase",
-);
-const WARM: Knob = Knob::new(
-    WARM_UP,
-    Kind::Time { min: 0, max: 3600 * SECOND },
-    Default::Typed("1 s"),
-    "time under load before it, not measured",
-);
-const SERVER_SETTINGS: Knob = Knob::new(
-    "server_settings",
-    Kind::Words,
-    Default::Derived("none"),
-    "lines of redis.conf, such as [\"io-threads-do-reads yes\"]",
-);
-const SERVER_CPUS: Knob = Knob::new(
-    "server_cpus",
-    Kind::Text,
-    Default::Derived("all"),
-    "CPUs of the server, such as \"0,2\"; the driver has those of the arm",
-);
-const NETWORK: Knob = Knob::new(
-    "network",
-    Kind::Choice(&["loopback", "lab"]),
-    Default::Typed("loopback"),
-    "between driver and server: the loopback, or a veth pair of the run's own (lab; needs the superuser)",
-);
-const DATA: Knob = Knob::new(
-    "data",
-    Kind::Text,
-    Default::Derived("/var/tmp, or the folder for temporary files"),
-    "folder in which the server has a private one of its own, with its append-only file; removed with the run",
+    Knob::new("connections", Kind::Count { min: 1, max: 10_000 }, Default::Typed("50")).help("connections");
+const PIPELINE: Knob = Knob::new("pipeline", Kind::Count { min: 1, max: 10_000 }, Default::Typed("1"))
+    .help("commands under way on a connection, at most");
+const DRIVER_THREADS: Knob = Knob::new("driver_threads", Kind::Count { min: 1, max: 256 }, Default::Typed("1"))
+    .help("threads of the driver; each has its share of connections and of keys");
+const IO_THREADS: Knob = Knob::new("io_threads", Kind::Count { min: 1, max: 128 }, Default::Typed("1"))
+    .help("threads with which the server writes to its connections (io-threads)");
+const PERSISTENCE: Knob =
+    Knob::new("persistence", Kind::Choice(&["none", "everysec", "always"]), Default::Typed("none"))
+        .help("append-only file of the server: none, synced every second, or before each reply (appendfsync)");
+const RATE: Knob = Knob::new("rate", Kind::Count { min: 1, max: 100_000_000 }, Default::Derived("closed loop"))
+    .help("open loop: commands started per second");
+const TIME: Knob =
+    Knob::new(DURATION, Kind::Time { min: SECOND / 10, max: 24 * 3600 * SECOND }, Default::Typed("10 s"))
+        .help("measured time of a phase");
+const WARM: Knob = Knob::new(WARM_UP, Kind::Time { min: 0, max: 3600 * SECOND }, Default::Typed("1 s"))
+    .help("time under load before it, not measured");
+const SERVER_SETTINGS: Knob = Knob::new("server_settings", Kind::Words, Default::Derived("none"))
+    .help("lines of redis.conf, such as [\"io-threads-do-reads yes\"]");
+const SERVER_CPUS: Knob = Knob::new("server_cpus", Kind::Text, Default::Derived("all"))
+    .help("CPUs of the server, such as \"0,2\"; the driver has those of the arm");
+const NETWORK: Knob = Knob::new("network", Kind::Choice(&["loopback", "lab"]), Default::Typed("loopback"))
+    .help("between driver and server: the loopback, or a veth pair of the run's own (lab; needs the superuser)");
+const DATA: Knob = Knob::new("data", Kind::Text, Default::Derived("/var/tmp, or the folder for temporary files")).help(
+    "folder in which the server has a private one of its own, with its append-only file; removed with the \
+     run",
 );
 
 pub(crate) static PARAMETERS: [Knob; 21] = [

@@ -17,11 +17,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 const fn latency(key: &'static str, together: Together, help: &'static str) -> Metric {
-    Metric::lower(key, "us", together, help)
+    Metric::lower(key, "us", together).help(help)
 }
 
 static METRICS: [Metric; 20] = [
-    Metric::higher("ops_per_s", "ops/s", Together::Sum, "GET and SET per second, without error replies"),
+    Metric::higher("ops_per_s", "ops/s", Together::Sum).help("GET and SET per second, without error replies"),
     latency("get_latency_p50_us", Together::Mean, "median latency of GET, from the intended start with rate"),
     latency("get_latency_p90_us", Together::Most, "90th percentile of it"),
     latency("get_latency_p99_us", Together::Most, "99th percentile of it"),
@@ -32,19 +32,16 @@ static METRICS: [Metric; 20] = [
     latency("set_latency_p99_us", Together::Most, "99th percentile of it"),
     latency("set_latency_p99_9_us", Together::Most, "99.9th percentile of it"),
     latency("set_latency_max_us", Together::Most, "longest of it"),
-    Metric::higher("hit_rate", "%", Together::Mean, "GET that found their key"),
-    Metric::lower("errors", "%", Together::Mean, "commands with an error reply; above 1 % no trial counts"),
+    Metric::higher("hit_rate", "%", Together::Mean).help("GET that found their key"),
+    Metric::lower("errors", "%", Together::Mean).help("commands with an error reply; above 1 % no trial counts"),
     latency("server_cpu_us_per_op", Together::Mean, "CPU time of the server's threads per command"),
     latency("driver_cpu_us_per_op", Together::Mean, "CPU time of the driver's threads per command"),
-    Metric::lower("server_cpus", "CPUs", Together::Sum, "CPUs that the server kept busy"),
-    Metric::lower("driver_cpus", "CPUs", Together::Sum, "CPUs that the driver kept busy"),
-    Metric::lower("server_memory", "MiB", Together::Sum, "memory that the server has allocated (INFO used_memory)"),
-    Metric::lower(
-        "server_resident_memory",
-        "MiB",
-        Together::Sum,
-        "memory of the server that is resident (INFO used_memory_rss)",
-    ),
+    Metric::lower("server_cpus", "CPUs", Together::Sum).help("CPUs that the server kept busy"),
+    Metric::lower("driver_cpus", "CPUs", Together::Sum).help("CPUs that the driver kept busy"),
+    Metric::lower("server_memory", "MiB", Together::Sum)
+        .help("memory that the server has allocated (INFO used_memory)"),
+    Metric::lower("server_resident_memory", "MiB", Together::Sum)
+        .help("memory of the server that is resident (INFO used_memory_rss)"),
     latency("lag_p99_us", Together::Most, "99th percentile of the actual minus the intended start; with rate alone"),
 ];
 

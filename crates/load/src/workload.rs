@@ -47,143 +47,73 @@ const CLOSED: usize = 64;
 const OPEN: usize = 1000;
 
 static PARAMETERS: [Knob; 26] = [
-    Knob::new(
-        "url",
-        Kind::Text,
-        Default::Derived("the scenario's own"),
-        "URL to request; with a scenario, its base URL",
-    ),
-    Knob::new("scenario", Kind::Text, Default::Derived("a GET of url"), "scenario file with operations and users"),
-    Knob::new(
-        "rate",
-        Kind::Text,
-        Default::Derived("a closed loop"),
-        "open loop: starts per second, a number or a profile",
-    ),
-    Knob::new(
-        "users",
-        Kind::Text,
-        Default::Derived("a closed loop"),
-        "closed loop of users with a cycle: a number or a profile",
-    ),
+    Knob::new("url", Kind::Text, Default::Derived("the scenario's own"))
+        .help("URL to request; with a scenario, its base URL"),
+    Knob::new("scenario", Kind::Text, Default::Derived("a GET of url")).help("scenario file with operations and users"),
+    Knob::new("rate", Kind::Text, Default::Derived("a closed loop"))
+        .help("open loop: starts per second, a number or a profile"),
+    Knob::new("users", Kind::Text, Default::Derived("a closed loop"))
+        .help("closed loop of users with a cycle: a number or a profile"),
     ARRIVAL,
-    Knob::new(
-        "connections",
-        Kind::Count { min: 1, max: 1 << 20 },
-        Default::Derived("64; 1000 with rate or users"),
-        "connections: exactly in a closed loop, at most otherwise",
-    ),
-    Knob::new("shared", Kind::Switch, Default::Typed("false"), "share connections among users"),
-    Knob::new("http2", Kind::Switch, Default::Typed("false"), "use HTTP/2"),
-    Knob::new(
-        "streams",
-        Kind::Count { min: 1, max: 1 << 16 },
-        Default::Typed("10"),
-        "concurrent requests on an HTTP/2 connection",
-    ),
-    Knob::new("threads", Kind::Count { min: 1, max: 1024 }, Default::Typed("1"), "event loops of the generator"),
-    Knob::new(
-        DURATION,
-        Kind::Time { min: 1_000_000, max: 24 * 3600 * SECOND },
-        Default::Typed("5 s"),
-        "measured time of a phase",
-    ),
-    Knob::new(
-        WARM_UP,
-        Kind::Time { min: 0, max: 3600 * SECOND },
-        Default::Typed("1 s"),
-        "time under load before it, not measured",
-    ),
-    Knob::new(
-        RAMP_DOWN,
-        Kind::Time { min: 0, max: 3600 * SECOND },
-        Default::Typed("0 s"),
-        "time under load after it, not measured",
-    ),
-    Knob::new(
-        "request_timeout",
-        Kind::Time { min: 1_000_000, max: 3600 * SECOND },
-        Default::Typed("10 s"),
-        "request timeout",
-    ),
-    Knob::new(
-        "error_limit",
-        Kind::Percent { min: 0.0, max: 1.0 },
-        Default::Typed("1 %"),
-        "share of failed operations above which the phase is not a result",
-    ),
+    Knob::new("connections", Kind::Count { min: 1, max: 1 << 20 }, Default::Derived("64; 1000 with rate or users"))
+        .help("connections: exactly in a closed loop, at most otherwise"),
+    Knob::new("shared", Kind::Switch, Default::Typed("false")).help("share connections among users"),
+    Knob::new("http2", Kind::Switch, Default::Typed("false")).help("use HTTP/2"),
+    Knob::new("streams", Kind::Count { min: 1, max: 1 << 16 }, Default::Typed("10"))
+        .help("concurrent requests on an HTTP/2 connection"),
+    Knob::new("threads", Kind::Count { min: 1, max: 1024 }, Default::Typed("1")).help("event loops of the generator"),
+    Knob::new(DURATION, Kind::Time { min: 1_000_000, max: 24 * 3600 * SECOND }, Default::Typed("5 s"))
+        .help("measured time of a phase"),
+    Knob::new(WARM_UP, Kind::Time { min: 0, max: 3600 * SECOND }, Default::Typed("1 s"))
+        .help("time under load before it, not measured"),
+    Knob::new(RAMP_DOWN, Kind::Time { min: 0, max: 3600 * SECOND }, Default::Typed("0 s"))
+        .help("time under load after it, not measured"),
+    Knob::new("request_timeout", Kind::Time { min: 1_000_000, max: 3600 * SECOND }, Default::Typed("10 s"))
+        .help("request timeout"),
+    Knob::new("error_limit", Kind::Percent { min: 0.0, max: 1.0 }, Default::Typed("1 %"))
+        .help("share of failed operations above which the phase is not a result"),
     Knob::new(
         "operations",
         Kind::Count { min: 1, max: i64::MAX as u64 },
         Default::Derived("until duration has passed"),
-        "operations after which a phase ends, instead of duration",
-    ),
-    Knob::new(
-        "cycle",
-        Kind::Time { min: 1, max: 24 * 3600 * SECOND },
-        Default::Derived("the scenario's own"),
-        "mean time between the intended starts of a user's operations",
-    ),
-    Knob::new(
-        "trace",
-        Kind::Text,
-        Default::Derived("a steady rate"),
-        "open loop: file with the rate profile, 'seconds,rate' per line",
-    ),
-    Knob::new("repeat", Kind::Switch, Default::Typed("false"), "repeat the trace when it ends"),
-    Knob::new(
-        "replay",
-        Kind::Text,
-        Default::Derived("drawn arrivals"),
-        "open loop: file with recorded arrival times, one time in seconds per line",
-    ),
-    Knob::new("ca", Kind::Text, Default::Derived("the system's"), "PEM file with the certificate authorities to trust"),
-    Knob::new("source", Kind::Words, Default::Derived("the system's"), "local source addresses, used in turn"),
-    Knob::new(
-        "header",
-        Kind::Words,
-        Default::Derived("none"),
-        "headers of every request, such as [\"accept: text/html\"]",
-    ),
-    Knob::new("insecure", Kind::Switch, Default::Typed("false"), "skip TLS certificate verification"),
-    Knob::new(
-        "limit",
-        Kind::Words,
-        Default::Derived("none"),
-        "limits such as [\"p99<50ms\", \"failures<0.5%\"]; a phase that exceeds one is flagged",
-    ),
+    )
+    .help("operations after which a phase ends, instead of duration"),
+    Knob::new("cycle", Kind::Time { min: 1, max: 24 * 3600 * SECOND }, Default::Derived("the scenario's own"))
+        .help("mean time between the intended starts of a user's operations"),
+    Knob::new("trace", Kind::Text, Default::Derived("a steady rate"))
+        .help("open loop: file with the rate profile, 'seconds,rate' per line"),
+    Knob::new("repeat", Kind::Switch, Default::Typed("false")).help("repeat the trace when it ends"),
+    Knob::new("replay", Kind::Text, Default::Derived("drawn arrivals"))
+        .help("open loop: file with recorded arrival times, one time in seconds per line"),
+    Knob::new("ca", Kind::Text, Default::Derived("the system's"))
+        .help("PEM file with the certificate authorities to trust"),
+    Knob::new("source", Kind::Words, Default::Derived("the system's")).help("local source addresses, used in turn"),
+    Knob::new("header", Kind::Words, Default::Derived("none"))
+        .help("headers of every request, such as [\"accept: text/html\"]"),
+    Knob::new("insecure", Kind::Switch, Default::Typed("false")).help("skip TLS certificate verification"),
+    Knob::new("limit", Kind::Words, Default::Derived("none"))
+        .help("limits such as [\"p99<50ms\", \"failures<0.5%\"]; a phase that exceeds one is flagged"),
     TIMEOUT,
 ];
 
 static METRICS: [Metric; 13] = [
-    Metric::higher("requests_per_s", "requests/s", Together::Sum, "requests answered per second"),
-    Metric::higher("operations_per_s", "operations/s", Together::Sum, "operations that succeeded per second"),
-    Metric::lower("latency_p50_ms", "ms", Together::Mean, "median latency, from the intended start where there is one"),
-    Metric::lower("latency_p95_ms", "ms", Together::Most, "95th percentile of it; needs 72 operations"),
-    Metric::lower("latency_p99_ms", "ms", Together::Most, "99th percentile of it; needs 368 operations"),
-    Metric::lower("latency_p99_9_ms", "ms", Together::Most, "99.9th percentile of it; needs 3,688 operations"),
-    Metric::lower("latency_mean_ms", "ms", Together::Mean, "mean latency"),
-    Metric::higher("received_mb_per_s", "MB/s", Together::Sum, "10^6 bytes received per second"),
-    Metric::lower("failed", "%", Together::Mean, "operations that failed"),
-    Metric::higher(
-        "within_limit",
-        "%",
-        Together::Mean,
-        "operations that succeeded within the time that the scenario allows them, of those which have a limit",
-    ),
-    Metric::higher(
-        "maximum_per_s",
-        "operations/s",
-        Together::Sum,
-        "highest rate that meets every limit, where it was searched (`baremark load --find-max`)",
-    ),
-    Metric::higher(
-        "maximum_users",
-        "users",
-        Together::Sum,
-        "most users for whom every limit is met, where they were searched (`baremark load --find-max=users`)",
-    ),
-    Metric::lower("generator_cpus", "CPUs", Together::Sum, "CPU time of the generator over elapsed time"),
+    Metric::higher("requests_per_s", "requests/s", Together::Sum).help("requests answered per second"),
+    Metric::higher("operations_per_s", "operations/s", Together::Sum).help("operations that succeeded per second"),
+    Metric::lower("latency_p50_ms", "ms", Together::Mean)
+        .help("median latency, from the intended start where there is one"),
+    Metric::lower("latency_p95_ms", "ms", Together::Most).help("95th percentile of it; needs 72 operations"),
+    Metric::lower("latency_p99_ms", "ms", Together::Most).help("99th percentile of it; needs 368 operations"),
+    Metric::lower("latency_p99_9_ms", "ms", Together::Most).help("99.9th percentile of it; needs 3,688 operations"),
+    Metric::lower("latency_mean_ms", "ms", Together::Mean).help("mean latency"),
+    Metric::higher("received_mb_per_s", "MB/s", Together::Sum).help("10^6 bytes received per second"),
+    Metric::lower("failed", "%", Together::Mean).help("operations that failed"),
+    Metric::higher("within_limit", "%", Together::Mean)
+        .help("operations that succeeded within the time that the scenario allows them, of those which have a limit"),
+    Metric::higher("maximum_per_s", "operations/s", Together::Sum)
+        .help("highest rate that meets every limit, where it was searched (`baremark load --find-max`)"),
+    Metric::higher("maximum_users", "users", Together::Sum)
+        .help("most users for whom every limit is met, where they were searched (`baremark load --find-max=users`)"),
+    Metric::lower("generator_cpus", "CPUs", Together::Sum).help("CPU time of the generator over elapsed time"),
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {

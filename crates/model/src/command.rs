@@ -410,19 +410,16 @@ const SECOND: u64 = 1_000_000_000;
 
 /// How long a run of a program may take: a knob that every workload which runs programs has, by which the lab knows how
 /// long it must wait.
-pub const TIMEOUT: Knob = Knob::new(
-    "timeout",
-    Kind::Time { min: SECOND, max: 168 * 3600 * SECOND },
-    Default::Typed("10 min"),
-    "how long one run of the program may take, without its preparation, before it is killed with all its processes",
-);
+pub const TIMEOUT: Knob =
+    Knob::new("timeout", Kind::Time { min: SECOND, max: 168 * 3600 * SECOND }, Default::Typed("10 min")).help(
+        "how long one run of the program may take, without its preparation, before it is killed with all its \
+         processes",
+    );
 
 /// Page size of the guest's leaf entries where a program runs in the microVM.
-pub const GUEST_PAGE: Knob = Knob::new(
-    "guest_page",
-    Kind::Page,
-    Default::Typed("2m"),
-    "page size of the microVM's guest page tables; memory itself is the program's own, as natively. Applies to microvm",
+pub const GUEST_PAGE: Knob = Knob::new("guest_page", Kind::Page, Default::Typed("2m")).help(
+    "page size of the microVM's guest page tables; memory itself is the program's own, as natively. \
+     Applies to microvm",
 );
 
 /// The page size of an arm's guest.
@@ -435,12 +432,10 @@ pub fn guest_page(arm: &ResolvedArm) -> PageSize {
 }
 
 /// Whether a polling thread answers system calls of a program in the microVM.
-pub const EXITLESS: Knob = Knob::new(
-    "exitless",
-    Kind::Choice(&["off", "on"]),
-    Default::Typed("off"),
-    "whether a thread that polls on a CPU of its own answers system calls of a program in the microVM without an exit: those that do \
-           not depend on the calling thread and wait for nobody. The CPU is spent on it; at least 2 must be allowed. Applies to microvm",
+pub const EXITLESS: Knob = Knob::new("exitless", Kind::Choice(&["off", "on"]), Default::Typed("off")).help(
+    "whether a thread that polls on a CPU of its own answers system calls of a program in the microVM \
+     without an exit: those that do not depend on the calling thread and wait for nobody. The CPU is \
+     spent on it; at least 2 must be allowed. Applies to microvm",
 );
 
 /// Whether an arm has a polling thread.
@@ -450,13 +445,10 @@ pub fn is_exitless(arm: &ResolvedArm) -> bool {
 }
 
 /// Whether memory of a program in the microVM is given when it is mapped.
-pub const PREFAULT: Knob = Knob::new(
-    "prefault",
-    Kind::Choice(&["off", "on"]),
-    Default::Typed("off"),
-    "whether the host gives a program in the microVM private memory when the program maps it, not when it first touches it; the time that \
-           this takes is part of the run as before. Stacks, memory that is reserved alone, and what is larger than the available memory are left out. \
-           Applies to microvm",
+pub const PREFAULT: Knob = Knob::new("prefault", Kind::Choice(&["off", "on"]), Default::Typed("off")).help(
+    "whether the host gives a program in the microVM private memory when the program maps it, not when it \
+     first touches it; the time that this takes is part of the run as before. Stacks, memory that is \
+     reserved alone, and what is larger than the available memory are left out. Applies to microvm",
 );
 
 /// Whether an arm has its memory when it is mapped.
@@ -472,12 +464,8 @@ pub const WARM_UP: &str = "warm_up";
 /// The time under load after it, in workloads that have one.
 pub const RAMP_DOWN: &str = "ramp_down";
 /// How the gaps of an open loop are made, in workloads that have one.
-pub const ARRIVAL: Knob = Knob::new(
-    "arrival",
-    Kind::Choice(&["constant", "poisson"]),
-    Default::Typed("constant"),
-    "inter-arrival time distribution of an open loop",
-);
+pub const ARRIVAL: Knob = Knob::new("arrival", Kind::Choice(&["constant", "poisson"]), Default::Typed("constant"))
+    .help("inter-arrival time distribution of an open loop");
 
 /// How long a phase of an arm lasts, where its workload says so by [`DURATION`], [`WARM_UP`] and [`RAMP_DOWN`].
 #[must_use]
@@ -508,264 +496,154 @@ pub fn fits_timeout(arm: &ResolvedArm) -> Result<(), Misfit> {
 
 /// Keys of `[command]` that take one value.
 pub const COMMAND: &[Knob] = &[
-    Knob::new(
-        "argv",
-        Kind::Words,
-        Default::Required,
-        "the program and its arguments, each a separate string; no shell is involved",
+    Knob::new("argv", Kind::Words, Default::Required)
+        .help("the program and its arguments, each a separate string; no shell is involved"),
+    Knob::new("directory", Kind::Text, Default::Derived("a private folder")).help(
+        "the folder in which it and its preparation run, an absolute path at the site; {folder} is private \
+         all the same",
     ),
-    Knob::new(
-        "directory",
-        Kind::Text,
-        Default::Derived("a private folder"),
-        "the folder in which it and its preparation run, an absolute path at the site; {folder} is private all the same",
+    Knob::new("stdin", Kind::Text, Default::Derived("nothing"))
+        .help("the file that it reads as standard input, from the folder in which it runs"),
+    Knob::new("stdout", Kind::Choice(Stdout::WORDS), Default::Typed("keep"))
+        .help("keep: its standard output is read through a pipe and kept up to output_limit; drop: it is /dev/null"),
+    Knob::new("repeat", Kind::Switch, Default::Typed("false")).help(
+        "whether a phase runs it again and again until the phase has lasted long enough, in one private \
+         folder; runs that end in the first quarter of a phase are a warm-up, and a metric is the mean of \
+         the others, from five on without the largest and the smallest fifth",
     ),
-    Knob::new(
-        "stdin",
-        Kind::Text,
-        Default::Derived("nothing"),
-        "the file that it reads as standard input, from the folder in which it runs",
+    Knob::new("warmup_runs", Kind::Count { min: 0, max: 10_000 }, Default::Typed("0"))
+        .help("runs before the first one that is measured: once on this machine itself, in every trial elsewhere"),
+    Knob::new("output_limit", Kind::Size { min: 4096, max: 16 << 20 }, Default::Typed("1 MiB"))
+        .help("the most that is kept of each output stream; of a longer one the beginning and the end"),
+    Knob::new("inherit", Kind::Words, Default::Derived("none")).help(
+        "environment variables that are passed on; PATH is always, and HOME is the folder; [\"*\"] for all as \
+         they are",
     ),
-    Knob::new(
-        "stdout",
-        Kind::Choice(Stdout::WORDS),
-        Default::Typed("keep"),
-        "keep: its standard output is read through a pipe and kept up to output_limit; drop: it is /dev/null",
+    Knob::new("carry", Kind::Words, Default::Derived("none")).help(
+        "files of this machine that the program needs at their own absolute paths: put there in a container \
+         or guest that has no files but this program; elsewhere they must be there, but for the program \
+         itself and files among its arguments, which are brought",
     ),
-    Knob::new(
-        "repeat",
-        Kind::Switch,
-        Default::Typed("false"),
-        "whether a phase runs it again and again until the phase has lasted long enough, in one private folder; runs \
-               that end in the first quarter of a phase are a warm-up, and a metric is the mean of the others, from five \
-               on without the largest and the smallest fifth",
-    ),
-    Knob::new(
-        "warmup_runs",
-        Kind::Count { min: 0, max: 10_000 },
-        Default::Typed("0"),
-        "runs before the first one that is measured: once on this machine itself, in every trial elsewhere",
-    ),
-    Knob::new(
-        "output_limit",
-        Kind::Size { min: 4096, max: 16 << 20 },
-        Default::Typed("1 MiB"),
-        "the most that is kept of each output stream; of a longer one the beginning and the end",
-    ),
-    Knob::new(
-        "inherit",
-        Kind::Words,
-        Default::Derived("none"),
-        "environment variables that are passed on; PATH is always, and HOME is the folder; [\"*\"] for all as they are",
-    ),
-    Knob::new(
-        "carry",
-        Kind::Words,
-        Default::Derived("none"),
-        "files of this machine that the program needs at their own absolute paths: put there in a container or guest that \
-               has no files but this program; elsewhere they must be there, but for the program itself and files among its \
-               arguments, which are brought",
-    ),
-    Knob::new(
-        "instruction_set",
-        Kind::Choice(&["baseline", "avx2", "avx512"]),
-        Default::Derived("any"),
-        "the instruction set without which the program cannot run",
-    ),
+    Knob::new("instruction_set", Kind::Choice(&["baseline", "avx2", "avx512"]), Default::Derived("any"))
+        .help("the instruction set without which the program cannot run"),
 ];
 
 /// Keys of `[command.success]`.
 pub const SUCCESS: &[Knob] = &[
-    Knob::new(
-        "exit",
-        Kind::Count { min: 0, max: 255 },
-        Default::Typed("0"),
-        "the exit code that means success, or a list of them; an empty list for any",
-    ),
-    Knob::new(
-        "present",
-        Kind::Words,
-        Default::Derived("none"),
-        "regular expressions that must match; a placeholder in them is replaced by its text, taken literally",
-    ),
-    Knob::new("absent", Kind::Words, Default::Derived("none"), "regular expressions that must not match, filled alike"),
-    Knob::new(
-        "from",
-        Kind::Text,
-        Default::Typed("output"),
-        "where they are looked for: output (both streams), stdout, stderr, or a file that the program writes",
-    ),
+    Knob::new("exit", Kind::Count { min: 0, max: 255 }, Default::Typed("0"))
+        .help("the exit code that means success, or a list of them; an empty list for any"),
+    Knob::new("present", Kind::Words, Default::Derived("none"))
+        .help("regular expressions that must match; a placeholder in them is replaced by its text, taken literally"),
+    Knob::new("absent", Kind::Words, Default::Derived("none"))
+        .help("regular expressions that must not match, filled alike"),
+    Knob::new("from", Kind::Text, Default::Typed("output"))
+        .help("where they are looked for: output (both streams), stdout, stderr, or a file that the program writes"),
 ];
 
 /// Keys of `[command.beside]`.
 pub const BESIDE: &[Knob] = &[
-    Knob::new(
-        "argv",
-        Kind::Words,
-        Default::Required,
-        "a program that runs alongside the measured one, such as its server, and its arguments",
-    ),
-    Knob::new(
-        "ready",
-        Kind::Text,
-        Default::Derived("ready at once"),
-        "a regular expression in its output that says that it is ready",
-    ),
+    Knob::new("argv", Kind::Words, Default::Required)
+        .help("a program that runs alongside the measured one, such as its server, and its arguments"),
+    Knob::new("ready", Kind::Text, Default::Derived("ready at once"))
+        .help("a regular expression in its output that says that it is ready"),
 ];
 
 /// Keys of `[command.metrics.NAME]`; `[command.reading]` gives defaults for those from `from` on.
 pub const READING: &[Knob] = &[
-    Knob::new("unit", Kind::Text, Default::Required, "the unit, as printed"),
-    Knob::new(
-        "better",
-        Kind::Choice(&["higher", "lower"]),
-        Default::Required,
-        "which direction is better; over copies that run together, higher-is-better metrics are summed and the others averaged",
+    Knob::new("unit", Kind::Text, Default::Required).help("the unit, as printed"),
+    Knob::new("better", Kind::Choice(&["higher", "lower"]), Default::Required).help(
+        "which direction is better; over copies that run together, higher-is-better metrics are summed and \
+         the others averaged",
     ),
-    Knob::new("help", Kind::Text, Default::Typed(""), "description in one sentence"),
-    Knob::new(
-        "from",
-        Kind::Text,
-        Default::Typed("stdout"),
-        "where it stands: stdout, stderr, or a file that the program writes into its folder",
-    ),
-    Knob::new(
-        "regex",
-        Kind::Text,
-        Default::Derived("json is given instead"),
-        "a regular expression whose group (?<value>...) is the number; {key} in it is the metric's name",
-    ),
-    Knob::new(
-        "json",
-        Kind::Text,
-        Default::Derived("regex is given instead"),
-        "a JSON pointer to the number, such as /jobs/0/read/iops; * is every member",
-    ),
-    Knob::new("take", Kind::Choice(Take::WORDS), Default::Typed("only"), "which of several matches counts"),
-    Knob::new(
-        "scale",
-        Kind::Text,
-        Default::Typed("1"),
-        "factor that converts the number to the unit, such as \"1e-3\"",
-    ),
-    Knob::new("per", Kind::Text, Default::Typed(""), "divisor of the number: a number, or a parameter such as {steps}"),
-    Knob::new("optional", Kind::Switch, Default::Typed("false"), "whether a run counts that does not have it"),
+    Knob::new("help", Kind::Text, Default::Typed("")).help("description in one sentence"),
+    Knob::new("from", Kind::Text, Default::Typed("stdout"))
+        .help("where it stands: stdout, stderr, or a file that the program writes into its folder"),
+    Knob::new("regex", Kind::Text, Default::Derived("json is given instead"))
+        .help("a regular expression whose group (?<value>...) is the number; {key} in it is the metric's name"),
+    Knob::new("json", Kind::Text, Default::Derived("regex is given instead"))
+        .help("a JSON pointer to the number, such as /jobs/0/read/iops; * is every member"),
+    Knob::new("take", Kind::Choice(Take::WORDS), Default::Typed("only")).help("which of several matches counts"),
+    Knob::new("scale", Kind::Text, Default::Typed("1"))
+        .help("factor that converts the number to the unit, such as \"1e-3\""),
+    Knob::new("per", Kind::Text, Default::Typed(""))
+        .help("divisor of the number: a number, or a parameter such as {steps}"),
+    Knob::new("optional", Kind::Switch, Default::Typed("false")).help("whether a run counts that does not have it"),
 ];
 
 /// The keys of [`READING`] that may be in `[command.reading]`.
 pub const READING_DEFAULTS: &[&str] = &["from", "regex", "json", "take", "scale", "per", "optional"];
 
 /// Wall time of the measured program.
-pub const WALL: Metric = Metric::lower("wall_s", "s", Together::Most, "from the program's start to its end");
+pub const WALL: Metric = Metric::lower("wall_s", "s", Together::Most).help("from the program's start to its end");
 /// Processor time of the measured program.
-pub const CPU: Metric = Metric::lower(
-    "cpu_s",
-    "s",
-    Together::Sum,
-    "processor time, user and system, of the program and of all that it waited for",
-);
+pub const CPU: Metric = Metric::lower("cpu_s", "s", Together::Sum)
+    .help("processor time, user and system, of the program and of all that it waited for");
 /// Processor time of the measured program in user mode.
-pub const USER: Metric = Metric::lower(
-    "user_s",
-    "s",
-    Together::Sum,
-    "processor time in user mode, of the program and of all that it waited for",
-);
+pub const USER: Metric = Metric::lower("user_s", "s", Together::Sum)
+    .help("processor time in user mode, of the program and of all that it waited for");
 /// Processor time of the measured program in the kernel.
-pub const SYSTEM: Metric = Metric::lower(
-    "system_s",
-    "s",
-    Together::Sum,
-    "processor time in the kernel, of the program and of all that it waited for",
-);
+pub const SYSTEM: Metric = Metric::lower("system_s", "s", Together::Sum)
+    .help("processor time in the kernel, of the program and of all that it waited for");
 /// Memory of the measured program.
-pub const PEAK_MEMORY: Metric = Metric::lower(
-    "peak_memory_bytes",
-    "B",
-    Together::Sum,
-    "the largest resident set of the program or of one that it waited for; not known below some 3 MiB, from which the \
-           kernel counts on",
+pub const PEAK_MEMORY: Metric = Metric::lower("peak_memory_bytes", "B", Together::Sum).help(
+    "the largest resident set of the program or of one that it waited for; not known below some 3 MiB, \
+     from which the kernel counts on",
 );
 /// Context switches of the measured program.
-pub const CONTEXT_SWITCHES: Metric = Metric::lower(
-    "context_switches",
-    "1",
-    Together::Sum,
-    "context switches, voluntary or not, of the program and of all that it waited for",
-);
+pub const CONTEXT_SWITCHES: Metric = Metric::lower("context_switches", "1", Together::Sum)
+    .help("context switches, voluntary or not, of the program and of all that it waited for");
 /// Page faults of the measured program.
-pub const PAGE_FAULTS: Metric = Metric::lower(
-    "page_faults",
-    "1",
-    Together::Sum,
-    "page faults, with or without a disk, of the program and of all that it waited for",
-);
+pub const PAGE_FAULTS: Metric = Metric::lower("page_faults", "1", Together::Sum)
+    .help("page faults, with or without a disk, of the program and of all that it waited for");
 /// Page faults of the measured program that read from a disk.
-pub const MAJOR_FAULTS: Metric = Metric::lower(
-    "major_faults",
-    "1",
-    Together::Sum,
-    "page faults that read from a disk, of the program and of all that it waited for",
-);
+pub const MAJOR_FAULTS: Metric = Metric::lower("major_faults", "1", Together::Sum)
+    .help("page faults that read from a disk, of the program and of all that it waited for");
 
 /// The metrics that every program has.
 pub const USUAL: [Metric; 8] = [WALL, CPU, USER, SYSTEM, PEAK_MEMORY, CONTEXT_SWITCHES, PAGE_FAULTS, MAJOR_FAULTS];
 
 /// System calls of a program in the microVM.
-pub const FORWARDED_CALLS: Metric =
-    in_guest("forwarded_calls", "1", "system calls that left the microVM for the host's kernel");
+pub const FORWARDED_CALLS: Metric = Metric::lower("forwarded_calls", "1", Together::Mean)
+    .help("system calls that left the microVM for the host's kernel");
 /// Exits of a program's virtual processors.
-pub const VM_EXITS: Metric =
-    in_guest("vm_exits", "1", "times that the program left the microVM, for calls and everything else");
+pub const VM_EXITS: Metric = Metric::lower("vm_exits", "1", Together::Mean)
+    .help("times that the program left the microVM, for calls and everything else");
 /// Page faults of a program in the microVM that were not the host's alone.
-pub const GUEST_FAULTS: Metric = in_guest(
-    "guest_faults",
-    "1",
-    "page faults of the guest's own page tables, and of the host's that came as an error",
-);
+pub const GUEST_FAULTS: Metric = Metric::lower("guest_faults", "1", Together::Mean)
+    .help("page faults of the guest's own page tables, and of the host's that came as an error");
 /// Signals that a program handled in the microVM.
-pub const GUEST_SIGNALS: Metric =
-    in_guest("guest_signals", "1", "signals that were delivered to the program in the microVM");
+pub const GUEST_SIGNALS: Metric = Metric::lower("guest_signals", "1", Together::Mean)
+    .help("signals that were delivered to the program in the microVM");
 /// What making the microVM took.
-pub const GUEST_START: Metric = in_guest(
-    "guest_start_s",
-    "s",
-    "making the microVM, up to the first instruction in it, of all programs that it started; part of the wall time",
+pub const GUEST_START: Metric = Metric::lower("guest_start_s", "s", Together::Mean).help(
+    "making the microVM, up to the first instruction in it, of all programs that it started; part of the \
+     wall time",
 );
 /// What a forwarded call costs.
-pub const CALL_COST: Metric = in_guest(
-    "call_cost_ns",
-    "ns",
-    "one forwarded call that does nothing, measured in the trial: the median of its batches",
-);
+pub const CALL_COST: Metric = Metric::lower("call_cost_ns", "ns", Together::Mean)
+    .help("one forwarded call that does nothing, measured in the trial: the median of its batches");
 /// What leaving the microVM and entering it again costs.
-pub const EXIT_COST: Metric = in_guest(
-    "exit_cost_ns",
-    "ns",
-    "one exit: a forwarded call that does nothing, less the same call natively, both measured in the trial",
+pub const EXIT_COST: Metric = Metric::lower("exit_cost_ns", "ns", Together::Mean).help(
+    "one exit: a forwarded call that does nothing, less the same call natively, both measured in the \
+     trial",
 );
 /// The share of a program's time that leaving the microVM explains.
-pub const EXIT_SHARE: Metric = in_guest(
-    "exit_share_percent",
-    "%",
-    "share of the wall time that exits explain: forwarded calls and other exits, times exit_cost_ns of the trial",
+pub const EXIT_SHARE: Metric = Metric::lower("exit_share_percent", "%", Together::Mean).help(
+    "share of the wall time that exits explain: forwarded calls and other exits, times exit_cost_ns of \
+     the trial",
 );
 
 /// System calls that a polling thread answered.
-pub const EXITLESS_CALLS: Metric = in_guest(
-    "exitless_calls",
-    "1",
-    "system calls that a polling thread answered without an exit; of exitless = \"on\"",
-);
+pub const EXITLESS_CALLS: Metric = Metric::lower("exitless_calls", "1", Together::Mean)
+    .help("system calls that a polling thread answered without an exit; of exitless = \"on\"");
 /// System calls that a polling thread did not answer.
-pub const EXITLESS_FALLBACKS: Metric = in_guest(
-    "exitless_fallbacks",
-    "1",
-    "system calls that were left to a polling thread and then left the microVM: refused, or not begun in time; of exitless = \"on\"",
+pub const EXITLESS_FALLBACKS: Metric = Metric::lower("exitless_fallbacks", "1", Together::Mean).help(
+    "system calls that were left to a polling thread and then left the microVM: refused, or not begun in \
+     time; of exitless = \"on\"",
 );
 /// What polling took.
-pub const POLLING_CPU: Metric =
-    in_guest("polling_cpu_s", "s", "CPU time of the polling threads, part of the program's; of exitless = \"on\"");
+pub const POLLING_CPU: Metric = Metric::lower("polling_cpu_s", "s", Together::Mean)
+    .help("CPU time of the polling threads, part of the program's; of exitless = \"on\"");
 
 /// The metrics that a program has in the microVM alone.
 pub const IN_GUEST: [Metric; 11] = [
@@ -782,41 +660,24 @@ pub const IN_GUEST: [Metric; 11] = [
     POLLING_CPU,
 ];
 
-const fn in_guest(key: &'static str, unit: &'static str, help: &'static str) -> Metric {
-    Metric { key, unit, better: Better::Lower, together: Together::Mean, help }
-}
-
 /// The length of an epoch of protection.
-pub const PROTECT: Knob = Knob::new(
-    "protect",
-    Kind::Choice(&["none", "5 ms", "20 ms", "100 ms"]),
-    Default::Typed("none"),
-    "protection by checkpoints: after each epoch of this length the program is stopped and its changed pages are copied to a secondary \
-     process; of programs that run natively or in the microVM",
-);
+pub const PROTECT: Knob =
+    Knob::new("protect", Kind::Choice(&["none", "5 ms", "20 ms", "100 ms"]), Default::Typed("none")).help(
+        "protection by checkpoints: after each epoch of this length the program is stopped and its changed \
+         pages are copied to a secondary process; of programs that run natively or in the microVM",
+    );
 
 /// The rate of the link to the secondary.
-pub const LINK_RATE: Knob = Knob::new(
-    "link_mbit",
-    Kind::Count { min: 1, max: 1_000_000 },
-    Default::Typed("10000"),
-    "rate of the link to the secondary in 10^6 bit/s; with protect alone",
-);
+pub const LINK_RATE: Knob = Knob::new("link_mbit", Kind::Count { min: 1, max: 1_000_000 }, Default::Typed("10000"))
+    .help("rate of the link to the secondary in 10^6 bit/s; with protect alone");
 
 /// The delay of the link to the secondary.
-pub const LINK_DELAY: Knob = Knob::new(
-    "link_delay",
-    Kind::Time { min: 0, max: 1_000_000_000 },
-    Default::Typed("0 s"),
-    "one-way delay of the link to the secondary, in both directions, by a proxy; with protect alone",
-);
+pub const LINK_DELAY: Knob = Knob::new("link_delay", Kind::Time { min: 0, max: 1_000_000_000 }, Default::Typed("0 s"))
+    .help("one-way delay of the link to the secondary, in both directions, by a proxy; with protect alone");
 
-const PROGRAM: Knob = Knob::new(
-    KIND,
-    Kind::Text,
-    Default::Derived("the section [command]"),
-    "the program, which is described in the section [command]; as a factor, names of programs that are described in \
-           [commands.NAME]",
+const PROGRAM: Knob = Knob::new(KIND, Kind::Text, Default::Derived("the section [command]")).help(
+    "the program, which is described in the section [command]; as a factor, names of programs that are \
+     described in [commands.NAME]",
 );
 
 static BARE_METRICS: [Metric; 35] = {
@@ -899,8 +760,8 @@ fn made(program: &Program) -> Descriptor {
                 _ => Kind::Text,
             },
             Default::Typed(leak(&declared.default.to_string())),
-            "a parameter that the study declares",
         )
+        .help("a parameter that the study declares")
     });
     let readings = program.metrics.iter().map(|reading| Metric {
         key: leak(&reading.key),

@@ -162,12 +162,8 @@ pub fn lacking(settings: &BTreeMap<String, Value>) -> Vec<String> {
 }
 
 /// The key by which `[environments.NAME]` of a name of one's own says which environment it is.
-pub const LIKE: Knob = Knob::new(
-    "like",
-    Kind::Choice(SETTABLE),
-    Default::Required,
-    "the environment that it extends; its settings apply here too, unless they are set otherwise",
-);
+pub const LIKE: Knob = Knob::new("like", Kind::Choice(SETTABLE), Default::Required)
+    .help("the environment that it extends; its settings apply here too, unless they are set otherwise");
 
 /// Which environment one of these settings says that it is like.
 #[must_use]

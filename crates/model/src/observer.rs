@@ -132,24 +132,16 @@ const MILLISECOND: u64 = 1_000_000;
 
 /// Keys of `[observe]`; each may also be a list where it says so.
 pub const OBSERVE: &[Knob] = &[
-    Knob::new(
-        "interval",
-        Kind::Time { min: 100 * MILLISECOND, max: 3_600_000 * MILLISECOND },
-        Default::Typed("1 s"),
-        "the time between two points of a series; readings between phases are made besides",
-    ),
+    Knob::new("interval", Kind::Time { min: 100 * MILLISECOND, max: 3_600_000 * MILLISECOND }, Default::Typed("1 s"))
+        .help("the time between two points of a series; readings between phases are made besides"),
     Knob::new(
         "which",
         Kind::Choice(OBSERVERS),
         Default::Derived("all but counters, io-histograms, net-stats, lost and null; of kernels without sockets"),
-        "one observer or a list of them; null reads nothing and shows the cost of observing",
-    ),
-    Knob::new(
-        "per_cpu",
-        Kind::Switch,
-        Default::Typed("false"),
-        "whether series hold every CPU's states in addition to the machine's",
-    ),
+    )
+    .help("one observer or a list of them; null reads nothing and shows the cost of observing"),
+    Knob::new("per_cpu", Kind::Switch, Default::Typed("false"))
+        .help("whether series hold every CPU's states in addition to the machine's"),
 ];
 
 /// What is to be observed.

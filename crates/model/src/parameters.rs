@@ -52,10 +52,16 @@ typed! {
 }
 
 impl Knob {
-    /// A row of a table of parameters.
+    /// A row of a table of parameters; its help follows ([`Knob::help()`]).
     #[must_use]
-    pub const fn new(key: &'static str, kind: Kind, default: Default, help: &'static str) -> Knob {
-        Knob { key, kind, default, help }
+    pub const fn new(key: &'static str, kind: Kind, default: Default) -> Knob {
+        Knob { key, kind, default, help: "" }
+    }
+
+    /// The row with this help: one sentence for people.
+    #[must_use]
+    pub const fn help(self, help: &'static str) -> Knob {
+        Knob { help, ..self }
     }
 
     /// What an arm sets this parameter to, or its default.
@@ -154,16 +160,22 @@ pub const fn joined<T: Copy, const N: usize>(parts: &[&[T]]) -> [T; N] {
 }
 
 impl Metric {
-    /// A row of a table of metrics of which more is better.
+    /// A row of a table of metrics of which more is better; its help follows ([`Metric::help()`]).
     #[must_use]
-    pub const fn higher(key: &'static str, unit: &'static str, together: Together, help: &'static str) -> Metric {
-        Metric { key, unit, better: Better::Higher, together, help }
+    pub const fn higher(key: &'static str, unit: &'static str, together: Together) -> Metric {
+        Metric { key, unit, better: Better::Higher, together, help: "" }
     }
 
     /// A row of one of which less is better.
     #[must_use]
-    pub const fn lower(key: &'static str, unit: &'static str, together: Together, help: &'static str) -> Metric {
-        Metric { key, unit, better: Better::Lower, together, help }
+    pub const fn lower(key: &'static str, unit: &'static str, together: Together) -> Metric {
+        Metric { key, unit, better: Better::Lower, together, help: "" }
+    }
+
+    /// The row with this help: one sentence for people, formula and source.
+    #[must_use]
+    pub const fn help(self, help: &'static str) -> Metric {
+        Metric { help, ..self }
     }
 }
 
@@ -227,10 +239,10 @@ mod tests {
     use super::*;
 
     const TABLE: [Knob; 4] = [
-        Knob::new("depth", Kind::Count { min: 1, max: 4096 }, Default::Typed("32"), "outstanding I/Os"),
-        Knob::new("size", Kind::Size { min: 1, max: 1 << 40 }, Default::Required, "size of the target"),
-        Knob::new("cache", Kind::Choice(&["direct", "buffered"]), Default::Typed("direct"), "page cache"),
-        Knob::new("rate", Kind::Count { min: 1, max: 1 << 40 }, Default::Derived("closed loop"), "rate"),
+        Knob::new("depth", Kind::Count { min: 1, max: 4096 }, Default::Typed("32")).help("outstanding I/Os"),
+        Knob::new("size", Kind::Size { min: 1, max: 1 << 40 }, Default::Required).help("size of the target"),
+        Knob::new("cache", Kind::Choice(&["direct", "buffered"]), Default::Typed("direct")).help("page cache"),
+        Knob::new("rate", Kind::Count { min: 1, max: 1 << 40 }, Default::Derived("closed loop")).help("rate"),
     ];
 
     fn arm() -> ResolvedArm {

@@ -17,43 +17,23 @@ use regex_lite::Regex;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const TARBALL: Knob = Knob::new(
-    "tarball",
-    Kind::Text,
-    Default::Required,
-    "the project's source as tar reads it, a file at the site; its first folder is left out",
-);
-const CONFIGURE: Knob = Knob::new(
-    "configure",
-    Kind::Words,
-    Default::Derived("no configure step"),
-    "program and arguments that configure the tree; not measured",
-);
+const TARBALL: Knob = Knob::new("tarball", Kind::Text, Default::Required)
+    .help("the project's source as tar reads it, a file at the site; its first folder is left out");
+const CONFIGURE: Knob = Knob::new("configure", Kind::Words, Default::Derived("no configure step"))
+    .help("program and arguments that configure the tree; not measured");
 const BUILD: Knob =
-    Knob::new("build", Kind::Words, Default::Typed("make"), "program and arguments that build it; -jN is added");
-const JOBS: Knob = Knob::new(
-    "jobs",
-    Kind::Count { min: 1, max: 4096 },
-    Default::Derived("one for each CPU"),
-    "number of parallel compilers",
-);
-const ARTEFACT: Knob = Knob::new(
-    "artefact",
-    Kind::Words,
-    Default::Required,
-    "the built program, which is run with these arguments to check it, such as [\"./httpd\", \"-v\"]",
-);
-const SAYS: Knob = Knob::new(
-    "says",
-    Kind::Text,
-    Default::Typed(""),
-    "a regular expression that the built program's output must match",
-);
+    Knob::new("build", Kind::Words, Default::Typed("make")).help("program and arguments that build it; -jN is added");
+const JOBS: Knob = Knob::new("jobs", Kind::Count { min: 1, max: 4096 }, Default::Derived("one for each CPU"))
+    .help("number of parallel compilers");
+const ARTEFACT: Knob = Knob::new("artefact", Kind::Words, Default::Required)
+    .help("the built program, which is run with these arguments to check it, such as [\"./httpd\", \"-v\"]");
+const SAYS: Knob = Knob::new("says", Kind::Text, Default::Typed(""))
+    .help("a regular expression that the built program's output must match");
 
 static METRICS: [Metric; 3] = [
-    Metric { help: "wall time of the build", ..WALL },
+    WALL.help("wall time of the build"),
     CPU,
-    Metric::higher("files_per_s", "files/s", Together::Sum, "object files made for each second of wall time"),
+    Metric::higher("files_per_s", "files/s", Together::Sum).help("object files made for each second of wall time"),
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {

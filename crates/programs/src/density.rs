@@ -16,7 +16,7 @@ use crate::counts::counts;
 use crate::server_failure::ServerFailure;
 use crate::small_server::{ACCEL, Connection, GUEST_MEMORY, KERNEL, Launcher, PLACE, RUNTIME, Server, word};
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
+use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together, Value};
 use baremark_model::hdr;
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::seam::Sample;
@@ -45,71 +45,40 @@ const PERCENTILE: f64 = 0.99;
 /// What the first copy is taken to need before anything is known of it, in addition to the memory of a guest.
 pub(crate) const FIRST_BYTES: u64 = 256 << 20;
 
-const LOAD: Knob = Knob::new(
-    "load",
-    Kind::Choice(&["idle", "light"]),
-    Default::Typed("idle"),
-    "what the copies do: idle copies answer one request in each test, lightly loaded ones `rate` a second",
-);
+const LOAD: Knob = Knob::new("load", Kind::Choice(&["idle", "light"]), Default::Typed("idle"))
+    .help("what the copies do: idle copies answer one request in each test, lightly loaded ones `rate` a second");
 
-const RATE: Knob = Knob::new(
-    "rate",
-    Kind::Count { min: 1, max: 10_000 },
-    Default::Typed("100"),
-    "requests a second to each copy, under a light load",
-);
+const RATE: Knob = Knob::new("rate", Kind::Count { min: 1, max: 10_000 }, Default::Typed("100"))
+    .help("requests a second to each copy, under a light load");
 
-const LATENCY: Knob = Knob::new(
-    "limit",
-    Kind::Time { min: 10_000, max: 60_000_000_000 },
-    Default::Typed("10 ms"),
-    "limit of the 99th percentile of the latency, under a light load",
-);
+const LATENCY: Knob = Knob::new("limit", Kind::Time { min: 10_000, max: 60_000_000_000 }, Default::Typed("10 ms"))
+    .help("limit of the 99th percentile of the latency, under a light load");
 
-const RESERVE: Knob = Knob::new(
-    "reserve",
-    Kind::Percent { min: 0.02, max: 1.0 },
-    Default::Typed("10 %"),
-    "share of the machine's memory that copies leave free",
-);
+const RESERVE: Knob = Knob::new("reserve", Kind::Percent { min: 0.02, max: 1.0 }, Default::Typed("10 %"))
+    .help("share of the machine's memory that copies leave free");
 
 const MOST: Knob =
-    Knob::new("most", Kind::Count { min: 1, max: 4096 }, Default::Typed("64"), "most copies that are started");
-
-const fn metric(key: &'static str, unit: &'static str, better: Better, help: &'static str) -> Metric {
-    Metric { key, unit, better, together: Together::Mean, help }
-}
+    Knob::new("most", Kind::Count { min: 1, max: 4096 }, Default::Typed("64")).help("most copies that are started");
 
 static METRICS: [Metric; 8] = [
-    metric("memory_mib", "MiB", Better::Lower, "memory by copy: PSS and page tables of its processes"),
-    metric(
-        "copies",
-        "1",
-        Better::Higher,
-        "most copies that kept every limit; absent where more were not started for `most` alone",
+    Metric::lower("memory_mib", "MiB", Together::Mean).help("memory by copy: PSS and page tables of its processes"),
+    Metric::higher("copies", "1", Together::Mean)
+        .help("most copies that kept every limit; absent where more were not started for `most` alone"),
+    Metric::higher("fit", "1", Together::Mean).help(
+        "copies that memory and CPUs bound, extrapolated from memory_mib to the memory above the reserve and, \
+         under a light load, from cpu to the CPUs: an upper bound, for what the kernel keeps and does for a \
+         copy outside of its processes is not in it; the result says which bounds",
     ),
-    metric(
-        "fit",
-        "1",
-        Better::Higher,
-        "copies that memory and CPUs bound, extrapolated from memory_mib to the memory above the reserve and, under a light load, from cpu to the \
-         CPUs: an upper bound, for what the kernel keeps and does for a copy outside of its processes is not in it; the result says which bounds",
+    Metric::lower("cpu", "%", Together::Mean).help("share of one CPU that a copy's processes use, under a light load"),
+    Metric::lower("overhead_mib", "MiB", Together::Mean)
+        .help("memory by copy that is not the guest's own: the emulator and its page tables; QEMU guests alone"),
+    Metric::lower("page_tables_kib", "KiB", Together::Mean).help("page tables by copy"),
+    Metric::lower("available_mib", "MiB", Together::Mean).help(
+        "decrease of MemAvailable by copy, in which whatever else happened on the machine is; absent where it \
+         increased",
     ),
-    metric("cpu", "%", Better::Lower, "share of one CPU that a copy's processes use, under a light load"),
-    metric(
-        "overhead_mib",
-        "MiB",
-        Better::Lower,
-        "memory by copy that is not the guest's own: the emulator and its page tables; QEMU guests alone",
-    ),
-    metric("page_tables_kib", "KiB", Better::Lower, "page tables by copy"),
-    metric(
-        "available_mib",
-        "MiB",
-        Better::Lower,
-        "decrease of MemAvailable by copy, in which whatever else happened on the machine is; absent where it increased",
-    ),
-    metric("latency_p99_ms", "ms", Better::Lower, "latency of the most copies, 99th percentile, under a light load"),
+    Metric::lower("latency_p99_ms", "ms", Together::Mean)
+        .help("latency of the most copies, 99th percentile, under a light load"),
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {

@@ -29,35 +29,29 @@ const LOST_AFTER: Duration = Duration::from_millis(200);
 const WARM_IN: u32 = 10;
 
 const TRANSPORT: Knob =
-    Knob::new("transport", Kind::Choice(&["tcp", "udp"]), Default::Typed("tcp"), "transport of the messages");
+    Knob::new("transport", Kind::Choice(&["tcp", "udp"]), Default::Typed("tcp")).help("transport of the messages");
 
-const MESSAGE: Knob = Knob::new(
-    "message",
-    Kind::Size { min: 1, max: LONGEST },
-    Default::Typed("64 B"),
-    "bytes of a message; 16 to 65507 of them in a datagram",
-);
+const MESSAGE: Knob = Knob::new("message", Kind::Size { min: 1, max: LONGEST }, Default::Typed("64 B"))
+    .help("bytes of a message; 16 to 65507 of them in a datagram");
 
-const PEER: Knob = Knob::new(
-    peer::KEY,
-    Kind::Text,
-    Default::Typed("loopback"),
-    "the other end: site:ENVIRONMENT, where the lab starts it, or address:port, where `baremark echo` listens; loopback is a \
-           server of the site's own",
+const PEER: Knob = Knob::new(peer::KEY, Kind::Text, Default::Typed("loopback")).help(
+    "the other end: site:ENVIRONMENT, where the lab starts it, or address:port, where `baremark echo` \
+     listens; loopback is a server of the site's own",
 );
 
 const LATENCIES: [(&str, f64); 4] =
     [("latency_p50_us", 0.5), ("latency_p95_us", 0.95), ("latency_p99_us", 0.99), ("latency_p99_9_us", 0.999)];
 
 static METRICS: [Metric; 8] = [
-    Metric::lower("latency_p50_us", "us", Together::Mean, "half of the round trip, median"),
-    Metric::lower("latency_p95_us", "us", Together::Most, "half of the round trip, 95th percentile"),
-    Metric::lower("latency_p99_us", "us", Together::Most, "half of the round trip, 99th percentile"),
-    Metric::lower("latency_p99_9_us", "us", Together::Most, "half of the round trip, 99.9th percentile"),
-    Metric::lower("latency_mean_us", "us", Together::Mean, "half of the round trip, mean"),
-    Metric::higher("bandwidth", "MB/s", Together::Sum, "10^6 bytes each second that reached the other end, one way"),
-    Metric::higher("messages_per_s", "messages/s", Together::Sum, "messages that reached the other end, one way"),
-    Metric::lower("lost", "%", Together::Mean, "datagrams sent one way that did not arrive"),
+    Metric::lower("latency_p50_us", "us", Together::Mean).help("half of the round trip, median"),
+    Metric::lower("latency_p95_us", "us", Together::Most).help("half of the round trip, 95th percentile"),
+    Metric::lower("latency_p99_us", "us", Together::Most).help("half of the round trip, 99th percentile"),
+    Metric::lower("latency_p99_9_us", "us", Together::Most).help("half of the round trip, 99.9th percentile"),
+    Metric::lower("latency_mean_us", "us", Together::Mean).help("half of the round trip, mean"),
+    Metric::higher("bandwidth", "MB/s", Together::Sum)
+        .help("10^6 bytes each second that reached the other end, one way"),
+    Metric::higher("messages_per_s", "messages/s", Together::Sum).help("messages that reached the other end, one way"),
+    Metric::lower("lost", "%", Together::Mean).help("datagrams sent one way that did not arrive"),
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {

@@ -23,53 +23,31 @@ const SECOND: u64 = 1_000_000_000;
 /// The name and version of what it reports alongside its metrics.
 const FORMAT: &str = "baremark-sessions/1";
 
-const USERS: Knob =
-    Knob::new("users", Kind::Count { min: 1, max: 10_000 }, Default::Typed("4"), "concurrent users, a process each");
-const MOST: Knob = Knob::new(
-    "most",
-    Kind::Count { min: 2, max: 10_000 },
-    Default::Derived("no search: just users"),
-    "searches the most users within the limit, up to so many; duration is then that of each window",
-);
-const EACH: Knob =
-    Knob::new("each", Kind::Size { min: 1 << 20, max: 1 << 36 }, Default::Typed("70 MiB"), "working set of a user");
-const PACE: Knob = Knob::new(
-    "pace",
-    Kind::Time { min: 1_000_000, max: 3600 * SECOND },
-    Default::Typed("1 s"),
-    "from one action of a user to its next, whatever the first takes",
-);
-const LIMIT: Knob = Knob::new(
-    "limit",
-    Kind::Time { min: 100_000, max: 3600 * SECOND },
-    Default::Typed("200 ms"),
-    "limit that 95 % of actions must keep",
-);
-const TIME: Knob = Knob::new(
-    "duration",
-    Kind::Time { min: SECOND / 10, max: 3600 * SECOND },
-    Default::Typed("10 s"),
-    "how long is measured",
-);
+const USERS: Knob = Knob::new("users", Kind::Count { min: 1, max: 10_000 }, Default::Typed("4"))
+    .help("concurrent users, a process each");
+const MOST: Knob = Knob::new("most", Kind::Count { min: 2, max: 10_000 }, Default::Derived("no search: just users"))
+    .help("searches the most users within the limit, up to so many; duration is then that of each window");
+const EACH: Knob = Knob::new("each", Kind::Size { min: 1 << 20, max: 1 << 36 }, Default::Typed("70 MiB"))
+    .help("working set of a user");
+const PACE: Knob = Knob::new("pace", Kind::Time { min: 1_000_000, max: 3600 * SECOND }, Default::Typed("1 s"))
+    .help("from one action of a user to its next, whatever the first takes");
+const LIMIT: Knob = Knob::new("limit", Kind::Time { min: 100_000, max: 3600 * SECOND }, Default::Typed("200 ms"))
+    .help("limit that 95 % of actions must keep");
+const TIME: Knob = Knob::new("duration", Kind::Time { min: SECOND / 10, max: 3600 * SECOND }, Default::Typed("10 s"))
+    .help("how long is measured");
 
 static METRICS: [Metric; 8] = [
-    Metric::lower(
-        "response_p95_ms",
-        "ms",
-        Together::Most,
-        "response of an action from when it was due, 95th percentile",
-    ),
-    Metric::lower("response_p50_ms", "ms", Together::Mean, "the same, median"),
-    Metric::lower("response_p99_ms", "ms", Together::Most, "the same, 99th percentile; absent below 368 actions"),
-    Metric::lower("response_longest_ms", "ms", Together::Most, "the longest"),
-    Metric::lower("slow", "%", Together::Mean, "actions over the limit"),
-    Metric::higher("actions_per_s", "actions/s", Together::Sum, "actions that were due in the measured time"),
-    Metric::higher("processes_per_s", "processes/s", Together::Sum, "documents opened, a process each"),
-    Metric::higher(
-        "users_within_limit",
-        "users",
-        Together::Sum,
-        "most users who were seen to keep the limit with 95 of 100 actions, by search; absent where `most` of them do",
+    Metric::lower("response_p95_ms", "ms", Together::Most)
+        .help("response of an action from when it was due, 95th percentile"),
+    Metric::lower("response_p50_ms", "ms", Together::Mean).help("the same, median"),
+    Metric::lower("response_p99_ms", "ms", Together::Most).help("the same, 99th percentile; absent below 368 actions"),
+    Metric::lower("response_longest_ms", "ms", Together::Most).help("the longest"),
+    Metric::lower("slow", "%", Together::Mean).help("actions over the limit"),
+    Metric::higher("actions_per_s", "actions/s", Together::Sum).help("actions that were due in the measured time"),
+    Metric::higher("processes_per_s", "processes/s", Together::Sum).help("documents opened, a process each"),
+    Metric::higher("users_within_limit", "users", Together::Sum).help(
+        "most users who were seen to keep the limit with 95 of 100 actions, by search; absent where `most` of \
+         them do",
     ),
 ];
 

@@ -100,22 +100,19 @@ impl Place {
 }
 
 /// The knob of places.
-pub(crate) const PLACE: Knob = Knob::new(
-    "place",
-    Kind::Choice(&["process", "microvm", "container", "gvisor", "qemu"]),
-    Default::Typed("process"),
-    "where the server is started: as a process, in the microVM, in a container of podman, which this program alone is in, in such a container by \
-           gVisor (runsc, ptrace platform), or in a QEMU guest with a kernel and this program as its first process. gVisor and guests have no \
-           network but their own loopback, over which the server makes its requests when it is asked to by its standard input",
-);
+pub(crate) const PLACE: Knob =
+    Knob::new("place", Kind::Choice(&["process", "microvm", "container", "gvisor", "qemu"]), Default::Typed("process"))
+        .help(
+            "where the server is started: as a process, in the microVM, in a container of podman, which this \
+             program alone is in, in such a container by gVisor (runsc, ptrace platform), or in a QEMU guest \
+             with a kernel and this program as its first process. gVisor and guests have no network but their \
+             own loopback, over which the server makes its requests when it is asked to by its standard input",
+        );
 
 /// The knob of guests' virtualization.
-pub(crate) const ACCEL: Knob = Knob::new(
-    "accel",
-    Kind::Choice(&["auto", "kvm", "tcg"]),
-    Default::Typed("auto"),
-    "what runs a QEMU guest: KVM, the emulator (tcg), or KVM where a guest starts within 8 s under it, which is tried before each trial, else the \
-           emulator",
+pub(crate) const ACCEL: Knob = Knob::new("accel", Kind::Choice(&["auto", "kvm", "tcg"]), Default::Typed("auto")).help(
+    "what runs a QEMU guest: KVM, the emulator (tcg), or KVM where a guest starts within 8 s under it, \
+     which is tried before each trial, else the emulator",
 );
 
 fn accels(arm: &ResolvedArm) -> &'static [Accel] {
@@ -131,32 +128,22 @@ pub(crate) const KERNEL: Knob = Knob::new(
     "kernel",
     Kind::Text,
     Default::Derived("that of `baremark setup guest-kernel`, or this machine's in /boot"),
-    "kernel of QEMU guests, a bzImage",
-);
+)
+.help("kernel of QEMU guests, a bzImage");
 
 /// The knob of guests' memory.
-pub(crate) const GUEST_MEMORY: Knob = Knob::new(
-    "guest_memory",
-    Kind::Size { min: 64 << 20, max: 1 << 36 },
-    Default::Typed("256 MiB"),
-    "memory of a QEMU guest, in whole MiB",
-);
+pub(crate) const GUEST_MEMORY: Knob =
+    Knob::new("guest_memory", Kind::Size { min: 64 << 20, max: 1 << 36 }, Default::Typed("256 MiB"))
+        .help("memory of a QEMU guest, in whole MiB");
 
 /// The knob of containers' runtimes.
-pub(crate) const RUNTIME: Knob = Knob::new(
-    "runtime",
-    Kind::Choice(&["runc", "crun"]),
-    Default::Typed("runc"),
-    "runtime of containers; place = gvisor has its own",
-);
+pub(crate) const RUNTIME: Knob = Knob::new("runtime", Kind::Choice(&["runc", "crun"]), Default::Typed("runc"))
+    .help("runtime of containers; place = gvisor has its own");
 
 /// The knob of the page cache.
-pub(crate) const CACHE: Knob = Knob::new(
-    "cache",
-    Kind::Choice(&["warm", "cold"]),
-    Default::Typed("warm"),
-    "whether the server's program is in the page cache when it starts: cold reads it from the disk, a copy in the temporary folder; \
-           the container engine and the microVM stay cached",
+pub(crate) const CACHE: Knob = Knob::new("cache", Kind::Choice(&["warm", "cold"]), Default::Typed("warm")).help(
+    "whether the server's program is in the page cache when it starts: cold reads it from the disk, a \
+     copy in the temporary folder; the container engine and the microVM stay cached",
 );
 
 /// The word of a parameter, or the usual one.

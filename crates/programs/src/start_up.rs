@@ -17,12 +17,8 @@ use baremark_sys::process;
 use std::thread;
 use std::time::{Duration, Instant};
 
-const AT_ONCE: Knob = Knob::new(
-    "at_once",
-    Kind::Count { min: 1, max: 64 },
-    Default::Typed("1"),
-    "servers that are started at the same moment",
-);
+const AT_ONCE: Knob = Knob::new("at_once", Kind::Count { min: 1, max: 64 }, Default::Typed("1"))
+    .help("servers that are started at the same moment");
 
 const fn metric(key: &'static str, help: &'static str) -> Metric {
     Metric { key, unit: "ms", better: Better::Lower, together: Together::Mean, help }

@@ -39,27 +39,17 @@ const WARM_IN: u64 = 10;
 const WAKE: u8 = 1;
 const END: u8 = 0;
 
-const BY: Knob = Knob::new(
-    "by",
-    Kind::Choice(&["timer", "futex", "pipe", "eventfd", "ipi"]),
-    Default::Typed("timer"),
-    "what wakes the thread: a timer at an absolute time, another thread by a futex, a pipe or an eventfd, or, for a halted virtual CPU, an \
-           interrupt of another virtual CPU (ipi; needs /dev/kvm)",
-);
+const BY: Knob = Knob::new("by", Kind::Choice(&["timer", "futex", "pipe", "eventfd", "ipi"]), Default::Typed("timer"))
+    .help(
+        "what wakes the thread: a timer at an absolute time, another thread by a futex, a pipe or an eventfd, \
+         or, for a halted virtual CPU, an interrupt of another virtual CPU (ipi; needs /dev/kvm)",
+    );
 
-const PERIOD: Knob = Knob::new(
-    "period",
-    Kind::Time { min: 50_000, max: 1_000_000_000 },
-    Default::Typed("1 ms"),
-    "time between two wake-ups",
-);
+const PERIOD: Knob = Knob::new("period", Kind::Time { min: 50_000, max: 1_000_000_000 }, Default::Typed("1 ms"))
+    .help("time between two wake-ups");
 
-const NEIGHBOURS: Knob = Knob::new(
-    "neighbours",
-    Kind::Count { min: 0, max: 256 },
-    Default::Typed("0"),
-    "threads that compute meanwhile on the same CPUs, at the usual priority",
-);
+const NEIGHBOURS: Knob = Knob::new("neighbours", Kind::Count { min: 0, max: 256 }, Default::Typed("0"))
+    .help("threads that compute meanwhile on the same CPUs, at the usual priority");
 
 const fn metric(key: &'static str, together: Together, help: &'static str) -> Metric {
     Metric { key, unit: "us", better: Better::Lower, together, help }
@@ -77,7 +67,7 @@ static METRICS: [Metric; 8] = [
     metric("latency_mean_us", Together::Mean, "wake-up latency, mean"),
     metric("latency_max_us", Together::Most, "wake-up latency, largest; it grows with the number of wake-ups"),
     metric("jitter_us", Together::Most, "95th percentile less the median"),
-    Metric::lower("missed", "%", Together::Mean, "periods that passed while the thread was late"),
+    Metric::lower("missed", "%", Together::Mean).help("periods that passed while the thread was late"),
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {

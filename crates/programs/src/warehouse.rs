@@ -26,57 +26,31 @@ const SOURCE: &str = include_str!("Warehouse.java");
 const MOSTLY: f64 = 0.5;
 const HARDLY: f64 = 0.05;
 
-const WAREHOUSES: Knob = Knob::new(
-    "warehouses",
-    Kind::Count { min: 1, max: 1024 },
-    Default::Derived("one for each CPU"),
-    "warehouses, one thread each",
-);
-const HEAP: Knob = Knob::new(
-    "heap",
-    Kind::Size { min: 64 << 20, max: 1 << 42 },
-    Default::Typed("1 GiB"),
-    "the heap's size, least and most",
-);
-const PAGES: Knob = Knob::new(
-    "pages",
-    Kind::Choice(&["4k", "thp", "2m"]),
-    Default::Typed("4k"),
-    "page size of the heap: 4 KiB pages, transparent huge pages, or reserved 2 MiB pages",
-);
+const WAREHOUSES: Knob =
+    Knob::new("warehouses", Kind::Count { min: 1, max: 1024 }, Default::Derived("one for each CPU"))
+        .help("warehouses, one thread each");
+const HEAP: Knob = Knob::new("heap", Kind::Size { min: 64 << 20, max: 1 << 42 }, Default::Typed("1 GiB"))
+    .help("the heap's size, least and most");
+const PAGES: Knob = Knob::new("pages", Kind::Choice(&["4k", "thp", "2m"]), Default::Typed("4k"))
+    .help("page size of the heap: 4 KiB pages, transparent huge pages, or reserved 2 MiB pages");
 const COLLECTOR: Knob =
-    Knob::new("gc", Kind::Choice(&["parallel", "g1", "serial", "z"]), Default::Typed("parallel"), "the collector");
-const WARM: Knob = Knob::new(
-    "warm_up",
-    Kind::Time { min: 0, max: 3_600_000_000_000 },
-    Default::Typed("5 s"),
-    "how long it runs before it is measured, so that it is compiled",
-);
-const TIME: Knob = Knob::new(
-    "duration",
-    Kind::Time { min: 100_000_000, max: 3_600_000_000_000 },
-    Default::Typed("10 s"),
-    "how long it is measured",
-);
+    Knob::new("gc", Kind::Choice(&["parallel", "g1", "serial", "z"]), Default::Typed("parallel")).help("the collector");
+const WARM: Knob = Knob::new("warm_up", Kind::Time { min: 0, max: 3_600_000_000_000 }, Default::Typed("5 s"))
+    .help("how long it runs before it is measured, so that it is compiled");
+const TIME: Knob =
+    Knob::new("duration", Kind::Time { min: 100_000_000, max: 3_600_000_000_000 }, Default::Typed("10 s"))
+        .help("how long it is measured");
 
 static METRICS: [Metric; 7] = [
-    Metric::higher(
-        "transactions_per_s",
-        "transactions/s",
-        Together::Sum,
-        "transactions of all warehouses / seconds, pauses included",
-    ),
-    Metric::lower("pause_p50_ms", "ms", Together::Mean, "stops of the collector inside the measured time, median"),
-    Metric::lower("pause_p95_ms", "ms", Together::Most, "the same, 95th percentile; absent below 72 pauses"),
-    Metric::lower("pause_p99_ms", "ms", Together::Most, "the same, 99th percentile; absent below 368 pauses"),
-    Metric::lower("pause_longest_ms", "ms", Together::Most, "the longest of them"),
-    Metric::lower(
-        "pause_share",
-        "%",
-        Together::Mean,
-        "share of the measured time that the collector stopped the program",
-    ),
-    Metric::lower("pauses", "pauses", Together::Sum, "how often it did"),
+    Metric::higher("transactions_per_s", "transactions/s", Together::Sum)
+        .help("transactions of all warehouses / seconds, pauses included"),
+    Metric::lower("pause_p50_ms", "ms", Together::Mean).help("stops of the collector inside the measured time, median"),
+    Metric::lower("pause_p95_ms", "ms", Together::Most).help("the same, 95th percentile; absent below 72 pauses"),
+    Metric::lower("pause_p99_ms", "ms", Together::Most).help("the same, 99th percentile; absent below 368 pauses"),
+    Metric::lower("pause_longest_ms", "ms", Together::Most).help("the longest of them"),
+    Metric::lower("pause_share", "%", Together::Mean)
+        .help("share of the measured time that the collector stopped the program"),
+    Metric::lower("pauses", "pauses", Together::Sum).help("how often it did"),
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {

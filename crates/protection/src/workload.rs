@@ -6,7 +6,7 @@
 use crate::writer;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{LINK_DELAY, LINK_RATE, PROTECT, PROTECTED, TIMEOUT};
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::hdr;
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
@@ -43,41 +43,31 @@ static PARAMETERS: [Knob; 6] = [
         "load",
         Kind::Choice(&["compute", "memory", "compile", "oltp", "block", "ping-pong", "stream"]),
         Default::Typed("compute"),
-        "protected program: few pages written, many pages written, a build by cc, transactions of sqlite3, random writes of fio, a server \
-         that answers messages, or one that sends a stream",
+    )
+    .help(
+        "protected program: few pages written, many pages written, a build by cc, transactions of sqlite3, \
+         random writes of fio, a server that answers messages, or one that sends a stream",
     ),
-    Knob::new(
-        "work",
-        Kind::Count { min: 1, max: 1_000_000 },
-        Default::Typed("10"),
-        "size of the work: about so many tenths of a second without protection; for ping-pong the phase decides",
+    Knob::new("work", Kind::Count { min: 1, max: 1_000_000 }, Default::Typed("10")).help(
+        "size of the work: about so many tenths of a second without protection; for ping-pong the phase \
+         decides",
     ),
     PROTECT,
     LINK_RATE,
     LINK_DELAY,
 ];
 
-const fn better(key: &'static str, unit: &'static str, better: Better, help: &'static str) -> Metric {
-    Metric { key, unit, better, together: Together::Mean, help }
-}
-
 static METRICS: [Metric; 15] = {
     let [a, b, c, d, e, f, g, h, i, j, k] = PROTECTED;
     [
-        better(
-            "work_per_s",
-            "1/s",
-            Better::Higher,
-            "work done each second: passes over memory, files compiled, transactions, blocks written, round trips, or 10^6 bytes received",
+        Metric::higher("work_per_s", "1/s", Together::Mean).help(
+            "work done each second: passes over memory, files compiled, transactions, blocks written, round \
+             trips, or 10^6 bytes received",
         ),
-        better("run_s", "s", Better::Lower, "from the program's start to its end; not for servers"),
-        better(
-            "round_trip_p50_us",
-            "us",
-            Better::Lower,
-            "from a request until its whole answer, median; ping-pong alone",
-        ),
-        better("round_trip_max_us", "us", Better::Lower, "the longest round trip; ping-pong alone"),
+        Metric::lower("run_s", "s", Together::Mean).help("from the program's start to its end; not for servers"),
+        Metric::lower("round_trip_p50_us", "us", Together::Mean)
+            .help("from a request until its whole answer, median; ping-pong alone"),
+        Metric::lower("round_trip_max_us", "us", Together::Mean).help("the longest round trip; ping-pong alone"),
         a,
         b,
         c,

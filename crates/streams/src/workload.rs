@@ -25,105 +25,58 @@ const WARM_UP: Duration = Duration::from_millis(200);
 const SHORTEST: Duration = Duration::from_millis(200);
 
 static PARAMETERS: [Knob; 13] = [
-    Knob::new(
-        "path",
-        Kind::Choice(&["loopback", "veth", "bridge"]),
-        Default::Typed("loopback"),
-        "network path: loopback, a veth pair between two network namespaces, or two namespaces on a bridge",
-    ),
+    Knob::new("path", Kind::Choice(&["loopback", "veth", "bridge"]), Default::Typed("loopback"))
+        .help("network path: loopback, a veth pair between two network namespaces, or two namespaces on a bridge"),
     Knob::new(
         "pattern",
         Kind::Choice(&["stream", "request-response", "connect-close", "udp"]),
         Default::Typed("stream"),
-        "stream one way, request and response, a connection for each request, or UDP datagrams one way",
+    )
+    .help("stream one way, request and response, a connection for each request, or UDP datagrams one way"),
+    Knob::new("message", Kind::Size { min: 1, max: 16 << 20 }, Default::Typed("64 KiB"))
+        .help("bytes of a write, request or datagram"),
+    Knob::new("buffer", Kind::Size { min: 2048, max: 1 << 30 }, Default::Derived("adapted by the kernel")).help(
+        "socket buffers, as SO_SNDBUF and SO_RCVBUF take them; the kernel limits them to net.core.wmem_max \
+         and rmem_max",
     ),
-    Knob::new(
-        "message",
-        Kind::Size { min: 1, max: 16 << 20 },
-        Default::Typed("64 KiB"),
-        "bytes of a write, request or datagram",
-    ),
-    Knob::new(
-        "buffer",
-        Kind::Size { min: 2048, max: 1 << 30 },
-        Default::Derived("adapted by the kernel"),
-        "socket buffers, as SO_SNDBUF and SO_RCVBUF take them; the kernel limits them to net.core.wmem_max and rmem_max",
-    ),
-    Knob::new(
-        "buffer_messages",
-        Kind::Count { min: 1, max: 1024 },
-        Default::Derived("buffer decides"),
-        "socket buffers in messages, at least 8 KiB, in place of buffer",
-    ),
-    Knob::new("streams", Kind::Count { min: 1, max: 256 }, Default::Typed("1"), "connections in each direction"),
-    Knob::new("direction", Kind::Choice(&["forward", "both"]), Default::Typed("forward"), "one end sends, or both do"),
-    Knob::new("zero_copy", Kind::Switch, Default::Typed("false"), "send by sendfile(2), which copies nothing"),
-    Knob::new(
-        "tso",
-        Kind::Switch,
-        Default::Typed("true"),
-        "TCP segmentation offload of the sending link; veth and bridge only",
-    ),
-    Knob::new(
-        "gso",
-        Kind::Switch,
-        Default::Typed("true"),
-        "generic segmentation offload of the sending link; veth and bridge only",
-    ),
-    Knob::new(
-        "gro",
-        Kind::Switch,
-        Default::Typed("false"),
-        "generic receive offload of the receiving link; veth and bridge only",
-    ),
-    Knob::new(
-        "mtu",
-        Kind::Count { min: 576, max: 65_535 },
-        Default::Derived("1500; 65536 on loopback"),
-        "largest packet of both links, in bytes; veth only",
-    ),
-    Knob::new(
-        "rate_mbit",
-        Kind::Count { min: 1, max: 1_000_000 },
-        Default::Derived("unlimited"),
-        "rate of both links in 10^6 bit/s, by a token bucket (tbf); veth only",
-    ),
+    Knob::new("buffer_messages", Kind::Count { min: 1, max: 1024 }, Default::Derived("buffer decides"))
+        .help("socket buffers in messages, at least 8 KiB, in place of buffer"),
+    Knob::new("streams", Kind::Count { min: 1, max: 256 }, Default::Typed("1")).help("connections in each direction"),
+    Knob::new("direction", Kind::Choice(&["forward", "both"]), Default::Typed("forward"))
+        .help("one end sends, or both do"),
+    Knob::new("zero_copy", Kind::Switch, Default::Typed("false")).help("send by sendfile(2), which copies nothing"),
+    Knob::new("tso", Kind::Switch, Default::Typed("true"))
+        .help("TCP segmentation offload of the sending link; veth and bridge only"),
+    Knob::new("gso", Kind::Switch, Default::Typed("true"))
+        .help("generic segmentation offload of the sending link; veth and bridge only"),
+    Knob::new("gro", Kind::Switch, Default::Typed("false"))
+        .help("generic receive offload of the receiving link; veth and bridge only"),
+    Knob::new("mtu", Kind::Count { min: 576, max: 65_535 }, Default::Derived("1500; 65536 on loopback"))
+        .help("largest packet of both links, in bytes; veth only"),
+    Knob::new("rate_mbit", Kind::Count { min: 1, max: 1_000_000 }, Default::Derived("unlimited"))
+        .help("rate of both links in 10^6 bit/s, by a token bucket (tbf); veth only"),
 ];
 
 static METRICS: [Metric; 13] = [
-    Metric::higher("gbit_per_s", "Gbit/s", Together::Sum, "10^9 bits of payload received per second"),
-    Metric::higher(
-        "gbit_per_cpu",
-        "Gbit/s per CPU",
-        Together::Mean,
-        "CPU efficiency: gbit_per_s over the CPUs that both ends and ksoftirqd kept busy; softirqs count in the thread that they interrupt",
+    Metric::higher("gbit_per_s", "Gbit/s", Together::Sum).help("10^9 bits of payload received per second"),
+    Metric::higher("gbit_per_cpu", "Gbit/s per CPU", Together::Mean).help(
+        "CPU efficiency: gbit_per_s over the CPUs that both ends and ksoftirqd kept busy; softirqs count in \
+         the thread that they interrupt",
     ),
-    Metric::higher(
-        "gbit_per_receiver_cpu",
-        "Gbit/s per CPU",
-        Together::Mean,
-        "the same over the receiving threads and ksoftirqd alone",
-    ),
-    Metric::lower("cpus", "CPUs", Together::Sum, "CPUs that both ends and ksoftirqd kept busy"),
-    Metric::lower(
-        "softirq_cpus",
-        "CPUs",
-        Together::Sum,
-        "softirq time of the CPUs of both ends, by ticks; part of cpus",
-    ),
-    Metric::lower(
-        "packets_per_s",
-        "packets/s",
-        Together::Sum,
-        "packets that IP of the receiving end took, after merging",
-    ),
-    Metric::higher("packet_bytes", "B", Together::Mean, "mean size of these packets"),
-    Metric::lower("retransmits_per_s", "segments/s", Together::Sum, "TCP segments that were sent again"),
-    Metric::higher("transactions_per_s", "transactions/s", Together::Sum, "requests answered per second"),
-    Metric::lower("latency_p50_us", "us", Together::Mean, "round trip of a request, median"),
-    Metric::lower("latency_p99_us", "us", Together::Most, "round trip of a request, 99th percentile"),
-    Metric::lower("latency_p99_9_us", "us", Together::Most, "round trip of a request, 99.9th percentile"),
-    Metric::lower("lost", "%", Together::Mean, "datagrams that did not arrive"),
+    Metric::higher("gbit_per_receiver_cpu", "Gbit/s per CPU", Together::Mean)
+        .help("the same over the receiving threads and ksoftirqd alone"),
+    Metric::lower("cpus", "CPUs", Together::Sum).help("CPUs that both ends and ksoftirqd kept busy"),
+    Metric::lower("softirq_cpus", "CPUs", Together::Sum)
+        .help("softirq time of the CPUs of both ends, by ticks; part of cpus"),
+    Metric::lower("packets_per_s", "packets/s", Together::Sum)
+        .help("packets that IP of the receiving end took, after merging"),
+    Metric::higher("packet_bytes", "B", Together::Mean).help("mean size of these packets"),
+    Metric::lower("retransmits_per_s", "segments/s", Together::Sum).help("TCP segments that were sent again"),
+    Metric::higher("transactions_per_s", "transactions/s", Together::Sum).help("requests answered per second"),
+    Metric::lower("latency_p50_us", "us", Together::Mean).help("round trip of a request, median"),
+    Metric::lower("latency_p99_us", "us", Together::Most).help("round trip of a request, 99th percentile"),
+    Metric::lower("latency_p99_9_us", "us", Together::Most).help("round trip of a request, 99.9th percentile"),
+    Metric::lower("lost", "%", Together::Mean).help("datagrams that did not arrive"),
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {

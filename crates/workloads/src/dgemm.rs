@@ -16,19 +16,15 @@ use baremark_model::seam::{
 pub struct Dgemm;
 
 const N: Knob =
-    Knob::new("n", Kind::Count { min: 1, max: 1 << 20 }, Default::Typed("2000"), "order of the three matrices");
+    Knob::new("n", Kind::Count { min: 1, max: 1 << 20 }, Default::Typed("2000")).help("order of the three matrices");
 
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "dgemm",
     help: "multiplication of matrices in double precision, one product for all ranks",
     source: "HPC Challenge 1.5, DGEMM; packed blocks after Goto and van de Geijn 2008",
     parameters: &[N, ISA],
-    metrics: &[Metric::higher(
-        "gflops",
-        "GFLOP/s",
-        Together::Sum,
-        "10^-9 x 2 n^3 x products / time from the first rank's start to the last one's end",
-    )],
+    metrics: &[Metric::higher("gflops", "GFLOP/s", Together::Sum)
+        .help("10^-9 x 2 n^3 x products / time from the first rank's start to the last one's end")],
     footprint: Some(Footprint { key: "n", bytes: |arm| spans_together(&Dgemm, arm), held: HeldBy::Agent }),
     quick: &[("n", "1000")],
     check: |arm| whole(arm, &N).and_then(|_| chosen_isa(arm)).map(drop).map_err(misfit),

@@ -19,12 +19,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
     help: "multiply-adds in registers: a control that needs neither memory nor MMU",
     source: "baremark; sixteen independent chains of two exact multiply-adds",
     parameters: &[ISA],
-    metrics: &[Metric::higher(
-        "gflops",
-        "GFLOP/s",
-        Together::Sum,
-        "sum over the ranks of 10^-9 x floating-point operations / the rank's own time; a multiply-add is two",
-    )],
+    metrics: &[Metric::higher("gflops", "GFLOP/s", Together::Sum)
+        .help("sum over the ranks of 10^-9 x floating-point operations / the rank's own time; a multiply-add is two")],
     check: |arm| chosen_isa(arm).map(drop).map_err(misfit),
     ..KERNELS
 };

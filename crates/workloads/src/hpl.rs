@@ -17,9 +17,9 @@ use baremark_sys::clock;
 #[derive(Clone, Copy, Debug)]
 pub struct Hpl;
 
-const N: Knob = Knob::new("n", Kind::Count { min: 1, max: 1 << 20 }, Default::Typed("3000"), "equations");
+const N: Knob = Knob::new("n", Kind::Count { min: 1, max: 1 << 20 }, Default::Typed("3000")).help("equations");
 
-const NB: Knob = Knob::new("nb", Kind::Count { min: 1, max: 1024 }, Default::Typed("192"), "columns of a panel");
+const NB: Knob = Knob::new("nb", Kind::Count { min: 1, max: 1024 }, Default::Typed("192")).help("columns of a panel");
 
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "hpl",
@@ -27,14 +27,11 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "HPL 2.3: operation count, residual and kind of matrix; the code is baremark's",
     parameters: &[N, NB, ISA],
     metrics: &[
-        Metric::higher("gflops", "GFLOP/s", Together::Sum, "10^-9 x (2/3 n^3 + 3/2 n^2) / the mean time of a solution"),
-        Metric::higher(
-            "best_gflops",
-            "GFLOP/s",
-            Together::Sum,
-            "10^-9 x (2/3 n^3 + 3/2 n^2) / the best time of a solution",
-        ),
-        Metric::lower("solution_ns", "ns", Together::Mean, "the mean time of a solution"),
+        Metric::higher("gflops", "GFLOP/s", Together::Sum)
+            .help("10^-9 x (2/3 n^3 + 3/2 n^2) / the mean time of a solution"),
+        Metric::higher("best_gflops", "GFLOP/s", Together::Sum)
+            .help("10^-9 x (2/3 n^3 + 3/2 n^2) / the best time of a solution"),
+        Metric::lower("solution_ns", "ns", Together::Mean).help("the mean time of a solution"),
     ],
     footprint: Some(Footprint { key: "n", bytes: |arm| spans_together(&Hpl, arm), held: HeldBy::Agent }),
     quick: &[("n", "1000")],

@@ -24,11 +24,10 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Clone, Copy, Debug)]
 pub struct PageTable;
 
-const REGION: Knob = Knob::new(
-    "region",
-    Kind::Size { min: RANK_BYTES, max: 1 << 40 },
-    Default::Typed("16 MiB"),
-    "size of all ranks' regions together, which every repetition maps, touches, protects and unmaps page by page; each rank's is a multiple of 2 MiB (a share of a size of 2^n is rounded down, to 2 MiB at least)",
+const REGION: Knob = Knob::new("region", Kind::Size { min: RANK_BYTES, max: 1 << 40 }, Default::Typed("16 MiB")).help(
+    "size of all ranks' regions together, which every repetition maps, touches, protects and unmaps page \
+     by page; each rank's is a multiple of 2 MiB (a share of a size of 2^n is rounded down, to 2 MiB at \
+     least)",
 );
 
 static DESCRIPTOR: Descriptor = Descriptor {
@@ -37,21 +36,14 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "baremark; operations of the memory-management tests that were run for AMD's RVI in 2009",
     parameters: &[REGION],
     metrics: &[
-        Metric::lower("fault_ns", "ns", Together::Mean, "mean time of the first store to a page of anonymous memory"),
-        Metric::lower("protect_ns", "ns", Together::Mean, "mean time of a call that makes one page read-only"),
-        Metric::lower("unmap_ns", "ns", Together::Mean, "mean time of a call that unmaps one page"),
-        Metric::lower(
-            "touch_ns",
-            "ns",
-            Together::Mean,
-            "the baseline of a fault: mean time of a store to a page that is there",
-        ),
-        Metric::lower(
-            "call_ns",
-            "ns",
-            Together::Mean,
-            "the baseline of the others: mean time of a system call that does nothing (getppid)",
-        ),
+        Metric::lower("fault_ns", "ns", Together::Mean)
+            .help("mean time of the first store to a page of anonymous memory"),
+        Metric::lower("protect_ns", "ns", Together::Mean).help("mean time of a call that makes one page read-only"),
+        Metric::lower("unmap_ns", "ns", Together::Mean).help("mean time of a call that unmaps one page"),
+        Metric::lower("touch_ns", "ns", Together::Mean)
+            .help("the baseline of a fault: mean time of a store to a page that is there"),
+        Metric::lower("call_ns", "ns", Together::Mean)
+            .help("the baseline of the others: mean time of a system call that does nothing (getppid)"),
     ],
     footprint: Some(Footprint { key: "region", bytes: |arm| size_of(arm, "region"), held: HeldBy::Workload }),
     executors: &[ExecutorKind::Direct],

@@ -9,12 +9,9 @@ use baremark_model::seam::{Arena, MemoryError, Owner, Workload, WorkloadError};
 use baremark_model::units::Bytes;
 
 /// The instruction set of a loop: a knob that several workloads share.
-pub const ISA: Knob = Knob::new(
-    "isa",
-    Kind::Choice(&["widest", "baseline", "avx2", "avx512"]),
-    Default::Typed("widest"),
-    "the instruction set of the loop; widest is the widest that this machine has",
-);
+pub const ISA: Knob =
+    Knob::new("isa", Kind::Choice(&["widest", "baseline", "avx2", "avx512"]), Default::Typed("widest"))
+        .help("the instruction set of the loop; widest is the widest that this machine has");
 
 /// The instruction set that [`ISA`] names, if this machine has it.
 pub fn chosen_isa(arm: &ResolvedArm) -> Result<Isa, WorkloadError> {

@@ -16,24 +16,20 @@ use baremark_model::units::Bytes;
 #[derive(Clone, Copy, Debug)]
 pub struct PointerChase;
 
-const WORKING_SET: Knob = Knob::new(
-    "working_set",
-    Kind::Size { min: RANK_MIN_BYTES, max: 1 << 46 },
-    Default::Typed("256 MiB"),
-    "size of all ranks' lines together; each rank chases through its own share, whole lines of 64 bytes (a share of a size of 2^n is rounded down)",
-);
+const WORKING_SET: Knob =
+    Knob::new("working_set", Kind::Size { min: RANK_MIN_BYTES, max: 1 << 46 }, Default::Typed("256 MiB")).help(
+        "size of all ranks' lines together; each rank chases through its own share, whole lines of 64 bytes \
+         (a share of a size of 2^n is rounded down)",
+    );
 
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "pointer-chase",
     help: "latency of memory: dependent loads along a random cycle of lines, each rank through its own",
     source: "baremark; one random cycle over 64-byte lines by Sattolo's algorithm",
     parameters: &[WORKING_SET],
-    metrics: &[Metric::lower(
-        "access_ns",
-        "ns",
-        Together::Mean,
-        "mean over the ranks of the rank's own time / accesses",
-    )],
+    metrics: &[
+        Metric::lower("access_ns", "ns", Together::Mean).help("mean over the ranks of the rank's own time / accesses")
+    ],
     footprint: Some(Footprint {
         key: "working_set",
         bytes: |arm| spans_together(&PointerChase, arm),

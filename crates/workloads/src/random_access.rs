@@ -19,19 +19,17 @@ use baremark_model::verify::{ONE_OF, RANGES};
 #[derive(Clone, Copy, Debug)]
 pub struct RandomAccess;
 
-const TABLE: Knob = Knob::new(
-    "table",
-    Kind::Size { min: RANK_MIN_BYTES, max: 1 << 46 },
-    Default::Typed("256 MiB"),
-    "size of all ranks' tables together; each rank's is 2^n words of 8 bytes (a share of a size of 2^n is rounded down)",
-);
+const TABLE: Knob = Knob::new("table", Kind::Size { min: RANK_MIN_BYTES, max: 1 << 46 }, Default::Typed("256 MiB"))
+    .help(
+        "size of all ranks' tables together; each rank's is 2^n words of 8 bytes (a share of a size of 2^n is \
+         rounded down)",
+    );
 
-const VARIANT: Knob = Knob::new(
-    "variant",
-    Kind::Choice(&["reference", "optimized"]),
-    Default::Typed("reference"),
-    "reference: the 128 interleaved streams of the HPC Challenge's own code; optimized: the same updates, each line prefetched 128 updates ahead",
-);
+const VARIANT: Knob = Knob::new("variant", Kind::Choice(&["reference", "optimized"]), Default::Typed("reference"))
+    .help(
+        "reference: the 128 interleaved streams of the HPC Challenge's own code; optimized: the same updates, \
+         each line prefetched 128 updates ahead",
+    );
 
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "random-access",
@@ -39,13 +37,9 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "HPC Challenge 1.5, RandomAccess",
     parameters: &[TABLE, VARIANT],
     metrics: &[
-        Metric::higher(
-            "gups",
-            "GUP/s",
-            Together::Mean,
-            "mean over the ranks of 10^-9 x updates / the rank's own time, as the HPC Challenge's star mode",
-        ),
-        Metric::lower("update_ns", "ns", Together::Mean, "mean over the ranks of the rank's own time / updates"),
+        Metric::higher("gups", "GUP/s", Together::Mean)
+            .help("mean over the ranks of 10^-9 x updates / the rank's own time, as the HPC Challenge's star mode"),
+        Metric::lower("update_ns", "ns", Together::Mean).help("mean over the ranks of the rank's own time / updates"),
     ],
     footprint: Some(Footprint { key: "table", bytes: |arm| spans_together(&RandomAccess, arm), held: HeldBy::Agent }),
     quick: &[("table", "64 MiB")],

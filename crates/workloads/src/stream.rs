@@ -23,71 +23,40 @@ const ARRAY: Knob = Knob::new(
     "array",
     Kind::Size { min: 4096, max: 1 << 46 },
     Default::Derived("four times all last-level caches together"),
-    "size of one of the three arrays, which all ranks share; a multiple of 64 bytes",
-);
+)
+.help("size of one of the three arrays, which all ranks share; a multiple of 64 bytes");
 
-const SMALL: Knob = Knob::new(
-    "small",
-    Kind::Switch,
-    Default::Typed("false"),
-    "allow arrays under four times all last-level caches: then caches are measured, not memory",
-);
+const SMALL: Knob = Knob::new("small", Kind::Switch, Default::Typed("false"))
+    .help("allow arrays under four times all last-level caches: then caches are measured, not memory");
 
-const KERNEL: Knob = Knob::new(
-    "kernel",
-    Kind::Choice(&["all", "copy", "scale", "add", "triad"]),
-    Default::Typed("all"),
-    "the kernels of a pass: all four in turn, or one alone",
-);
+const KERNEL: Knob =
+    Knob::new("kernel", Kind::Choice(&["all", "copy", "scale", "add", "triad"]), Default::Typed("all"))
+        .help("the kernels of a pass: all four in turn, or one alone");
 
-const VARIANT: Knob = Knob::new(
-    "variant",
-    Kind::Choice(&["regular", "non-temporal"]),
-    Default::Typed("regular"),
-    "regular: stores through the caches, which read each line first; non-temporal: stores past them",
-);
+const VARIANT: Knob = Knob::new("variant", Kind::Choice(&["regular", "non-temporal"]), Default::Typed("regular"))
+    .help("regular: stores through the caches, which read each line first; non-temporal: stores past them");
 
-const NTIMES: Knob = Knob::new(
-    "ntimes",
-    Kind::Count { min: 1, max: 10_000 },
-    Default::Typed("1"),
-    "passes of one repetition; STREAM's NTIMES is this times the repetitions that fill a phase",
-);
+const NTIMES: Knob = Knob::new("ntimes", Kind::Count { min: 1, max: 10_000 }, Default::Typed("1"))
+    .help("passes of one repetition; STREAM's NTIMES is this times the repetitions that fill a phase");
 
 /// The rows of one kernel's metrics.
 macro_rules! rows {
     ($kernel:literal, $formula:literal, $bytes:literal) => {
         [
-            Metric::higher(
-                concat!($kernel, "_mb_per_s"),
-                "MB/s",
-                Together::Sum,
-                concat!($formula, ": 10^-6 x ", $bytes, " bytes an element / the best pass's time"),
-            ),
-            Metric::higher(
-                concat!($kernel, "_moved_mb_per_s"),
-                "MB/s",
-                Together::Sum,
-                concat!($formula, ": the same with the 8 bytes that a regular store reads before it writes"),
-            ),
-            Metric::lower(
-                concat!($kernel, "_mean_ns"),
-                "ns",
-                Together::Mean,
-                concat!($formula, ": the mean time of a pass"),
-            ),
-            Metric::lower(
-                concat!($kernel, "_min_ns"),
-                "ns",
-                Together::Mean,
-                concat!($formula, ": the best time of a pass"),
-            ),
-            Metric::lower(
-                concat!($kernel, "_max_ns"),
-                "ns",
-                Together::Most,
-                concat!($formula, ": the worst time of a pass"),
-            ),
+            Metric::higher(concat!($kernel, "_mb_per_s"), "MB/s", Together::Sum).help(concat!(
+                $formula,
+                ": 10^-6 x ",
+                $bytes,
+                " bytes an element / the best pass's time"
+            )),
+            Metric::higher(concat!($kernel, "_moved_mb_per_s"), "MB/s", Together::Sum)
+                .help(concat!($formula, ": the same with the 8 bytes that a regular store reads before it writes")),
+            Metric::lower(concat!($kernel, "_mean_ns"), "ns", Together::Mean)
+                .help(concat!($formula, ": the mean time of a pass")),
+            Metric::lower(concat!($kernel, "_min_ns"), "ns", Together::Mean)
+                .help(concat!($formula, ": the best time of a pass")),
+            Metric::lower(concat!($kernel, "_max_ns"), "ns", Together::Most)
+                .help(concat!($formula, ": the worst time of a pass")),
         ]
     };
 }
@@ -97,12 +66,10 @@ const ADD: [Metric; 5] = rows!("add", "c = a + b", "24");
 const SCALE: [Metric; 5] = rows!("scale", "b = s c", "16");
 const COPY: [Metric; 5] = rows!("copy", "c = a", "16");
 
-const SIMULTANEOUS: Metric = Metric::higher(
-    "simultaneous_mb_per_s",
-    "MB/s",
-    Together::Window,
-    "10^-6 x STREAM's bytes of all kernels and passes / the time from the first rank's start to the last one's end: \
-           with several machines the bytes that all moved at the same time, where the other rates are sums of bests",
+const SIMULTANEOUS: Metric = Metric::higher("simultaneous_mb_per_s", "MB/s", Together::Window).help(
+    "10^-6 x STREAM's bytes of all kernels and passes / the time from the first rank's start to the last \
+     one's end: with several machines the bytes that all moved at the same time, where the other rates \
+     are sums of bests",
 );
 
 const METRICS: [Metric; 21] = {

@@ -61,19 +61,11 @@ pub static LOOPBACK_TCP: System = System { descriptor: &LOOPBACK_TCP_DESCRIPTOR,
 /// Memory that is stored to for the first time.
 pub static PAGE_FAULT: System = System { descriptor: &PAGE_FAULT_DESCRIPTOR, operation: Operation::Touch };
 
-const PARKED: Knob = Knob::new(
-    "processes",
-    Kind::Count { min: 1, max: 4096 },
-    Default::Typed("64"),
-    "processes that each rank keeps asleep meanwhile",
-);
+const PARKED: Knob = Knob::new("processes", Kind::Count { min: 1, max: 4096 }, Default::Typed("64"))
+    .help("processes that each rank keeps asleep meanwhile");
 
-const IN_RING: Knob = Knob::new(
-    "processes",
-    Kind::Count { min: 1, max: 1024 },
-    Default::Typed("8"),
-    "processes of each rank's ring, besides the rank itself, all on the rank's CPU",
-);
+const IN_RING: Knob = Knob::new("processes", Kind::Count { min: 1, max: 1024 }, Default::Typed("8"))
+    .help("processes of each rank's ring, besides the rank itself, all on the rank's CPU");
 
 const OPERATION_NS: &str = "operation_ns";
 const BASELINE_NS: &str = "baseline_ns";
@@ -81,8 +73,8 @@ const BASELINE_NS: &str = "baseline_ns";
 /// The two rows of metrics.
 const fn metrics(operation: &'static str, baseline: &'static str) -> [Metric; 2] {
     [
-        Metric::lower(OPERATION_NS, "ns", Together::Mean, operation),
-        Metric::lower(BASELINE_NS, "ns", Together::Mean, baseline),
+        Metric::lower(OPERATION_NS, "ns", Together::Mean).help(operation),
+        Metric::lower(BASELINE_NS, "ns", Together::Mean).help(baseline),
     ]
 }
 

@@ -29,32 +29,16 @@ use std::time::Duration;
 /// Seed of the data: the same for all, so that it can be reused.
 const DATA_SEED: u64 = 1;
 
-const SIZE: Knob = Knob::new(
-    "size",
-    Kind::Choice(WORDS),
-    Default::Typed("10 MB"),
-    "nominal size of the data: 20 thousand, 2 million or 200 million customers",
-);
-const THINK: Knob = Knob::new(
-    "think",
-    Kind::Time { min: 0, max: 3_600_000_000_000 },
-    Default::Typed("0 s"),
-    "mean time that a client thinks after an order, exponential; closed loop alone",
-);
+const SIZE: Knob = Knob::new("size", Kind::Choice(WORDS), Default::Typed("10 MB"))
+    .help("nominal size of the data: 20 thousand, 2 million or 200 million customers");
+const THINK: Knob = Knob::new("think", Kind::Time { min: 0, max: 3_600_000_000_000 }, Default::Typed("0 s"))
+    .help("mean time that a client thinks after an order, exponential; closed loop alone");
 
 /// What clients talk to.
-const FRONT: Knob = Knob::new(
-    "front",
-    Kind::Choice(&["none", "web"]),
-    Default::Typed("none"),
-    "what clients talk to: the database, or a web server of the shop (HTTP, a process of its own)",
-);
-const POOL: Knob = Knob::new(
-    "pool",
-    Kind::Count { min: 1, max: 10_000 },
-    Default::Derived("connections"),
-    "connections of the web front to the database",
-);
+const FRONT: Knob = Knob::new("front", Kind::Choice(&["none", "web"]), Default::Typed("none"))
+    .help("what clients talk to: the database, or a web server of the shop (HTTP, a process of its own)");
+const POOL: Knob = Knob::new("pool", Kind::Count { min: 1, max: 10_000 }, Default::Derived("connections"))
+    .help("connections of the web front to the database");
 
 static PARAMETERS: [Knob; 27] = joined(&[
     &[DATABASE, SIZE, CONNECTIONS, THINK, FRONT, POOL, REPLICATION, SECOND_SITE, UTILIZATION, PIPELINE],
@@ -63,27 +47,19 @@ static PARAMETERS: [Knob; 27] = joined(&[
 
 /// A percentile of a step.
 const fn p50(key: &'static str, help: &'static str) -> Metric {
-    Metric::lower(key, "ms", Together::Mean, help)
+    Metric::lower(key, "ms", Together::Mean).help(help)
 }
 
 const fn p95(key: &'static str, help: &'static str) -> Metric {
-    Metric::lower(key, "ms", Together::Most, help)
+    Metric::lower(key, "ms", Together::Most).help(help)
 }
 
 const OWN: [Metric; 31] = [
-    Metric::higher(
-        "orders_per_min",
-        "orders/min",
-        Together::Sum,
-        "orders completed per minute, from login to purchase; those rolled back do not count",
-    ),
-    Metric::higher("tx_per_s", "orders/s", Together::Sum, "orders per second, those rolled back included"),
-    Metric::lower(
-        "rolled_back",
-        "%",
-        Together::Mean,
-        "share of orders that were rolled back because stock was too low",
-    ),
+    Metric::higher("orders_per_min", "orders/min", Together::Sum)
+        .help("orders completed per minute, from login to purchase; those rolled back do not count"),
+    Metric::higher("tx_per_s", "orders/s", Together::Sum).help("orders per second, those rolled back included"),
+    Metric::lower("rolled_back", "%", Together::Mean)
+        .help("share of orders that were rolled back because stock was too low"),
     p50("latency_mean_ms", "mean latency of a whole order, retries included"),
     p50("latency_p50_ms", "median latency of it"),
     p95("latency_p95_ms", "95th percentile of it"),
@@ -102,41 +78,22 @@ const OWN: [Metric; 31] = [
     p95("read_reviews_p95_ms", "95th percentile of it"),
     p50("purchase_p50_ms", "median latency of a purchase"),
     p95("purchase_p95_ms", "95th percentile of it"),
-    Metric::lower("cpu_us_per_tx", "us", Together::Mean, "CPU time of server and driver per order"),
-    Metric::lower(
-        "driver_cpu_us_per_tx",
-        "us",
-        Together::Mean,
-        "CPU time of the connections' threads per order; with sqlite the database is in it",
-    ),
-    Metric::lower(
-        "server_cpu_us_per_tx",
-        "us",
-        Together::Mean,
-        "CPU time of the server's processes per order, the web front's among them",
-    ),
-    Metric::lower(
-        "retries",
-        "%",
-        Together::Mean,
-        "serialization failures and deadlocks per 100 orders; each is retried",
-    ),
+    Metric::lower("cpu_us_per_tx", "us", Together::Mean).help("CPU time of server and driver per order"),
+    Metric::lower("driver_cpu_us_per_tx", "us", Together::Mean)
+        .help("CPU time of the connections' threads per order; with sqlite the database is in it"),
+    Metric::lower("server_cpu_us_per_tx", "us", Together::Mean)
+        .help("CPU time of the server's processes per order, the web front's among them"),
+    Metric::lower("retries", "%", Together::Mean)
+        .help("serialization failures and deadlocks per 100 orders; each is retried"),
     LAG,
-    Metric::lower(
-        "disk_reads_per_s",
-        "1/s",
-        Together::Mean,
-        "reads per second of the disks that the guest, or the container's machine, has",
-    ),
-    Metric::lower("disk_writes_per_s", "1/s", Together::Mean, "writes per second of these disks"),
-    Metric::lower("disk_read_ms", "ms", Together::Mean, "mean latency of these reads; none where nothing was read"),
-    Metric::lower(
-        "disk_write_ms",
-        "ms",
-        Together::Mean,
-        "mean latency of these writes; none where nothing was written",
-    ),
-    Metric::lower("disk_read_share", "%", Together::Mean, "reads of all reads and writes of these disks"),
+    Metric::lower("disk_reads_per_s", "1/s", Together::Mean)
+        .help("reads per second of the disks that the guest, or the container's machine, has"),
+    Metric::lower("disk_writes_per_s", "1/s", Together::Mean).help("writes per second of these disks"),
+    Metric::lower("disk_read_ms", "ms", Together::Mean)
+        .help("mean latency of these reads; none where nothing was read"),
+    Metric::lower("disk_write_ms", "ms", Together::Mean)
+        .help("mean latency of these writes; none where nothing was written"),
+    Metric::lower("disk_read_share", "%", Together::Mean).help("reads of all reads and writes of these disks"),
 ];
 
 static METRICS: [Metric; 44] = joined(&[&OWN, &[AT_UTILIZATION, CPU_UTILIZATION], &INTERFACE, &SITES]);

@@ -34,30 +34,16 @@ const SAMPLE_BYTES: u64 = 120;
 const ENTITY_BYTES: u64 = 6000;
 const FIXED_BYTES: u64 = 8 << 20;
 
-const INVENTORY: Knob = Knob::new(
-    "inventory",
-    Kind::Choice(WORDS),
-    Default::Typed("100 x 1000"),
-    "hosts x virtual machines; data takes about 30 MB, 300 MB and 3 GB",
-);
-const FEED_INTERVAL: Knob = Knob::new(
-    "feed_interval",
-    Kind::Time { min: 1_000_000, max: 3_600_000_000_000 },
-    Default::Typed("20 s"),
-    "time in which every host reports once to the feed",
-);
-const FEEDS: Knob = Knob::new(
-    "feeds",
-    Kind::Count { min: 1, max: 1000 },
-    Default::Typed("1"),
-    "connections of the feed, a thread each",
-);
-const LAG_LIMIT: Knob = Knob::new(
-    "lag_limit",
-    Kind::Time { min: 1_000_000, max: 3_600_000_000_000 },
-    Default::Typed("1 s"),
-    "lag of the feed above which a trial is discarded: largest actual minus intended start",
-);
+const INVENTORY: Knob = Knob::new("inventory", Kind::Choice(WORDS), Default::Typed("100 x 1000"))
+    .help("hosts x virtual machines; data takes about 30 MB, 300 MB and 3 GB");
+const FEED_INTERVAL: Knob =
+    Knob::new("feed_interval", Kind::Time { min: 1_000_000, max: 3_600_000_000_000 }, Default::Typed("20 s"))
+        .help("time in which every host reports once to the feed");
+const FEEDS: Knob = Knob::new("feeds", Kind::Count { min: 1, max: 1000 }, Default::Typed("1"))
+    .help("connections of the feed, a thread each");
+const LAG_LIMIT: Knob =
+    Knob::new("lag_limit", Kind::Time { min: 1_000_000, max: 3_600_000_000_000 }, Default::Typed("1 s"))
+        .help("lag of the feed above which a trial is discarded: largest actual minus intended start");
 
 static PARAMETERS: [Knob; 23] = joined(&[&[DATABASE, INVENTORY, FEED_INTERVAL, FEEDS, LAG_LIMIT, PIPELINE], SHARED]);
 
@@ -65,16 +51,24 @@ static PARAMETERS: [Knob; 23] = joined(&[&[DATABASE, INVENTORY, FEED_INTERVAL, F
 macro_rules! metrics {
     ($($key:literal $what:literal;)*) => {
         [
-            Metric::lower("cycle_s", "s", Together::Mean, "a cycle of the nine operations alone: sum of their median times"),
-            Metric::lower("cycle_with_feed_s", "s", Together::Mean, "the same while the feed runs"),
-            Metric::lower("feed_lag_p99_ms", "ms", Together::Most, "99th percentile of the feed's lag: actual minus intended start"),
-            Metric::lower("feed_latency_p95_ms", "ms", Together::Most, "95th percentile of a host's report, from its intended start"),
-            Metric::lower("cpu_s_per_cycle", "s", Together::Mean, "CPU time of server and operator for a cycle alone"),
+            Metric::lower("cycle_s", "s", Together::Mean)
+                .help("a cycle of the nine operations alone: sum of their median times"),
+            Metric::lower("cycle_with_feed_s", "s", Together::Mean).help("the same while the feed runs"),
+            Metric::lower("feed_lag_p99_ms", "ms", Together::Most)
+                .help("99th percentile of the feed's lag: actual minus intended start"),
+            Metric::lower("feed_latency_p95_ms", "ms", Together::Most)
+                .help("95th percentile of a host's report, from its intended start"),
+            Metric::lower("cpu_s_per_cycle", "s", Together::Mean)
+                .help("CPU time of server and operator for a cycle alone"),
             $(
-                Metric::lower(concat!($key, "_s"), "s", Together::Mean, concat!("median time of ", $what, ", alone")),
-                Metric::higher(concat!($key, "_rows_per_s"), "rows/s", Together::Sum, "mean rows of it by that time"),
-                Metric::lower(concat!($key, "_with_feed_s"), "s", Together::Mean, concat!("median time of ", $what, " while the feed runs")),
-                Metric::higher(concat!($key, "_with_feed_rows_per_s"), "rows/s", Together::Sum, "mean rows of it by that time"),
+                Metric::lower(concat!($key, "_s"), "s", Together::Mean)
+                    .help(concat!("median time of ", $what, ", alone")),
+                Metric::higher(concat!($key, "_rows_per_s"), "rows/s", Together::Sum)
+                    .help("mean rows of it by that time"),
+                Metric::lower(concat!($key, "_with_feed_s"), "s", Together::Mean)
+                    .help(concat!("median time of ", $what, " while the feed runs")),
+                Metric::higher(concat!($key, "_with_feed_rows_per_s"), "rows/s", Together::Sum)
+                    .help("mean rows of it by that time"),
             )*
             INTERFACE[0],
             INTERFACE[1],

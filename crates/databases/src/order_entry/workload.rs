@@ -26,68 +26,40 @@ use std::sync::Arc;
 /// Seed of the data: the same for all, so that it can be reused.
 const DATA_SEED: u64 = 1;
 
-const WAREHOUSES: Knob = Knob::new(
-    "warehouses",
-    Kind::Count { min: 1, max: 100_000 },
-    Default::Typed("1"),
-    "scale: warehouses, about 130 MiB each",
-);
-const PACE: Knob = Knob::new(
-    "pace",
-    Kind::Choice(&["none", "keyed"]),
-    Default::Typed("none"),
-    "none: as fast as connections allow; keyed: terminals with keying and thinking times, 10 a warehouse",
-);
-const SEED: Knob = Knob::new(
-    "seed_of_inputs",
-    Kind::Count { min: 0, max: u64::MAX >> 1 },
-    Default::Derived("the trial's"),
-    "random seed of the transactions' inputs",
-);
+const WAREHOUSES: Knob = Knob::new("warehouses", Kind::Count { min: 1, max: 100_000 }, Default::Typed("1"))
+    .help("scale: warehouses, about 130 MiB each");
+const PACE: Knob = Knob::new("pace", Kind::Choice(&["none", "keyed"]), Default::Typed("none"))
+    .help("none: as fast as connections allow; keyed: terminals with keying and thinking times, 10 a warehouse");
+const SEED: Knob =
+    Knob::new("seed_of_inputs", Kind::Count { min: 0, max: u64::MAX >> 1 }, Default::Derived("the trial's"))
+        .help("random seed of the transactions' inputs");
 
 static PARAMETERS: [Knob; 24] =
     joined(&[&[DATABASE, WAREHOUSES, CONNECTIONS, PACE, UTILIZATION, PIPELINE], SHARED, &[SEED]]);
 
 const OWN: [Metric; 15] = [
-    Metric::higher("tx_per_s", "tx/s", Together::Sum, "transactions of all five kinds per second, rollbacks included"),
-    Metric::higher(
-        "new_orders_per_min",
-        "new-orders/min",
-        Together::Sum,
-        "new orders committed per minute; not comparable with tpmC",
-    ),
-    Metric::lower("latency_p50_ms", "ms", Together::Mean, "median latency of all transactions, retries included"),
-    Metric::lower("latency_p95_ms", "ms", Together::Most, "95th percentile of it"),
-    Metric::lower("latency_p99_ms", "ms", Together::Most, "99th percentile of it"),
-    Metric::lower("new_order_p90_ms", "ms", Together::Most, "90th percentile of new-order; the rules' limit is 5 s"),
-    Metric::lower("payment_p90_ms", "ms", Together::Most, "90th percentile of payment; the rules' limit is 5 s"),
-    Metric::lower(
-        "order_status_p90_ms",
-        "ms",
-        Together::Most,
-        "90th percentile of order-status; the rules' limit is 5 s",
-    ),
-    Metric::lower("delivery_p90_ms", "ms", Together::Most, "90th percentile of delivery; the rules' limit is 5 s"),
-    Metric::lower(
-        "stock_level_p90_ms",
-        "ms",
-        Together::Most,
-        "90th percentile of stock-level; the rules' limit is 20 s",
-    ),
-    Metric::lower("cpu_us_per_tx", "us", Together::Mean, "CPU time of server and driver per transaction"),
-    Metric::lower(
-        "driver_cpu_us_per_tx",
-        "us",
-        Together::Mean,
-        "CPU time of the connections' threads per transaction; with sqlite the database is in it",
-    ),
-    Metric::lower("server_cpu_us_per_tx", "us", Together::Mean, "CPU time of the server's processes per transaction"),
-    Metric::lower(
-        "retries",
-        "%",
-        Together::Mean,
-        "serialization failures and deadlocks per 100 transactions; each is retried",
-    ),
+    Metric::higher("tx_per_s", "tx/s", Together::Sum)
+        .help("transactions of all five kinds per second, rollbacks included"),
+    Metric::higher("new_orders_per_min", "new-orders/min", Together::Sum)
+        .help("new orders committed per minute; not comparable with tpmC"),
+    Metric::lower("latency_p50_ms", "ms", Together::Mean).help("median latency of all transactions, retries included"),
+    Metric::lower("latency_p95_ms", "ms", Together::Most).help("95th percentile of it"),
+    Metric::lower("latency_p99_ms", "ms", Together::Most).help("99th percentile of it"),
+    Metric::lower("new_order_p90_ms", "ms", Together::Most)
+        .help("90th percentile of new-order; the rules' limit is 5 s"),
+    Metric::lower("payment_p90_ms", "ms", Together::Most).help("90th percentile of payment; the rules' limit is 5 s"),
+    Metric::lower("order_status_p90_ms", "ms", Together::Most)
+        .help("90th percentile of order-status; the rules' limit is 5 s"),
+    Metric::lower("delivery_p90_ms", "ms", Together::Most).help("90th percentile of delivery; the rules' limit is 5 s"),
+    Metric::lower("stock_level_p90_ms", "ms", Together::Most)
+        .help("90th percentile of stock-level; the rules' limit is 20 s"),
+    Metric::lower("cpu_us_per_tx", "us", Together::Mean).help("CPU time of server and driver per transaction"),
+    Metric::lower("driver_cpu_us_per_tx", "us", Together::Mean)
+        .help("CPU time of the connections' threads per transaction; with sqlite the database is in it"),
+    Metric::lower("server_cpu_us_per_tx", "us", Together::Mean)
+        .help("CPU time of the server's processes per transaction"),
+    Metric::lower("retries", "%", Together::Mean)
+        .help("serialization failures and deadlocks per 100 transactions; each is retried"),
     LAG,
 ];
 

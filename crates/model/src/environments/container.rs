@@ -41,68 +41,39 @@ pub(super) const KIND: EnvironmentKind = EnvironmentKind {
 const RUNTIMES: &[&str] = &["runc", "crun", "runsc"];
 
 const SETTINGS: &[Setting] = &[
-    setting(
-        "memory",
-        Kind::Size { min: 16 << 20, max: 1 << 46 },
-        Default::Derived("no limit"),
-        "the most memory that the container may use",
+    setting("memory", Kind::Size { min: 16 << 20, max: 1 << 46 }, Default::Derived("no limit"))
+        .help("the most memory that the container may use"),
+    setting("network", Kind::Choice(&["none", "lab", "host", "bridge"]), Default::Typed("none")).help(
+        "the network that the container sees: none, a bridge that the run makes with a namespace for each \
+         container, this machine's, or a bridge of the engine's",
     ),
-    setting(
-        "network",
-        Kind::Choice(&["none", "lab", "host", "bridge"]),
-        Default::Typed("none"),
-        "the network that the container sees: none, a bridge that the run makes with a namespace for each container, this machine's, or a bridge of the engine's",
-    ),
-    setting(
-        "seccomp",
-        Kind::Choice(&["on", "off"]),
-        Default::Typed("on"),
-        "whether the engine filters the container's system calls",
-    ),
-    setting(
-        "engine",
-        Kind::Choice(&["podman", "docker"]),
-        Default::Typed("podman"),
-        "the program that makes containers",
-    ),
-    setting(
-        "runtime",
-        Kind::Choice(RUNTIMES),
-        Default::Derived("the engine's own, or runc where that does not work"),
-        "the runtime that the engine starts containers with; runsc is gVisor, which needs engine podman and network none",
-    ),
+    setting("seccomp", Kind::Choice(&["on", "off"]), Default::Typed("on"))
+        .help("whether the engine filters the container's system calls"),
+    setting("engine", Kind::Choice(&["podman", "docker"]), Default::Typed("podman"))
+        .help("the program that makes containers"),
+    setting("runtime", Kind::Choice(RUNTIMES), Default::Derived("the engine's own, or runc where that does not work"))
+        .help(
+            "the runtime that the engine starts containers with; runsc is gVisor, which needs engine podman and \
+             network none",
+        ),
     setting(
         "platform",
         Kind::Choice(&["ptrace", "systrap", "kvm"]),
         Default::Derived("ptrace with runtime = runsc, else none"),
-        "how gVisor intercepts system calls; Debian 12's runsc has ptrace and kvm",
+    )
+    .help("how gVisor intercepts system calls; Debian 12's runsc has ptrace and kvm"),
+    identifying("image", Kind::Text, Default::Derived("nothing but this program"))
+        .help("the container's image; the engine pulls it when it is missing"),
+    identifying("rootfs", Kind::Text, Default::Derived("nothing but this program")).help(
+        "the folder that is the root of its files, instead of an image; \"host\" is this machine's own files \
+         under an overlay, so that the same programs run natively and in the container, and what they write \
+         is dropped (needs root); podman alone",
     ),
-    identifying(
-        "image",
-        Kind::Text,
-        Default::Derived("nothing but this program"),
-        "the container's image; the engine pulls it when it is missing",
-    ),
-    identifying(
-        "rootfs",
-        Kind::Text,
-        Default::Derived("nothing but this program"),
-        "the folder that is the root of its files, instead of an image; \"host\" is this machine's own files under an overlay, so that the same \
-               programs run natively and in the container, and what they write is dropped (needs root); podman alone",
-    ),
-    setting(
-        "layer",
-        Kind::Choice(&["folder", "overlay"]),
-        Default::Typed("folder"),
-        "without an image: the container writes to a plain folder, or to an overlay over one; podman alone",
-    ),
-    identifying(
-        "volumes",
-        Kind::Words,
-        Default::Derived("none"),
-        "folders of this machine that the container sees and may write to, as \"HERE:INSIDE\"",
-    ),
-    harmless("cpus", Kind::Words, Default::Derived("all"), "the numbers of the CPUs that the container may use"),
+    setting("layer", Kind::Choice(&["folder", "overlay"]), Default::Typed("folder"))
+        .help("without an image: the container writes to a plain folder, or to an overlay over one; podman alone"),
+    identifying("volumes", Kind::Words, Default::Derived("none"))
+        .help("folders of this machine that the container sees and may write to, as \"HERE:INSIDE\""),
+    harmless("cpus", Kind::Words, Default::Derived("all")).help("the numbers of the CPUs that the container may use"),
     INSTEAD_OF,
     FRESH,
 ];

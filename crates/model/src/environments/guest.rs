@@ -26,54 +26,27 @@ pub(super) const BY_KERNEL: Short = Short {
     settings: |target| Ok(of_target("kernel", target)),
 };
 
-pub(super) const SOCKETS: Setting = setting(
-    "sockets",
-    Kind::Count { min: 1, max: 256 },
-    Default::Derived("one"),
-    "sockets that the guest sees; with cores and threads it must give vcpus",
-);
+pub(super) const SOCKETS: Setting = setting("sockets", Kind::Count { min: 1, max: 256 }, Default::Derived("one"))
+    .help("sockets that the guest sees; with cores and threads it must give vcpus");
 
 pub(super) const CORES: Setting =
-    setting("cores", Kind::Count { min: 1, max: 4096 }, Default::Derived("vcpus"), "cores in each socket");
+    setting("cores", Kind::Count { min: 1, max: 4096 }, Default::Derived("vcpus")).help("cores in each socket");
 
-pub(super) const GUEST_PAGES: Setting = setting(
-    "guest_pages",
-    Kind::Choice(&["always", "madvise", "never"]),
-    Default::Typed("madvise"),
-    "the guest kernel's transparent huge pages",
-);
+pub(super) const GUEST_PAGES: Setting =
+    setting("guest_pages", Kind::Choice(&["always", "madvise", "never"]), Default::Typed("madvise"))
+        .help("the guest kernel's transparent huge pages");
 
-pub(super) const MMU: Setting = setting(
-    "mmu",
-    Kind::Choice(&["as-is", "nested", "shadow"]),
-    Default::Typed("as-is"),
-    "how KVM translates addresses; refused where the loaded module does otherwise",
-);
+pub(super) const MMU: Setting = setting("mmu", Kind::Choice(&["as-is", "nested", "shadow"]), Default::Typed("as-is"))
+    .help("how KVM translates addresses; refused where the loaded module does otherwise");
 
-pub(super) const DISKS: Setting = identifying(
-    "disks",
-    Kind::Words,
-    Default::Derived("none"),
-    "files or block devices that the guest sees as virtio disks, raw",
-);
+pub(super) const DISKS: Setting = identifying("disks", Kind::Words, Default::Derived("none"))
+    .help("files or block devices that the guest sees as virtio disks, raw");
 
-pub(super) const BLOCK_DEVICES: Setting = setting(
-    "block_devices",
-    Kind::Switch,
-    Default::Typed("false"),
-    "true lets disks be block devices, whose contents the guest may overwrite",
-);
+pub(super) const BLOCK_DEVICES: Setting = setting("block_devices", Kind::Switch, Default::Typed("false"))
+    .help("true lets disks be block devices, whose contents the guest may overwrite");
 
-pub(super) const MODULES: Setting = harmless(
-    "modules",
-    Kind::Words,
-    Default::Derived("none"),
-    "modules that the guest's kernel loads, by name; their dependencies are loaded first",
-);
+pub(super) const MODULES: Setting = harmless("modules", Kind::Words, Default::Derived("none"))
+    .help("modules that the guest's kernel loads, by name; their dependencies are loaded first");
 
-pub(super) const KERNEL_OPTIONS: Setting = identifying(
-    "kernel_options",
-    Kind::Words,
-    Default::Derived("none"),
-    "further words of the guest kernel's command line, such as mitigations=off or nohz_full=1-3",
-);
+pub(super) const KERNEL_OPTIONS: Setting = identifying("kernel_options", Kind::Words, Default::Derived("none"))
+    .help("further words of the guest kernel's command line, such as mitigations=off or nohz_full=1-3");

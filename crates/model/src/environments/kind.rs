@@ -134,23 +134,30 @@ impl EnvironmentKind {
     }
 }
 
+impl Setting {
+    /// The setting with this help: one sentence for people.
+    pub(super) const fn help(self, help: &'static str) -> Setting {
+        Setting { knob: self.knob.help(help), ..self }
+    }
+}
+
 /// A setting whose value is a number, a size, a time or one of a few words.
-pub(super) const fn setting(key: &'static str, kind: Kind, default: Default, help: &'static str) -> Setting {
+pub(super) const fn setting(key: &'static str, kind: Kind, default: Default) -> Setting {
     assert!(
         !matches!(kind, Kind::Text | Kind::Words | Kind::Literal),
         "of a text is said whether it identifies somebody: use identifying or harmless"
     );
-    harmless(key, kind, default, help)
+    harmless(key, kind, default)
 }
 
 /// A setting whose text can name a machine, an account, a file or a cluster.
-pub(super) const fn identifying(key: &'static str, kind: Kind, default: Default, help: &'static str) -> Setting {
-    Setting { knob: Knob { key, kind, default, help }, identifies: true }
+pub(super) const fn identifying(key: &'static str, kind: Kind, default: Default) -> Setting {
+    Setting { knob: Knob::new(key, kind, default), identifies: true }
 }
 
 /// A setting whose text identifies nobody, such as numbers of CPUs.
-pub(super) const fn harmless(key: &'static str, kind: Kind, default: Default, help: &'static str) -> Setting {
-    Setting { knob: Knob { key, kind, default, help }, identifies: false }
+pub(super) const fn harmless(key: &'static str, kind: Kind, default: Default) -> Setting {
+    Setting { knob: Knob::new(key, kind, default), identifies: false }
 }
 
 /// Settings with the values that are given to them.
@@ -189,19 +196,13 @@ pub(super) fn of_target(key: &'static str, target: Option<&str>) -> Given {
 }
 
 /// The key of `[environments.NAME]` that names the environment without which alone this one is used.
-pub const INSTEAD_OF: Setting = harmless(
-    "instead_of",
-    Kind::Text,
-    Default::Derived("none"),
-    "another environment of the study: this one is used only where that one cannot run, such as where there is no KVM",
+pub const INSTEAD_OF: Setting = harmless("instead_of", Kind::Text, Default::Derived("none")).help(
+    "another environment of the study: this one is used only where that one cannot run, such as where \
+     there is no KVM",
 );
 
-pub(super) const FRESH: Setting = setting(
-    "fresh",
-    Kind::Choice(&["trial", "block", "run"]),
-    Default::Typed("trial"),
-    "how long one site serves: a new one for each trial, for each block, or one for the whole run",
-);
+pub(super) const FRESH: Setting = setting("fresh", Kind::Choice(&["trial", "block", "run"]), Default::Typed("trial"))
+    .help("how long one site serves: a new one for each trial, for each block, or one for the whole run");
 
 /// What processes are and can do that others start on machines of theirs.
 pub(super) const ON_OTHER_MACHINES: Capabilities = Capabilities::UNKNOWN;

@@ -25,55 +25,23 @@ pub(super) const KIND: EnvironmentKind = EnvironmentKind {
 };
 
 const SETTINGS: &[Setting] = &[
-    identifying(
-        "image",
-        Kind::Text,
-        Default::Required,
-        "image of the pod's container; it must have a shell (sh) and the usual small programs, as busybox has",
-    ),
-    identifying(
-        "context",
-        Kind::Text,
-        Default::Derived("kubectl's current context"),
-        "context of kubectl's configuration",
-    ),
-    identifying(
-        "namespace",
-        Kind::Text,
-        Default::Derived("the context's namespace"),
-        "namespace in which pods are created",
-    ),
-    identifying(
-        "runtime_class",
-        Kind::Text,
-        Default::Derived("the cluster's default"),
-        "runtime class of the pods, such as gvisor or kata",
-    ),
-    identifying("node", Kind::Words, Default::Derived("any"), "labels that a node must have, as \"KEY=VALUE\""),
-    setting(
-        "cpus",
-        Kind::Count { min: 1, max: 4096 },
-        Default::Derived("no request and no limit"),
-        "CPUs that a pod requests, and its limit",
-    ),
-    setting(
-        "memory",
-        Kind::Size { min: 16 << 20, max: 1 << 46 },
-        Default::Derived("no request and no limit"),
-        "memory that a pod requests, and its limit",
-    ),
-    setting(
-        "time",
-        Kind::Time { min: 60 * SECOND, max: 8784 * HOUR },
-        Default::Typed("1 h"),
-        "deadline of a pod, after which the cluster ends it; it must cover the whole run with fresh = \"run\"",
-    ),
-    setting(
-        "start_limit",
-        START_LIMIT,
-        Default::Typed("2 min"),
-        "how long a pod may take until it is ready: scheduling, pulling the image, starting",
-    ),
+    identifying("image", Kind::Text, Default::Required)
+        .help("image of the pod's container; it must have a shell (sh) and the usual small programs, as busybox has"),
+    identifying("context", Kind::Text, Default::Derived("kubectl's current context"))
+        .help("context of kubectl's configuration"),
+    identifying("namespace", Kind::Text, Default::Derived("the context's namespace"))
+        .help("namespace in which pods are created"),
+    identifying("runtime_class", Kind::Text, Default::Derived("the cluster's default"))
+        .help("runtime class of the pods, such as gvisor or kata"),
+    identifying("node", Kind::Words, Default::Derived("any")).help("labels that a node must have, as \"KEY=VALUE\""),
+    setting("cpus", Kind::Count { min: 1, max: 4096 }, Default::Derived("no request and no limit"))
+        .help("CPUs that a pod requests, and its limit"),
+    setting("memory", Kind::Size { min: 16 << 20, max: 1 << 46 }, Default::Derived("no request and no limit"))
+        .help("memory that a pod requests, and its limit"),
+    setting("time", Kind::Time { min: 60 * SECOND, max: 8784 * HOUR }, Default::Typed("1 h"))
+        .help("deadline of a pod, after which the cluster ends it; it must cover the whole run with fresh = \"run\""),
+    setting("start_limit", START_LIMIT, Default::Typed("2 min"))
+        .help("how long a pod may take until it is ready: scheduling, pulling the image, starting"),
     INSTEAD_OF,
     FRESH,
 ];

@@ -19,20 +19,13 @@ pub(super) const KIND: EnvironmentKind = EnvironmentKind {
 };
 
 const SETTINGS: &[Setting] = &[
-    setting(
-        "np",
-        Kind::Count { min: 1, max: 10_000_000 },
-        Default::Typed("1"),
-        "processes of the job; the agent is the first, and its processes may use the slots of the others",
-    ),
-    identifying(
-        "hostfile",
-        Kind::Text,
-        Default::Derived("this machine, or the batch system's"),
-        "the hosts and their slots, as mpirun takes them",
-    ),
-    setting("start_limit", START_LIMIT, Default::Typed("60 s"), START_HELP),
-    identifying("arguments", Kind::Words, Default::Derived("none"), "further arguments of mpirun, passed on unchanged"),
+    setting("np", Kind::Count { min: 1, max: 10_000_000 }, Default::Typed("1"))
+        .help("processes of the job; the agent is the first, and its processes may use the slots of the others"),
+    identifying("hostfile", Kind::Text, Default::Derived("this machine, or the batch system's"))
+        .help("the hosts and their slots, as mpirun takes them"),
+    setting("start_limit", START_LIMIT, Default::Typed("60 s")).help(START_HELP),
+    identifying("arguments", Kind::Words, Default::Derived("none"))
+        .help("further arguments of mpirun, passed on unchanged"),
     INSTEAD_OF,
     FRESH,
 ];

@@ -30,33 +30,24 @@ pub(super) const KIND: EnvironmentKind = EnvironmentKind {
 };
 
 const SETTINGS: &[Setting] = &[
-    harmless(
-        "layers",
-        Kind::Words,
-        Default::Derived("all that this machine permits"),
-        "what separates the sandbox from this machine: control-group, user, mount, ipc, uts, network, pid (namespaces), capabilities, \
-               seccomp; without network it has this machine's network",
+    harmless("layers", Kind::Words, Default::Derived("all that this machine permits")).help(
+        "what separates the sandbox from this machine: control-group, user, mount, ipc, uts, network, pid \
+         (namespaces), capabilities, seccomp; without network it has this machine's network",
     ),
     identifying(
         "write",
         Kind::Words,
         Default::Derived("the working folder, where loaded data of databases is kept, and /var/tmp"),
-        "folders of this machine that programs in the sandbox may write to; all others are read-only, /dev/shm is its own, and so is /tmp unless \
-               it is among them",
+    )
+    .help(
+        "folders of this machine that programs in the sandbox may write to; all others are read-only, \
+         /dev/shm is its own, and so is /tmp unless it is among them",
     ),
-    identifying(
-        "read",
-        Kind::Words,
-        Default::Derived("none"),
-        "files and folders in /tmp or /dev/shm that the sandbox sees, read-only",
-    ),
-    setting(
-        "memory",
-        Kind::Size { min: 16 << 20, max: 1 << 46 },
-        Default::Derived("no limit"),
-        "the most memory that the sandbox may use; needs a control group",
-    ),
-    harmless("cpus", Kind::Words, Default::Derived("all"), "the numbers of the CPUs that the sandbox may use"),
+    identifying("read", Kind::Words, Default::Derived("none"))
+        .help("files and folders in /tmp or /dev/shm that the sandbox sees, read-only"),
+    setting("memory", Kind::Size { min: 16 << 20, max: 1 << 46 }, Default::Derived("no limit"))
+        .help("the most memory that the sandbox may use; needs a control group"),
+    harmless("cpus", Kind::Words, Default::Derived("all")).help("the numbers of the CPUs that the sandbox may use"),
     INSTEAD_OF,
     FRESH,
 ];

@@ -26,57 +26,25 @@ pub(super) const KIND: EnvironmentKind = EnvironmentKind {
 };
 
 const SETTINGS: &[Setting] = &[
-    setting(
-        "launcher",
-        Kind::Choice(&["srun", "sbatch"]),
-        Default::Typed("srun"),
-        "srun talks with the job directly, sbatch by files, for clusters that let in batch jobs alone",
-    ),
-    identifying("partition", Kind::Text, Default::Derived("the cluster's default"), "the partition of the job"),
-    setting(
-        "nodes",
-        Kind::Count { min: 1, max: 100_000 },
-        Default::Typed("1"),
-        "nodes of the job; the agent runs on the first, and its processes may use all",
-    ),
-    setting(
-        "ntasks",
-        Kind::Count { min: 1, max: 10_000_000 },
-        Default::Typed("1"),
-        "tasks of the job; the agent is the first, and its processes may use the slots of the others",
-    ),
-    setting(
-        "cpus",
-        Kind::Count { min: 1, max: 4096 },
-        Default::Derived("one for each CPU that the process may use"),
-        "CPUs of each task",
-    ),
-    setting(
-        "time",
-        Kind::Time { min: 60 * SECOND, max: 8784 * HOUR },
-        Default::Derived("the partition's limit"),
-        "the job's time limit, rounded up to minutes",
-    ),
-    setting(
-        "pending_limit",
-        Kind::Time { min: SECOND, max: 8784 * HOUR },
-        Default::Typed("10 min"),
-        "how long a job may wait in the queue before it is cancelled and its trial fails",
-    ),
-    setting("start_limit", START_LIMIT, Default::Typed("60 s"), START_HELP),
-    identifying(
-        "folder",
-        Kind::Text,
-        Default::Derived("the working directory"),
-        "where batch jobs keep their files: a folder that all nodes see",
-    ),
-    identifying("config", Kind::Text, Default::Derived("from Slurm's commands"), "the cluster's slurm.conf"),
-    identifying(
-        "arguments",
-        Kind::Words,
-        Default::Derived("none"),
-        "further arguments of srun or sbatch, passed on unchanged",
-    ),
+    setting("launcher", Kind::Choice(&["srun", "sbatch"]), Default::Typed("srun"))
+        .help("srun talks with the job directly, sbatch by files, for clusters that let in batch jobs alone"),
+    identifying("partition", Kind::Text, Default::Derived("the cluster's default")).help("the partition of the job"),
+    setting("nodes", Kind::Count { min: 1, max: 100_000 }, Default::Typed("1"))
+        .help("nodes of the job; the agent runs on the first, and its processes may use all"),
+    setting("ntasks", Kind::Count { min: 1, max: 10_000_000 }, Default::Typed("1"))
+        .help("tasks of the job; the agent is the first, and its processes may use the slots of the others"),
+    setting("cpus", Kind::Count { min: 1, max: 4096 }, Default::Derived("one for each CPU that the process may use"))
+        .help("CPUs of each task"),
+    setting("time", Kind::Time { min: 60 * SECOND, max: 8784 * HOUR }, Default::Derived("the partition's limit"))
+        .help("the job's time limit, rounded up to minutes"),
+    setting("pending_limit", Kind::Time { min: SECOND, max: 8784 * HOUR }, Default::Typed("10 min"))
+        .help("how long a job may wait in the queue before it is cancelled and its trial fails"),
+    setting("start_limit", START_LIMIT, Default::Typed("60 s")).help(START_HELP),
+    identifying("folder", Kind::Text, Default::Derived("the working directory"))
+        .help("where batch jobs keep their files: a folder that all nodes see"),
+    identifying("config", Kind::Text, Default::Derived("from Slurm's commands")).help("the cluster's slurm.conf"),
+    identifying("arguments", Kind::Words, Default::Derived("none"))
+        .help("further arguments of srun or sbatch, passed on unchanged"),
     INSTEAD_OF,
     FRESH,
 ];

@@ -24,20 +24,12 @@ pub(super) const KIND: EnvironmentKind = EnvironmentKind {
 };
 
 const SETTINGS: &[Setting] = &[
-    identifying(
-        "host",
-        Kind::Text,
-        Default::Required,
-        "the machine as ssh knows it: a name of its configuration, or user@address",
-    ),
-    setting(
-        "port",
-        Kind::Count { min: 1, max: 65_535 },
-        Default::Derived("from ssh's configuration"),
-        "the port of its ssh server",
-    ),
-    identifying("config", Kind::Text, Default::Derived("the user's own"), "ssh's configuration file"),
-    identifying("identity", Kind::Text, Default::Derived("from ssh's configuration"), "the private key"),
+    identifying("host", Kind::Text, Default::Required)
+        .help("the machine as ssh knows it: a name of its configuration, or user@address"),
+    setting("port", Kind::Count { min: 1, max: 65_535 }, Default::Derived("from ssh's configuration"))
+        .help("the port of its ssh server"),
+    identifying("config", Kind::Text, Default::Derived("the user's own")).help("ssh's configuration file"),
+    identifying("identity", Kind::Text, Default::Derived("from ssh's configuration")).help("the private key"),
     INSTEAD_OF,
     FRESH,
 ];

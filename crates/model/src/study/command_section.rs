@@ -257,7 +257,7 @@ impl Reader<'_> {
                 self.report(line, format!("'{key}' is not a parameter of [command.parameters]"), remedy);
                 continue;
             };
-            let knob = Knob::new("quick", kind_of(&of.default), Default::Required, "");
+            let knob = Knob::new("quick", kind_of(&of.default), Default::Required);
             match knob.read(value.get_ref()) {
                 Ok(value) => of.quick = Some(value),
                 Err(misfit) => self.report(line, misfit.what, misfit.remedy),
@@ -286,7 +286,7 @@ impl Reader<'_> {
 
     /// A list of programs with their arguments.
     fn steps(&mut self, key: &str, (_, line, value): Entry<'_>) -> Vec<Vec<String>> {
-        let knob = Knob::new("steps", Kind::Words, Default::Required, "");
+        let knob = Knob::new("steps", Kind::Words, Default::Required);
         let remedy = "write a list of programs with their arguments, such as [[\"tar\", \"xf\", \"a.tar\"]]";
         let Some(list) = value.get_ref().as_array() else {
             self.report(line, format!("'{key}' is {}", with_article(value.get_ref().type_str())), remedy);

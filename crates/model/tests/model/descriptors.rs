@@ -2,6 +2,7 @@
 
 use crate::specimen::WORKLOADS;
 use baremark_model::descriptor::{Default, Knob};
+use baremark_model::environments;
 use baremark_model::study::{default_of, defaults_are_sound};
 use baremark_model::tables;
 use std::collections::BTreeSet;
@@ -55,6 +56,9 @@ fn every_help_is_one_fragment_that_starts_small_and_ends_without_a_stop() {
     for workload in WORKLOADS {
         helps.push((workload.kind, workload.help));
         helps.extend(workload.metrics.iter().map(|metric| (metric.key, metric.help)));
+    }
+    for kind in environments::ALL {
+        assert!(kind.settings.iter().all(|setting| !setting.help.is_empty()), "{}", kind.name);
     }
     for (key, help) in helps {
         assert!(help.starts_with(|c: char| c.is_lowercase() || c.is_ascii_digit()), "{key}: {help:?} starts large");

@@ -214,8 +214,8 @@ fn designs_that_cannot_end_well() {
 
 #[test]
 fn a_workload_whose_parameter_would_be_lost_is_refused() {
-    const COUNT: Knob = Knob::new("count", Kind::Count { min: 1, max: 9 }, Default::Typed("3"), "operations");
-    const OWN: Knob = Knob::new("operations", Kind::Count { min: 1, max: 9 }, Default::Typed("3"), "operations");
+    const COUNT: Knob = Knob::new("count", Kind::Count { min: 1, max: 9 }, Default::Typed("3")).help("operations");
+    const OWN: Knob = Knob::new("operations", Kind::Count { min: 1, max: 9 }, Default::Typed("3")).help("operations");
     static COUNTS: Descriptor = Descriptor { parameters: &[COUNT], ..RANDOM_ACCESS };
     static TWICE: Descriptor = Descriptor { parameters: &[OWN, OWN], ..RANDOM_ACCESS };
     let text = with(&[("table = \"1 GiB\"\n", "")]);

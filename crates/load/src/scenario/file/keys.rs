@@ -22,8 +22,14 @@ pub(super) struct Section {
     pub(super) keys: &'static [Key],
 }
 
-const fn key(name: &'static str, takes: &'static str, default: &'static str, meaning: &'static str) -> Key {
-    Key { name, takes, default, meaning }
+const fn key(name: &'static str, takes: &'static str, default: &'static str) -> Key {
+    Key { name, takes, default, meaning: "" }
+}
+
+impl Key {
+    const fn means(self, meaning: &'static str) -> Key {
+        Key { meaning, ..self }
+    }
 }
 
 const DURATION: &str = "duration, such as \"5 s\"";
@@ -42,33 +48,20 @@ pub(super) const SCENARIO: Section = Section {
     heading: "[scenario]",
     meaning: "The scenario as a whole. Every key is optional, except that a base URL must be here or on the command line.",
     keys: &[
-        key("title", STRING, "\"scenario\"", "name in reports"),
-        key(
-            "base",
-            "URL, such as \"http://127.0.0.1:8080\"",
-            "URL of the command line",
-            "server of all requests without `origin`; a URL on the command line overrides it",
+        key("title", STRING, "\"scenario\"").means("name in reports"),
+        key("base", "URL, such as \"http://127.0.0.1:8080\"", "URL of the command line")
+            .means("server of all requests without `origin`; a URL on the command line overrides it"),
+        key("start", "operation", "the first one of the file")
+            .means("first operation of every user, and the one after a failure"),
+        key("cycle", DURATION, "none").means(
+            "mean time from the intended start of a user's operation to that of the next; truncated normal \
+             distribution",
         ),
-        key(
-            "start",
-            "operation",
-            "the first one of the file",
-            "first operation of every user, and the one after a failure",
-        ),
-        key(
-            "cycle",
-            DURATION,
-            "none",
-            "mean time from the intended start of a user's operation to that of the next; truncated normal distribution",
-        ),
-        key("cycle_deviation", SHARE, "\"25 %\"", "standard deviation of the cycle, as a share of its mean"),
-        key("cycle_most", "percentage up to \"100 %\"", "\"50 %\"", "largest deviation of the cycle from its mean"),
-        key(
-            "cookies",
-            "true or false",
-            "true",
-            "whether users keep cookies (at most 50) and send them back to the server that set them",
-        ),
+        key("cycle_deviation", SHARE, "\"25 %\"").means("standard deviation of the cycle, as a share of its mean"),
+        key("cycle_most", "percentage up to \"100 %\"", "\"50 %\"")
+            .means("largest deviation of the cycle from its mean"),
+        key("cookies", "true or false", "true")
+            .means("whether users keep cookies (at most 50) and send them back to the server that set them"),
     ],
 };
 
@@ -76,43 +69,23 @@ pub(super) const OPERATION: Section = Section {
     heading: "[operations.NAME]",
     meaning: "One thing that users do, measured as a whole: from its intended start to the last byte of its last request.",
     keys: &[
-        key(
-            "requests",
-            "list of tables `[[operations.NAME.requests]]`",
-            "required",
-            "requests of the operation, one after the other",
-        ),
-        key("weight", NUMBER, "0: never", "share among the operations that an open loop (`--rate`) starts"),
-        key(
-            "limit",
-            DURATION,
-            "none",
-            "99 % of the operations must not take longer; checked like `--limit 'NAME:p99<...'`",
-        ),
-        key(
-            "think",
-            DURATION,
-            "the cycle",
-            "time between the end of the operation and the next one, instead of the cycle",
-        ),
-        key("next", "operation or choice", "the same operation", "what a user does after success"),
-        key("on_failure", "operation", "`start`", "what a user does after a failure"),
-        key("set", "table VARIABLE = string with placeholders", "none", "variables set after success"),
-        key("unset", NAMES, "none", "variables unset after success"),
-        key(
-            "add",
-            "table VARIABLE = number",
-            "none",
-            "numbers added to variables after success; an unset variable counts as 0",
-        ),
-        key(
-            "draw",
-            "table VARIABLE = draw",
-            "none",
-            "variables set after success to another variable times a random factor",
-        ),
-        key("begin", NAMES, "none", "loops of `[follows]` started alongside the user after success"),
-        key("end", NAMES, "none", "loops of `[follows]` ended after success"),
+        key("requests", "list of tables `[[operations.NAME.requests]]`", "required")
+            .means("requests of the operation, one after the other"),
+        key("weight", NUMBER, "0: never").means("share among the operations that an open loop (`--rate`) starts"),
+        key("limit", DURATION, "none")
+            .means("99 % of the operations must not take longer; checked like `--limit 'NAME:p99<...'`"),
+        key("think", DURATION, "the cycle")
+            .means("time between the end of the operation and the next one, instead of the cycle"),
+        key("next", "operation or choice", "the same operation").means("what a user does after success"),
+        key("on_failure", "operation", "`start`").means("what a user does after a failure"),
+        key("set", "table VARIABLE = string with placeholders", "none").means("variables set after success"),
+        key("unset", NAMES, "none").means("variables unset after success"),
+        key("add", "table VARIABLE = number", "none")
+            .means("numbers added to variables after success; an unset variable counts as 0"),
+        key("draw", "table VARIABLE = draw", "none")
+            .means("variables set after success to another variable times a random factor"),
+        key("begin", NAMES, "none").means("loops of `[follows]` started alongside the user after success"),
+        key("end", NAMES, "none").means("loops of `[follows]` ended after success"),
     ],
 };
 
@@ -123,40 +96,35 @@ pub(super) const REQUEST: Section = Section {
     meaning: "One HTTP request: exactly one method, at most one of `body`, `form`, `json` and `multipart`. A response whose status is \
               400 or above, or not in `expect`, fails the operation.",
     keys: &[
-        key("get", "path with placeholders", "", "GET this path"),
-        key("post", "path with placeholders", "", "POST to this path"),
-        key("put", "path with placeholders", "", "PUT to this path"),
-        key("delete", "path with placeholders", "", "DELETE this path"),
-        key("patch", "path with placeholders", "", "PATCH this path"),
-        key("head", "path with placeholders", "", "HEAD of this path"),
-        key("options", "path with placeholders", "", "OPTIONS of this path"),
-        key("origin", "name in `[origins]`", "the base URL", "server of this request"),
-        key("headers", "table NAME = string with placeholders", "none", "request headers"),
-        key("bearer", TEMPLATE, "none", "token of the header `Authorization: Bearer`"),
-        key("body", TEMPLATE, "none", "text body"),
-        key("form", "table FIELD = string with placeholders", "none", "form body, percent-encoded"),
-        key(
-            "json",
-            "table, list or value",
-            "none",
-            "JSON body; strings have placeholders, `{ number = \"{variable}\" }` is a value without quotation marks",
+        key("get", "path with placeholders", "").means("GET this path"),
+        key("post", "path with placeholders", "").means("POST to this path"),
+        key("put", "path with placeholders", "").means("PUT to this path"),
+        key("delete", "path with placeholders", "").means("DELETE this path"),
+        key("patch", "path with placeholders", "").means("PATCH this path"),
+        key("head", "path with placeholders", "").means("HEAD of this path"),
+        key("options", "path with placeholders", "").means("OPTIONS of this path"),
+        key("origin", "name in `[origins]`", "the base URL").means("server of this request"),
+        key("headers", "table NAME = string with placeholders", "none").means("request headers"),
+        key("bearer", TEMPLATE, "none").means("token of the header `Authorization: Bearer`"),
+        key("body", TEMPLATE, "none").means("text body"),
+        key("form", "table FIELD = string with placeholders", "none").means("form body, percent-encoded"),
+        key("json", "table, list or value", "none").means(
+            "JSON body; strings have placeholders, `{ number = \"{variable}\" }` is a value without quotation \
+             marks",
         ),
-        key("multipart", "part or list of parts", "none", "multipart/form-data body"),
-        key("content_type", STRING, "by the kind of body", "Content-Type of the body"),
-        key("expect", "status or list of statuses", "below 400", "statuses that count as success"),
-        key("extract", "extract or list of extracts", "none", "values taken from the response"),
-        key("events", "whole number", "not a stream", "the response is a stream of server-sent events; read this many"),
-        key(
-            "events_for",
-            DURATION,
-            "not a stream",
-            "the response is a stream of server-sent events; read it for this long",
-        ),
-        key("delay", "delay", "none", "delay between a time in the response, or another user's request, and now"),
-        key("tells", PATH, "none", "values that other users wait for with `delay = { since = \"told\" }`"),
-        key("timeout", DURATION, "`--timeout`", "timeout of this request"),
-        key("each", "variable", "once", "repeat the request for each line of this variable, as `{each}`"),
-        key("at_most", "whole number up to 10000", "10000", "most repetitions by `each`"),
+        key("multipart", "part or list of parts", "none").means("multipart/form-data body"),
+        key("content_type", STRING, "by the kind of body").means("Content-Type of the body"),
+        key("expect", "status or list of statuses", "below 400").means("statuses that count as success"),
+        key("extract", "extract or list of extracts", "none").means("values taken from the response"),
+        key("events", "whole number", "not a stream")
+            .means("the response is a stream of server-sent events; read this many"),
+        key("events_for", DURATION, "not a stream")
+            .means("the response is a stream of server-sent events; read it for this long"),
+        key("delay", "delay", "none").means("delay between a time in the response, or another user's request, and now"),
+        key("tells", PATH, "none").means("values that other users wait for with `delay = { since = \"told\" }`"),
+        key("timeout", DURATION, "`--timeout`").means("timeout of this request"),
+        key("each", "variable", "once").means("repeat the request for each line of this variable, as `{each}`"),
+        key("at_most", "whole number up to 10000", "10000").means("most repetitions by `each`"),
     ],
 };
 
@@ -166,22 +134,14 @@ pub(super) const EXTRACT: Section = Section {
               Without a value the operation fails, unless `optional` is set. Responses of up to 16 MiB are kept for this; a value or \
               list longer than 1 MiB counts as not found.",
     keys: &[
-        key("into", "variable", "required", "where the value goes"),
-        key("json", PATH, "", "values at this path of the JSON body"),
-        key(
-            "regex",
-            "regular expression",
-            "",
-            "matches in the first 1 MiB of the body: the first group, or the whole match",
-        ),
-        key("header", "header name", "", "values of this response header"),
-        key(
-            "pick",
-            "\"first\", \"last\", \"random\", \"all\" or \"count\"",
-            "\"first\"",
-            "which of several values; `all` is a list with one value per line, `count` their number",
-        ),
-        key("optional", "true or false", "false", "unset the variable instead of failing when there is no value"),
+        key("into", "variable", "required").means("where the value goes"),
+        key("json", PATH, "").means("values at this path of the JSON body"),
+        key("regex", "regular expression", "")
+            .means("matches in the first 1 MiB of the body: the first group, or the whole match"),
+        key("header", "header name", "").means("values of this response header"),
+        key("pick", "\"first\", \"last\", \"random\", \"all\" or \"count\"", "\"first\"")
+            .means("which of several values; `all` is a list with one value per line, `count` their number"),
+        key("optional", "true or false", "false").means("unset the variable instead of failing when there is no value"),
     ],
 };
 
@@ -190,20 +150,14 @@ pub(super) const DELAY: Section = Section {
     meaning: "Measures how late the response, or each event of a stream, reports what happened. The delay has percentiles of its own \
               in the result.",
     keys: &[
-        key(
-            "json",
-            PATH,
-            "required",
-            "the time in the response, or with `since = \"told\"` the value that another user's response had",
+        key("json", PATH, "required")
+            .means("the time in the response, or with `since = \"told\"` the value that another user's response had"),
+        key("unit", "\"s\", \"ms\", \"us\" or \"ns\"", "\"ms\"").means("unit of the time, since 1970-01-01 UTC"),
+        key("since", "\"told\"", "the time in the response").means(
+            "count from the sending of the request whose response had this value (`tells`), by the generator's \
+             own clock",
         ),
-        key("unit", "\"s\", \"ms\", \"us\" or \"ns\"", "\"ms\"", "unit of the time, since 1970-01-01 UTC"),
-        key(
-            "since",
-            "\"told\"",
-            "the time in the response",
-            "count from the sending of the request whose response had this value (`tells`), by the generator's own clock",
-        ),
-        key("limit", DURATION, "none", "99 % of the delays must not be longer"),
+        key("limit", DURATION, "none").means("99 % of the delays must not be longer"),
     ],
 };
 
@@ -211,12 +165,12 @@ pub(super) const PART: Section = Section {
     heading: "multipart = [{ ... }]",
     meaning: "A part of a multipart body: exactly one of `text`, `file` and `size`.",
     keys: &[
-        key("name", STRING, "required", "name of the field"),
-        key("text", TEMPLATE, "", "the part is this text"),
-        key("file", "path relative to the scenario file", "", "the part is this regular file of up to 64 MiB"),
-        key("size", "size up to \"64 MiB\"", "", "the part is this many random bytes"),
-        key("filename", STRING, "none", "file name sent with the part"),
-        key("content_type", STRING, "none", "Content-Type of the part"),
+        key("name", STRING, "required").means("name of the field"),
+        key("text", TEMPLATE, "").means("the part is this text"),
+        key("file", "path relative to the scenario file", "").means("the part is this regular file of up to 64 MiB"),
+        key("size", "size up to \"64 MiB\"", "").means("the part is this many random bytes"),
+        key("filename", STRING, "none").means("file name sent with the part"),
+        key("content_type", STRING, "none").means("Content-Type of the part"),
     ],
 };
 
@@ -224,12 +178,12 @@ pub(super) const DRAW: Section = Section {
     heading: "draw = { VARIABLE = { ... } }",
     meaning: "Sets VARIABLE to another one times a factor from a truncated normal distribution; unset where the other is unset.",
     keys: &[
-        key("from", "variable", "required", "the variable that is multiplied"),
-        key("mean", NUMBER, "1", "mean of the factor"),
-        key("deviation", NUMBER, "0", "standard deviation of the factor"),
-        key("least", NUMBER, "no limit", "smallest factor"),
-        key("most", NUMBER, "no limit", "largest factor"),
-        key("decimals", "whole number up to 9", "0", "decimals of the result"),
+        key("from", "variable", "required").means("the variable that is multiplied"),
+        key("mean", NUMBER, "1").means("mean of the factor"),
+        key("deviation", NUMBER, "0").means("standard deviation of the factor"),
+        key("least", NUMBER, "no limit").means("smallest factor"),
+        key("most", NUMBER, "no limit").means("largest factor"),
+        key("decimals", "whole number up to 9", "0").means("decimals of the result"),
     ],
 };
 
@@ -239,10 +193,10 @@ pub(super) const CANDIDATE: Section = Section {
               weight. A candidate with only a condition is taken whenever the condition holds. A choice may lead to other choices, \
               but not back to itself.",
     keys: &[
-        key("to", "operation or choice", "required", "where it leads"),
-        key("when", CONDITIONS, "always", "conditions that must all hold"),
-        key("chance", SHARE, "drawn by weight", "probability of being taken when its turn comes"),
-        key("weight", NUMBER, "1", "weight among the candidates without `chance`"),
+        key("to", "operation or choice", "required").means("where it leads"),
+        key("when", CONDITIONS, "always").means("conditions that must all hold"),
+        key("chance", SHARE, "drawn by weight").means("probability of being taken when its turn comes"),
+        key("weight", NUMBER, "1").means("weight among the candidates without `chance`"),
     ],
 };
 
@@ -250,12 +204,12 @@ pub(super) const CONDITION: Section = Section {
     heading: "when = [{ ... }]",
     meaning: "A condition on a variable of the user. Several tests in one condition must all hold.",
     keys: &[
-        key("variable", "variable", "required", "the variable"),
-        key("is", TEMPLATE, "", "equals this text"),
-        key("is_not", TEMPLATE, "", "differs from this text"),
-        key("below", NUMBER, "", "is a number below this one; what is not a number counts as 0"),
-        key("at_least", NUMBER, "", "is a number of at least this one"),
-        key("is_set", "true or false", "", "is set, or is not"),
+        key("variable", "variable", "required").means("the variable"),
+        key("is", TEMPLATE, "").means("equals this text"),
+        key("is_not", TEMPLATE, "").means("differs from this text"),
+        key("below", NUMBER, "").means("is a number below this one; what is not a number counts as 0"),
+        key("at_least", NUMBER, "").means("is a number of at least this one"),
+        key("is_set", "true or false", "").means("is set, or is not"),
     ],
 };
 
@@ -263,10 +217,12 @@ pub(super) const FOLLOW: Section = Section {
     heading: "[follows.NAME]",
     meaning: "A loop that runs alongside a user, such as a long poll or an event stream. It starts with a copy of the user's variables.",
     keys: &[
-        key("operations", NAMES, "required", "operations that are repeated, in this order"),
-        key("until", CONDITIONS, "ended by `end`", "conditions on the loop's variables that end it after a round"),
-        key("tell", NAMES, "none", "variables that are copied to the user after each operation, where they are set"),
-        key("pause", DURATION, "none", "pause after each round"),
+        key("operations", NAMES, "required").means("operations that are repeated, in this order"),
+        key("until", CONDITIONS, "ended by `end`")
+            .means("conditions on the loop's variables that end it after a round"),
+        key("tell", NAMES, "none")
+            .means("variables that are copied to the user after each operation, where they are set"),
+        key("pause", DURATION, "none").means("pause after each round"),
     ],
 };
 
