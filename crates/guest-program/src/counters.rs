@@ -1,9 +1,9 @@
 //! What was counted while a program ran in the guest, over all of its processes.
 
-use crate::shared::{CALL_NUMBERS, Count, REFUSED, Refused, Shared, Tally};
+pub use crate::shared::UnsupportedKind;
+use crate::shared::{CALL_NUMBERS, Count, REFUSED, Shared, Tally};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
 
 /// The name of the format of [`Counters`] as JSON.
 pub const FORMAT: &str = "baremark-guest-program";
@@ -104,78 +104,6 @@ pub struct Unsupported {
     pub detail: u64,
 }
 
-/// What programs cannot do inside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum UnsupportedKind {
-    /// A process that shares memory with its parent other than by vfork, such as LeakSanitizer's.
-    MemorySharingProcess,
-    /// Tracing of other processes: debuggers.
-    Ptrace,
-    /// A program that is not 64-bit x86.
-    ForeignProgram,
-    /// A program whose file gives it other rights.
-    SetuidProgram,
-    /// A program that may be executed and not read.
-    UnreadableProgram,
-    /// A filter of system calls.
-    Seccomp,
-    /// A 32-bit system call, `int 0x80`.
-    LegacyCall,
-    /// A fixed mapping at an address where the runner lies.
-    OccupiedAddress,
-    /// A descriptor number that the runner uses.
-    OccupiedDescriptor,
-    /// Dispatch of system calls to user space, or traps on the time-stamp counter.
-    ThreadControl,
-    /// A system call that is not in the runner's table, such as `io_uring_setup`.
-    UnlistedCall,
-    /// A request of `ioctl` that is not in the runner's table.
-    UnlistedControl,
-}
-
-impl From<Refused> for UnsupportedKind {
-    fn from(refused: Refused) -> Self {
-        match refused {
-            Refused::MemorySharingProcess => UnsupportedKind::MemorySharingProcess,
-            Refused::Ptrace => UnsupportedKind::Ptrace,
-            Refused::ForeignProgram => UnsupportedKind::ForeignProgram,
-            Refused::SetuidProgram => UnsupportedKind::SetuidProgram,
-            Refused::UnreadableProgram => UnsupportedKind::UnreadableProgram,
-            Refused::Seccomp => UnsupportedKind::Seccomp,
-            Refused::LegacyCall => UnsupportedKind::LegacyCall,
-            Refused::OccupiedAddress => UnsupportedKind::OccupiedAddress,
-            Refused::OccupiedDescriptor => UnsupportedKind::OccupiedDescriptor,
-            Refused::ThreadControl => UnsupportedKind::ThreadControl,
-            Refused::UnlistedCall => UnsupportedKind::UnlistedCall,
-            Refused::UnlistedControl => UnsupportedKind::UnlistedControl,
-        }
-    }
-}
-
-impl fmt::Display for UnsupportedKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            UnsupportedKind::MemorySharingProcess => "a process that shares its parent's memory (clone with CLONE_VM)",
-            UnsupportedKind::Ptrace => "tracing of processes (ptrace)",
-            UnsupportedKind::ForeignProgram => "a program that is not 64-bit x86",
-            UnsupportedKind::SetuidProgram => "a set-user-ID, set-group-ID or capability program",
-            UnsupportedKind::UnreadableProgram => "a program that may be executed and not read",
-            UnsupportedKind::Seccomp => "a filter of system calls (seccomp)",
-            UnsupportedKind::LegacyCall => "a 32-bit system call (int 0x80)",
-            UnsupportedKind::OccupiedAddress => "a fixed mapping where the runner lies",
-            UnsupportedKind::OccupiedDescriptor => "a descriptor number that the runner uses",
-            UnsupportedKind::ThreadControl => {
-                "dispatch of system calls to user space, or a trapping time-stamp counter"
-            }
-            UnsupportedKind::UnlistedCall => "a system call that does not exist inside (the detail is its number)",
-            UnsupportedKind::UnlistedControl => {
-                "a request of ioctl that does not exist inside (the detail is its number)"
-            }
-        })
-    }
-}
-
 impl Counters {
     /// What is in the shared record now.
     pub(crate) fn read(shared: &Shared) -> Self {
@@ -216,7 +144,7 @@ impl Counters {
             route: Route::of(shared.route.load(std::sync::atomic::Ordering::Relaxed)),
             unsupported: refused
                 .filter(|(_, (count, _))| *count > 0)
-                .map(|(what, (count, detail))| Unsupported { kind: what.into(), count, detail })
+                .map(|(kind, (count, detail))| Unsupported { kind, count, detail })
                 .collect(),
         }
     }
@@ -267,7 +195,7 @@ mod tests {
         shared.page(killed).tally.call(39);
         shared.page(killed).tally.add(Count::Exits, 10);
         shared.finish(ended);
-        shared.refuse(Refused::Ptrace, 16);
+        shared.refuse(UnsupportedKind::Ptrace, 16);
         let counters = Counters::read(shared);
         assert_eq!((counters.calls, counters.exits, counters.other_exits()), (2, 10, 8));
         assert_eq!(counters.calls_by_number, BTreeMap::from([(39, 2)]));

@@ -6,6 +6,8 @@
 //! itself; the page of one that was killed stays and is added by the reader. Everything is an atomic number: writers are
 //! threads of several processes.
 
+use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// "baremark" in the file's first bytes, by which a runner knows what it was given.
@@ -78,50 +80,74 @@ pub(crate) enum Count {
 /// How many counters there are.
 pub(crate) const COUNTS: usize = Count::StartNs as usize + 1;
 
-/// What a program requested and does not get inside the microVM.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What programs cannot do inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[repr(usize)]
-pub(crate) enum Refused {
-    /// A process that shares its parent's memory, other than by vfork.
+pub enum UnsupportedKind {
+    /// A process that shares memory with its parent other than by vfork, such as LeakSanitizer's.
     MemorySharingProcess,
-    /// `ptrace`.
+    /// Tracing of other processes: debuggers.
     Ptrace,
     /// A program that is not 64-bit x86.
     ForeignProgram,
-    /// A program whose file would give it other rights.
+    /// A program whose file gives it other rights.
     SetuidProgram,
     /// A program that may be executed and not read.
     UnreadableProgram,
     /// A filter of system calls.
     Seccomp,
-    /// `int 0x80`.
+    /// A 32-bit system call, `int 0x80`.
     LegacyCall,
-    /// A fixed mapping where the runner lies.
+    /// A fixed mapping at an address where the runner lies.
     OccupiedAddress,
     /// A descriptor number that the runner uses.
     OccupiedDescriptor,
     /// Dispatch of system calls to user space, traps on the time-stamp counter, or tagged addresses.
     ThreadControl,
-    /// A call whose descriptors are not known.
+    /// A system call that is not in the runner's table, such as `io_uring_setup`.
     UnlistedCall,
-    /// A request of `ioctl` whose descriptors are not known.
+    /// A request of `ioctl` that is not in the runner's table.
     UnlistedControl,
 }
 
+impl fmt::Display for UnsupportedKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            UnsupportedKind::MemorySharingProcess => "a process that shares its parent's memory (clone with CLONE_VM)",
+            UnsupportedKind::Ptrace => "tracing of processes (ptrace)",
+            UnsupportedKind::ForeignProgram => "a program that is not 64-bit x86",
+            UnsupportedKind::SetuidProgram => "a set-user-ID, set-group-ID or capability program",
+            UnsupportedKind::UnreadableProgram => "a program that may be executed and not read",
+            UnsupportedKind::Seccomp => "a filter of system calls (seccomp)",
+            UnsupportedKind::LegacyCall => "a 32-bit system call (int 0x80)",
+            UnsupportedKind::OccupiedAddress => "a fixed mapping where the runner lies",
+            UnsupportedKind::OccupiedDescriptor => "a descriptor number that the runner uses",
+            UnsupportedKind::ThreadControl => {
+                "dispatch of system calls to user space, or a trapping time-stamp counter"
+            }
+            UnsupportedKind::UnlistedCall => "a system call that does not exist inside (the detail is its number)",
+            UnsupportedKind::UnlistedControl => {
+                "a request of ioctl that does not exist inside (the detail is its number)"
+            }
+        })
+    }
+}
+
 /// Every kind of refusal.
-pub(crate) const REFUSED: [Refused; 12] = [
-    Refused::MemorySharingProcess,
-    Refused::Ptrace,
-    Refused::ForeignProgram,
-    Refused::SetuidProgram,
-    Refused::UnreadableProgram,
-    Refused::Seccomp,
-    Refused::LegacyCall,
-    Refused::OccupiedAddress,
-    Refused::OccupiedDescriptor,
-    Refused::ThreadControl,
-    Refused::UnlistedCall,
-    Refused::UnlistedControl,
+pub(crate) const REFUSED: [UnsupportedKind; 12] = [
+    UnsupportedKind::MemorySharingProcess,
+    UnsupportedKind::Ptrace,
+    UnsupportedKind::ForeignProgram,
+    UnsupportedKind::SetuidProgram,
+    UnsupportedKind::UnreadableProgram,
+    UnsupportedKind::Seccomp,
+    UnsupportedKind::LegacyCall,
+    UnsupportedKind::OccupiedAddress,
+    UnsupportedKind::OccupiedDescriptor,
+    UnsupportedKind::ThreadControl,
+    UnsupportedKind::UnlistedCall,
+    UnsupportedKind::UnlistedControl,
 ];
 
 /// Counters.
@@ -287,13 +313,13 @@ impl Shared {
     }
 
     /// Notes that something was refused; `detail` is kept of the first time.
-    pub(crate) fn refuse(&self, what: Refused, detail: u64) {
+    pub(crate) fn refuse(&self, what: UnsupportedKind, detail: u64) {
         let _ = self.details[what as usize].compare_exchange(0, detail, Ordering::Relaxed, Ordering::Relaxed);
         self.refused[what as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// How often something was refused, and the first time's detail.
-    pub(crate) fn refusals(&self, what: Refused) -> (u64, u64) {
+    pub(crate) fn refusals(&self, what: UnsupportedKind) -> (u64, u64) {
         let at = what as usize;
         (self.refused[at].load(Ordering::Relaxed), self.details[at].load(Ordering::Relaxed))
     }
@@ -364,8 +390,8 @@ mod tests {
         shared.fail(125, "no vCPU");
         shared.fail(126, "later");
         assert_eq!(shared.failure(), Some((125, "no vCPU".to_owned())));
-        shared.refuse(Refused::Ptrace, 16);
-        shared.refuse(Refused::Ptrace, 17);
-        assert_eq!(shared.refusals(Refused::Ptrace), (2, 16));
+        shared.refuse(UnsupportedKind::Ptrace, 16);
+        shared.refuse(UnsupportedKind::Ptrace, 17);
+        assert_eq!(shared.refusals(UnsupportedKind::Ptrace), (2, 16));
     }
 }

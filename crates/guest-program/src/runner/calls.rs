@@ -30,7 +30,7 @@ pub(crate) use crate::runner::sys::descriptor;
 use crate::runner::sys::{self, Errno};
 use crate::runner::thread::Thread;
 use crate::runner::user;
-use crate::shared::Refused;
+use crate::shared::UnsupportedKind;
 use crate::snapshot::{self, Reason, Slot};
 use std::sync::atomic::Ordering;
 
@@ -66,7 +66,7 @@ pub(crate) fn refuse(errno: i32) -> Outcome {
 }
 
 /// Refuses a call by name: whoever started the program is told.
-pub(crate) fn refuse_by_name(what: Refused, detail: u64, errno: i32) -> Outcome {
+pub(crate) fn refuse_by_name(what: UnsupportedKind, detail: u64, errno: i32) -> Outcome {
     counters::shared().refuse(what, detail);
     refuse(errno)
 }
@@ -102,12 +102,12 @@ fn wrong(thread: &Thread, number: u64, arguments: &[u64; 6]) -> Option<Outcome> 
         Wrong::Fails(errno) => Some(Outcome::Returns(errno.result())),
         Wrong::Reported(entries) => Some(Outcome::Returns(entries.cast_signed())),
         Wrong::Unlisted | Wrong::UnlistedControl if thread.slot.get().is_some() => None,
-        Wrong::Unlisted => Some(refuse_by_name(Refused::UnlistedCall, number, libc::ENOSYS)),
+        Wrong::Unlisted => Some(refuse_by_name(UnsupportedKind::UnlistedCall, number, libc::ENOSYS)),
         // The kernel looks at the descriptor before the request.
         Wrong::UnlistedControl if sys::fcntl(sys::descriptor(arguments[0]), libc::F_GETFD, 0).is_err() => {
             Some(Outcome::Returns(Errno(libc::EBADF).result()))
         }
-        Wrong::UnlistedControl => Some(refuse_by_name(Refused::UnlistedControl, arguments[1], libc::ENOTTY)),
+        Wrong::UnlistedControl => Some(refuse_by_name(UnsupportedKind::UnlistedControl, arguments[1], libc::ENOTTY)),
     }
 }
 
@@ -171,8 +171,8 @@ fn dispatch(thread: &'static Thread, number: u64, arguments: [u64; 6]) -> Outcom
         libc::SYS_exit_group => processes::end_process(thread, a),
 
         libc::SYS_prctl => control(thread, &arguments),
-        libc::SYS_seccomp => refuse_by_name(Refused::Seccomp, a, libc::EINVAL),
-        libc::SYS_ptrace => refuse_by_name(Refused::Ptrace, a, libc::EPERM),
+        libc::SYS_seccomp => refuse_by_name(UnsupportedKind::Seccomp, a, libc::EINVAL),
+        libc::SYS_ptrace => refuse_by_name(UnsupportedKind::Ptrace, a, libc::EPERM),
         libc::SYS_clone3 | libc::SYS_rseq | libc::SYS_modify_ldt | libc::SYS_iopl | libc::SYS_ioperm => {
             refuse(libc::ENOSYS)
         }
@@ -383,11 +383,11 @@ fn control(thread: &'static Thread, arguments: &[u64; 6]) -> Outcome {
     // Names memory of the process, and the file that it runs by a descriptor.
     const PR_SET_MM: u64 = libc::PR_SET_MM as u64;
     match arguments[0] {
-        PR_SET_SECCOMP => refuse_by_name(Refused::Seccomp, arguments[1], libc::EINVAL),
+        PR_SET_SECCOMP => refuse_by_name(UnsupportedKind::Seccomp, arguments[1], libc::EINVAL),
         what @ (PR_SET_TSC | PR_SET_SYSCALL_USER_DISPATCH) => {
-            refuse_by_name(Refused::ThreadControl, what, libc::EINVAL)
+            refuse_by_name(UnsupportedKind::ThreadControl, what, libc::EINVAL)
         }
-        PR_SET_MM => refuse_by_name(Refused::ThreadControl, PR_SET_MM, libc::EPERM),
+        PR_SET_MM => refuse_by_name(UnsupportedKind::ThreadControl, PR_SET_MM, libc::EPERM),
         _ => forward(thread, libc::SYS_prctl.cast_unsigned(), arguments),
     }
 }

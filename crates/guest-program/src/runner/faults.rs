@@ -16,7 +16,7 @@ use crate::runner::step;
 use crate::runner::sys;
 use crate::runner::thread::Thread;
 use crate::runner::user;
-use crate::shared::{Count, Refused};
+use crate::shared::{Count, UnsupportedKind};
 use baremark_microvm::layout::USER_END;
 use std::sync::atomic::Ordering;
 
@@ -89,7 +89,7 @@ fn instruction_fault(thread: &Thread) {
     let mut code = [0; 2];
     user::read_some(thread.process(), thread.registers.get().rip, &mut code);
     if code == LEGACY_CALL {
-        counters::shared().refuse(Refused::LegacyCall, thread.registers.get().rax);
+        counters::shared().refuse(UnsupportedKind::LegacyCall, thread.registers.get().rax);
         return signals::deliver_kernel_fault(thread, libc::SIGSEGV, 13, 0x402);
     }
     step::step(thread);

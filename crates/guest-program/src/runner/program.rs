@@ -7,7 +7,7 @@
 
 use crate::options::Line;
 use crate::runner::sys::{self, Errno};
-use crate::shared::Refused;
+use crate::shared::UnsupportedKind;
 use std::mem::MaybeUninit;
 
 /// The most scripts that call each other, as in the kernel.
@@ -38,7 +38,7 @@ pub(crate) enum Unfit {
     /// The kernel would say so too.
     Errno(Errno),
     /// The runner cannot, with the error that the program gets.
-    Refused(Refused, Errno),
+    Refused(UnsupportedKind, Errno),
 }
 
 impl From<Errno> for Unfit {
@@ -108,7 +108,7 @@ fn next(found: &mut Found) -> Result<Option<()>, Unfit> {
     let read = sys::read_at(found.file, &mut head, 0)?;
     match kind(&head, read) {
         Kind::Program => return Ok(Some(())),
-        Kind::Foreign => return Err(Unfit::Refused(Refused::ForeignProgram, Errno(libc::ENOEXEC))),
+        Kind::Foreign => return Err(Unfit::Refused(UnsupportedKind::ForeignProgram, Errno(libc::ENOEXEC))),
         Kind::Nothing => return Err(Errno(libc::ENOEXEC).into()),
         Kind::Script { interpreter, argument } => {
             found.put_first(interpreter, argument)?;
@@ -159,11 +159,11 @@ fn open(folder: i32, path: u64, flags: u64) -> Result<i32, Unfit> {
     sys::checked(unsafe { sys::raw(libc::SYS_faccessat2, arguments) })?;
     let refused = |what, errno| Err(Unfit::Refused(what, Errno(errno)));
     match sys::open_at(folder, path, libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK) {
-        Err(Errno(libc::EACCES | libc::EPERM)) => refused(Refused::UnreadableProgram, libc::EACCES),
+        Err(Errno(libc::EACCES | libc::EPERM)) => refused(UnsupportedKind::UnreadableProgram, libc::EACCES),
         Err(errno) => Err(errno.into()),
         Ok(file) if gives_rights(file, &status) => {
             sys::close(file);
-            refused(Refused::SetuidProgram, libc::EPERM)
+            refused(UnsupportedKind::SetuidProgram, libc::EPERM)
         }
         Ok(file) => Ok(file),
     }

@@ -10,7 +10,7 @@ use crate::runner::signals::{self, AGAIN};
 use crate::runner::sys;
 use crate::runner::thread::{Process, Thread};
 use crate::runner::user;
-use crate::shared::Refused;
+use crate::shared::UnsupportedKind;
 
 const BAD: i32 = libc::EBADF;
 const AT_CURRENT: u64 = libc::AT_FDCWD as u64;
@@ -124,7 +124,7 @@ pub(crate) fn duplicate_to(thread: &'static Thread, number: u64, arguments: &[u6
         return refuse(BAD);
     }
     if DESCRIPTORS.is_own(to) {
-        return refuse_by_name(Refused::OccupiedDescriptor, to, BAD);
+        return refuse_by_name(UnsupportedKind::OccupiedDescriptor, to, BAD);
     }
     super::forward(thread, number, arguments)
 }

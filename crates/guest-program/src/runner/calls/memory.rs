@@ -8,7 +8,7 @@ use crate::runner::lock::Lock;
 use crate::runner::machine::MACHINE;
 use crate::runner::sys::{self, Mapping};
 use crate::runner::thread::Thread;
-use crate::shared::Refused;
+use crate::shared::UnsupportedKind;
 use baremark_microvm::layout::USER_END;
 use std::ops::Range;
 
@@ -77,7 +77,7 @@ pub(crate) fn set_break(to: u64) -> Outcome {
 pub(crate) fn map(thread: &'static Thread, arguments: &[u64; 6]) -> Outcome {
     let [at, bytes, _, flags, ..] = *arguments;
     if flags & MAP_FIXED != 0 && hits_runner(at, bytes) {
-        return refuse_by_name(Refused::OccupiedAddress, at, libc::ENOMEM);
+        return refuse_by_name(UnsupportedKind::OccupiedAddress, at, libc::ENOMEM);
     }
     let outcome = forward(thread, libc::SYS_mmap.cast_unsigned(), arguments);
     if let Outcome::Returns(at @ 1..) = outcome {
@@ -94,7 +94,7 @@ pub(crate) fn remap(thread: &'static Thread, arguments: &[u64; 6]) -> Outcome {
         return refuse(libc::EFAULT);
     }
     if flags & MREMAP_FIXED != 0 && hits_runner(to, new) {
-        return refuse_by_name(Refused::OccupiedAddress, to, libc::ENOMEM);
+        return refuse_by_name(UnsupportedKind::OccupiedAddress, to, libc::ENOMEM);
     }
     let outcome = forward(thread, libc::SYS_mremap.cast_unsigned(), arguments);
     covered(outcome, new)
@@ -104,7 +104,7 @@ pub(crate) fn remap(thread: &'static Thread, arguments: &[u64; 6]) -> Outcome {
 pub(crate) fn attach(thread: &'static Thread, arguments: &[u64; 6]) -> Outcome {
     let [_, at, flags, ..] = *arguments;
     if at != 0 && flags & SHM_REMAP != 0 && hits_runner(at, PAGE) {
-        return refuse_by_name(Refused::OccupiedAddress, at, libc::EINVAL);
+        return refuse_by_name(UnsupportedKind::OccupiedAddress, at, libc::EINVAL);
     }
     forward(thread, libc::SYS_shmat.cast_unsigned(), arguments)
 }

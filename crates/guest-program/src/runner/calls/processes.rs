@@ -23,7 +23,7 @@ use crate::runner::start::CONFIG;
 use crate::runner::sys::{self, Errno, Mapping};
 use crate::runner::thread::{NO_VCPU, Process, State, Thread};
 use crate::runner::user;
-use crate::shared::{Count, Refused};
+use crate::shared::{Count, UnsupportedKind};
 use crate::snapshot::Reason;
 use std::arch::global_asm;
 use std::ptr;
@@ -99,7 +99,7 @@ pub(crate) fn clone(thread: &'static Thread, [flags, stack, parent_tid, child_ti
     } else if flags & CLONE_VFORK != 0 {
         vfork(thread, request)
     } else {
-        refuse_by_name(Refused::MemorySharingProcess, flags, libc::ENOSYS)
+        refuse_by_name(UnsupportedKind::MemorySharingProcess, flags, libc::ENOSYS)
     }
 }
 
