@@ -34,8 +34,10 @@ impl Host {
 pub struct Feature {
     /// Its key as a factor: a row of `baremark_model::tables::FACTORS`.
     pub key: &'static str,
-    /// Where it may be found; the first that this machine has is used.
-    pub sources: &'static [Source],
+    /// Where it may be found.
+    pub source: Source,
+    /// Where else, on a machine that has not the first.
+    pub otherwise: Option<Source>,
     /// Whether a running virtual machine depends on it.
     pub used_by_vms: bool,
 }
@@ -71,8 +73,23 @@ pub enum Levels {
 const SWITCH: Levels = Levels::Words(&[("off", "0"), ("on", "1")]);
 const INVERTED: Levels = Levels::Words(&[("off", "1"), ("on", "0")]);
 
-const fn one(key: &'static str, sources: &'static [Source]) -> Feature {
-    Feature { key, sources, used_by_vms: false }
+const fn one(key: &'static str, files: &'static str, levels: Levels) -> Feature {
+    Feature { key, source: Source { files, levels }, otherwise: None, used_by_vms: false }
+}
+
+impl Feature {
+    const fn or(self, files: &'static str, levels: Levels) -> Feature {
+        Feature { otherwise: Some(Source { files, levels }), ..self }
+    }
+
+    const fn of_vms(self) -> Feature {
+        Feature { used_by_vms: true, ..self }
+    }
+
+    /// Where it may be found; the first that a machine has is used.
+    fn sources(&self) -> impl Iterator<Item = &Source> {
+        [&self.source].into_iter().chain(&self.otherwise)
+    }
 }
 
 const MMU: &[(&str, &str)] = &[("nested", "Y"), ("shadow", "N")];
@@ -87,128 +104,55 @@ const DEFRAG: Levels = Levels::Words(&[
 
 /// Every feature that a study can vary.
 pub const FEATURES: &[Feature] = &[
-    one("host.thp", &[Source { files: "sys/kernel/mm/transparent_hugepage/enabled", levels: THP }]),
-    one("host.thp_defrag", &[Source { files: "sys/kernel/mm/transparent_hugepage/defrag", levels: DEFRAG }]),
-    one(
-        "host.thp_shmem",
-        &[Source {
-            files: "sys/kernel/mm/transparent_hugepage/shmem_enabled",
-            levels: Levels::Offered("shmem_enabled"),
-        }],
-    ),
-    one("host.numa_balancing", &[Source { files: "proc/sys/kernel/numa_balancing", levels: SWITCH }]),
-    one("host.ksm", &[Source { files: "sys/kernel/mm/ksm/run", levels: SWITCH }]),
-    Feature {
-        key: "host.halt_poll_ns",
-        sources: &[Source { files: "sys/module/kvm/parameters/halt_poll_ns", levels: Levels::Number }],
-        used_by_vms: true,
-    },
-    one(
-        "host.guest_halt_poll_ns",
-        &[Source { files: "sys/module/haltpoll/parameters/guest_halt_poll_ns", levels: Levels::Number }],
-    ),
-    one("host.timer_migration", &[Source { files: "proc/sys/kernel/timer_migration", levels: SWITCH }]),
-    one(
-        "host.deepest_idle_state",
-        &[Source { files: "sys/devices/system/cpu/cpu*/cpuidle/state*/disable", levels: Levels::DeepestState }],
-    ),
+    one("host.thp", "sys/kernel/mm/transparent_hugepage/enabled", THP),
+    one("host.thp_defrag", "sys/kernel/mm/transparent_hugepage/defrag", DEFRAG),
+    one("host.thp_shmem", "sys/kernel/mm/transparent_hugepage/shmem_enabled", Levels::Offered("shmem_enabled")),
+    one("host.numa_balancing", "proc/sys/kernel/numa_balancing", SWITCH),
+    one("host.ksm", "sys/kernel/mm/ksm/run", SWITCH),
+    one("host.halt_poll_ns", "sys/module/kvm/parameters/halt_poll_ns", Levels::Number).of_vms(),
+    one("host.guest_halt_poll_ns", "sys/module/haltpoll/parameters/guest_halt_poll_ns", Levels::Number),
+    one("host.timer_migration", "proc/sys/kernel/timer_migration", SWITCH),
+    one("host.deepest_idle_state", "sys/devices/system/cpu/cpu*/cpuidle/state*/disable", Levels::DeepestState),
     one(
         "host.idle_governor",
-        &[Source {
-            files: "sys/devices/system/cpu/cpuidle/current_governor",
-            levels: Levels::Offered("available_governors"),
-        }],
+        "sys/devices/system/cpu/cpuidle/current_governor",
+        Levels::Offered("available_governors"),
     ),
     one(
         "host.governor",
-        &[Source {
-            files: "sys/devices/system/cpu/cpufreq/policy*/scaling_governor",
-            levels: Levels::Offered("scaling_available_governors"),
-        }],
+        "sys/devices/system/cpu/cpufreq/policy*/scaling_governor",
+        Levels::Offered("scaling_available_governors"),
     ),
-    one(
-        "host.boost",
-        &[
-            Source { files: "sys/devices/system/cpu/cpufreq/boost", levels: SWITCH },
-            Source { files: "sys/devices/system/cpu/intel_pstate/no_turbo", levels: INVERTED },
-        ],
-    ),
-    Feature {
-        key: "host.smt",
-        sources: &[Source {
-            files: "sys/devices/system/cpu/smt/control",
-            levels: Levels::Words(&[("off", "off"), ("on", "on")]),
-        }],
-        used_by_vms: true,
-    },
-    Feature {
-        key: "host.tdp_mmu",
-        sources: &[Source {
-            files: "sys/module/kvm/parameters/tdp_mmu",
-            levels: Levels::Words(&[("off", "N"), ("on", "Y")]),
-        }],
-        used_by_vms: true,
-    },
-    Feature {
-        key: "host.mmu",
-        sources: &[
-            Source { files: "sys/module/kvm_intel/parameters/ept", levels: Levels::Loaded("kvm_intel", MMU) },
-            Source { files: "sys/module/kvm_amd/parameters/npt", levels: Levels::Loaded("kvm_amd", MMU) },
-        ],
-        used_by_vms: true,
-    },
-    one("host.irq_affinity", &[Source { files: "proc/irq/*/smp_affinity_list", levels: Levels::Cpus }]),
-    one("host.preempt", &[Source { files: "sys/kernel/debug/sched/preempt", levels: Levels::Offered("preempt") }]),
-    one("host.sched_features", &[Source { files: "sys/kernel/debug/sched/features", levels: Levels::Switches }]),
-    one(
-        "host.sched_base_slice_ns",
-        &[
-            Source { files: "sys/kernel/debug/sched/base_slice_ns", levels: Levels::Number },
-            // Its name until Linux 6.5.
-            Source { files: "sys/kernel/debug/sched/min_granularity_ns", levels: Levels::Number },
-        ],
-    ),
-    one(
-        "host.sched_migration_cost_ns",
-        &[Source { files: "sys/kernel/debug/sched/migration_cost_ns", levels: Levels::Number }],
-    ),
-    one("host.sched_nr_migrate", &[Source { files: "sys/kernel/debug/sched/nr_migrate", levels: Levels::Number }]),
-    one("host.sched_autogroup", &[Source { files: "proc/sys/kernel/sched_autogroup_enabled", levels: SWITCH }]),
-    one(
-        "host.sched_slice_us",
-        &[Source { files: "proc/sys/kernel/sched_cfs_bandwidth_slice_us", levels: Levels::Number }],
-    ),
-    one("host.swappiness", &[Source { files: "proc/sys/vm/swappiness", levels: Levels::Number }]),
-    one("host.dirty_ratio", &[Source { files: "proc/sys/vm/dirty_ratio", levels: Levels::Number }]),
-    one(
-        "host.dirty_background_ratio",
-        &[Source { files: "proc/sys/vm/dirty_background_ratio", levels: Levels::Number }],
-    ),
-    one("host.vfs_cache_pressure", &[Source { files: "proc/sys/vm/vfs_cache_pressure", levels: Levels::Number }]),
-    one(
-        "host.compaction_proactiveness",
-        &[Source { files: "proc/sys/vm/compaction_proactiveness", levels: Levels::Number }],
-    ),
-    one("host.zone_reclaim_mode", &[Source { files: "proc/sys/vm/zone_reclaim_mode", levels: Levels::Number }]),
-    one(
-        "host.dirty_expire_centisecs",
-        &[Source { files: "proc/sys/vm/dirty_expire_centisecs", levels: Levels::Number }],
-    ),
-    one(
-        "host.dirty_writeback_centisecs",
-        &[Source { files: "proc/sys/vm/dirty_writeback_centisecs", levels: Levels::Number }],
-    ),
-    one("host.page_cluster", &[Source { files: "proc/sys/vm/page-cluster", levels: Levels::Number }]),
-    one("host.stat_interval", &[Source { files: "proc/sys/vm/stat_interval", levels: Levels::Number }]),
-    one(
-        "host.watermark_scale_factor",
-        &[Source { files: "proc/sys/vm/watermark_scale_factor", levels: Levels::Number }],
-    ),
-    one(
-        "host.io_scheduler",
-        &[Source { files: "sys/block/{disk}/queue/scheduler", levels: Levels::Offered("scheduler") }],
-    ),
-    one("host.read_ahead_kib", &[Source { files: "sys/block/{disk}/queue/read_ahead_kb", levels: Levels::Number }]),
+    one("host.boost", "sys/devices/system/cpu/cpufreq/boost", SWITCH)
+        .or("sys/devices/system/cpu/intel_pstate/no_turbo", INVERTED),
+    one("host.smt", "sys/devices/system/cpu/smt/control", Levels::Words(&[("off", "off"), ("on", "on")])).of_vms(),
+    one("host.tdp_mmu", "sys/module/kvm/parameters/tdp_mmu", Levels::Words(&[("off", "N"), ("on", "Y")])).of_vms(),
+    one("host.mmu", "sys/module/kvm_intel/parameters/ept", Levels::Loaded("kvm_intel", MMU))
+        .or("sys/module/kvm_amd/parameters/npt", Levels::Loaded("kvm_amd", MMU))
+        .of_vms(),
+    one("host.irq_affinity", "proc/irq/*/smp_affinity_list", Levels::Cpus),
+    one("host.preempt", "sys/kernel/debug/sched/preempt", Levels::Offered("preempt")),
+    one("host.sched_features", "sys/kernel/debug/sched/features", Levels::Switches),
+    // The second name is that until Linux 6.5.
+    one("host.sched_base_slice_ns", "sys/kernel/debug/sched/base_slice_ns", Levels::Number)
+        .or("sys/kernel/debug/sched/min_granularity_ns", Levels::Number),
+    one("host.sched_migration_cost_ns", "sys/kernel/debug/sched/migration_cost_ns", Levels::Number),
+    one("host.sched_nr_migrate", "sys/kernel/debug/sched/nr_migrate", Levels::Number),
+    one("host.sched_autogroup", "proc/sys/kernel/sched_autogroup_enabled", SWITCH),
+    one("host.sched_slice_us", "proc/sys/kernel/sched_cfs_bandwidth_slice_us", Levels::Number),
+    one("host.swappiness", "proc/sys/vm/swappiness", Levels::Number),
+    one("host.dirty_ratio", "proc/sys/vm/dirty_ratio", Levels::Number),
+    one("host.dirty_background_ratio", "proc/sys/vm/dirty_background_ratio", Levels::Number),
+    one("host.vfs_cache_pressure", "proc/sys/vm/vfs_cache_pressure", Levels::Number),
+    one("host.compaction_proactiveness", "proc/sys/vm/compaction_proactiveness", Levels::Number),
+    one("host.zone_reclaim_mode", "proc/sys/vm/zone_reclaim_mode", Levels::Number),
+    one("host.dirty_expire_centisecs", "proc/sys/vm/dirty_expire_centisecs", Levels::Number),
+    one("host.dirty_writeback_centisecs", "proc/sys/vm/dirty_writeback_centisecs", Levels::Number),
+    one("host.page_cluster", "proc/sys/vm/page-cluster", Levels::Number),
+    one("host.stat_interval", "proc/sys/vm/stat_interval", Levels::Number),
+    one("host.watermark_scale_factor", "proc/sys/vm/watermark_scale_factor", Levels::Number),
+    one("host.io_scheduler", "sys/block/{disk}/queue/scheduler", Levels::Offered("scheduler")),
+    one("host.read_ahead_kib", "sys/block/{disk}/queue/read_ahead_kb", Levels::Number),
 ];
 
 /// Why a feature, or one of its levels, cannot be had on this machine.
@@ -246,9 +190,9 @@ pub enum Absent {
 /// # Errors
 /// Why it has none that can be written.
 pub fn probe(feature: &Feature, host: &Host) -> Result<(Source, Vec<PathBuf>), Absent> {
-    let (root, first) = (host.root.as_path(), feature.sources.first().map_or("", |source| source.files));
+    let (root, first) = (host.root.as_path(), feature.source.files);
     let disks = if first.contains(DISK) { disks(host)? } else { Vec::new() };
-    let mut all = feature.sources.iter().map(|source| (*source, matching(root, source.files, &disks)));
+    let mut all = feature.sources().map(|source| (*source, matching(root, source.files, &disks)));
     let Some((source, mut files)) = all.find(|(_, files)| !files.is_empty()) else {
         return Err(missing(feature, root));
     };
@@ -297,11 +241,11 @@ fn missing(feature: &Feature, root: &Path) -> Absent {
         Levels::Loaded(module, _) => Some(module),
         _ => None,
     };
-    let modules: Vec<&str> = feature.sources.iter().filter_map(module).collect();
+    let modules: Vec<&str> = feature.sources().filter_map(module).collect();
     if !modules.is_empty() {
         return Absent::Module(format!("neither {} is loaded, whose parameter it is", modules.join(" nor ")));
     }
-    Absent::Missing(root.join(feature.sources.first().map_or("", |source| source.files)))
+    Absent::Missing(root.join(feature.source.files))
 }
 
 /// Every feature and level of a host that cannot be had, by `key` or `key=level`, with the reason. `levels` are the choices of a key.

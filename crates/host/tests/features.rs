@@ -71,7 +71,7 @@ fn every_feature_is_a_factor_and_every_factor_a_feature() {
 fn the_page_names_every_feature_with_its_file() {
     let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/host-features.md")).unwrap();
     for feature in FEATURES {
-        let file = format!("/{}", feature.sources[0].files.replace('*', "\\*"));
+        let file = format!("/{}", feature.source.files.replace('*', "\\*"));
         assert!(page.contains(&format!("`{}`", feature.key)), "{}", feature.key);
         assert!(page.contains(&file) || file.starts_with("/proc/sys/vm/"), "{file}");
     }
