@@ -2,6 +2,8 @@
 
 use baremark_model::descriptor::Value;
 use baremark_model::knob::Misfit;
+use baremark_model::parameters::Typed;
+use baremark_model::units::Bytes;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -18,26 +20,17 @@ pub(crate) fn word<'s>(settings: &'s Settings, key: &str) -> Option<&'s str> {
 
 /// A number.
 pub(crate) fn count(settings: &Settings, key: &str) -> Option<usize> {
-    match settings.get(key) {
-        Some(Value::Count(count)) => Some(usize::try_from(*count).unwrap_or(usize::MAX)),
-        _ => None,
-    }
+    settings.get(key).and_then(usize::typed)
 }
 
 /// A list of words.
 pub(crate) fn words(settings: &Settings, key: &str) -> Vec<String> {
-    match settings.get(key) {
-        Some(Value::Words(words)) => words.clone(),
-        _ => Vec::new(),
-    }
+    settings.get(key).and_then(Vec::typed).unwrap_or_default()
 }
 
 /// A time.
 pub(crate) fn time(settings: &Settings, key: &str) -> Option<Duration> {
-    match settings.get(key) {
-        Some(Value::TimeNs(time)) => Some(Duration::from_nanos(time.0)),
-        _ => None,
-    }
+    settings.get(key).and_then(Duration::typed)
 }
 
 /// CPUs that this process may use.
@@ -62,8 +55,5 @@ pub(crate) fn numbers(settings: &Settings, place: &str, key: &str) -> Result<Vec
 
 /// A size in bytes.
 pub(crate) fn bytes(settings: &Settings, key: &str) -> Option<u64> {
-    match settings.get(key) {
-        Some(Value::SizeBytes(size)) => Some(size.0),
-        _ => None,
-    }
+    settings.get(key).and_then(Bytes::typed).map(|size| size.0)
 }

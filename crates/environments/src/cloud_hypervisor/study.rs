@@ -41,17 +41,8 @@ fn made(request: MakeArguments<'_>) -> Result<CloudHypervisor, Misfit> {
         },
         pin: numbers(settings, name, "pin")?,
         memory_bytes: bytes(settings, "memory").unwrap_or(usual.memory_bytes),
-        backing: match word(settings, "backing") {
-            Some("4k") => Backing::Small,
-            Some("2m") => Backing::Huge,
-            Some("hugetlb") => Backing::Reserved,
-            _ => Backing::AsIs,
-        },
-        mmu: match word(settings, "mmu") {
-            Some("nested") => Mmu::Nested,
-            Some("shadow") => Mmu::Shadow,
-            _ => Mmu::AsIs,
-        },
+        backing: Backing::of_word(word(settings, "backing")),
+        mmu: Mmu::of_word(word(settings, "mmu")),
         disks: Disks {
             paths: words(settings, "disks").into_iter().map(PathBuf::from).collect(),
             cached: word(settings, "disk_cache") == Some("writeback"),

@@ -24,6 +24,18 @@ pub enum Backing {
     Reserved,
 }
 
+impl Backing {
+    /// What a study's word for it says.
+    pub(crate) fn of_word(word: Option<&str>) -> Backing {
+        match word {
+            Some("4k") => Backing::Small,
+            Some("2m") => Backing::Huge,
+            Some("hugetlb") => Backing::Reserved,
+            _ => Backing::AsIs,
+        }
+    }
+}
+
 /// Says what of it this machine has not.
 ///
 /// # Errors

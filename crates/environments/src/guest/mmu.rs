@@ -16,6 +16,17 @@ pub enum Mmu {
     Shadow,
 }
 
+impl Mmu {
+    /// What a study's word for it says.
+    pub(crate) fn of_word(word: Option<&str>) -> Mmu {
+        match word {
+            Some("nested") => Mmu::Nested,
+            Some("shadow") => Mmu::Shadow,
+            _ => Mmu::AsIs,
+        }
+    }
+}
+
 /// Says whether the module that is loaded translates as asked; reloading it is the owner's business.
 ///
 /// # Errors

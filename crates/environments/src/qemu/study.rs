@@ -30,18 +30,9 @@ fn made(request: MakeArguments<'_>) -> Result<Qemu, Misfit> {
         let what = format!("[environments.{name}] has guest_nodes and hides them");
         return Err(Misfit::new(what, "add guest_numa = \"exposed\""));
     }
-    made.backing = match word(settings, "backing") {
-        Some("4k") => Backing::Small,
-        Some("2m") => Backing::Huge,
-        Some("hugetlb") => Backing::Reserved,
-        _ => Backing::AsIs,
-    };
+    made.backing = Backing::of_word(word(settings, "backing"));
     made.root = if word(settings, "rootfs") == Some(HOST) { Root::Host } else { Root::Program };
-    made.mmu = match word(settings, "mmu") {
-        Some("nested") => Mmu::Nested,
-        Some("shadow") => Mmu::Shadow,
-        _ => Mmu::AsIs,
-    };
+    made.mmu = Mmu::of_word(word(settings, "mmu"));
     if let Some(pages) = word(settings, "guest_pages") {
         made.kernel_options.push(format!("transparent_hugepage={pages}"));
     }
