@@ -7,10 +7,10 @@
 use crate::engine::{self, Engine, Outcome, Plan};
 use crate::layout::{Arrangement, Built, LEAST_DEVICE, Layout, missing};
 use crate::settings::{ACCESS, DEPTH, ENGINE, MEASURED, PATH, RAMP, STEADY, STEADY_LIMIT, Settings};
-use crate::workload::{chosen, latency, metric, notes, points, refused, with_common};
+use crate::workload::{COMMON, chosen, latency, metric, notes, points, refused};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::TIMEOUT;
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric};
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, joined};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
 use baremark_model::parameters::Parameters;
@@ -59,7 +59,7 @@ static PARAMETERS: [Knob; 16] = [
     TIMEOUT,
 ];
 
-static METRICS: [Metric; 19] = with_common([
+const OWN: [Metric; 5] = [
     metric("mean_us", "us", Better::Lower).help("mean latency of reads and writes"),
     metric("machine_cpu_us_per_io", "us", Better::Lower).help(
         "CPU time of the whole machine per read or write: layers work in threads of the kernel; work of \
@@ -71,7 +71,9 @@ static METRICS: [Metric; 19] = with_common([
         .help("the same of writes: the copies and parity of a layer"),
     metric("lun_range", "%", Better::Lower)
         .help("largest minus smallest IOPS of LUNs under load over their mean; absent of one LUN"),
-]);
+];
+
+static METRICS: [Metric; 19] = joined(&[&COMMON, &OWN]);
 
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: KIND,

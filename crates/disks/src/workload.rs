@@ -13,7 +13,7 @@ use baremark_load::latency::Summary;
 use baremark_load::parts::stretches;
 use baremark_load::reached;
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Better, Descriptor, Metric, Together};
+use baremark_model::descriptor::{Better, Descriptor, Metric, Together, joined};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
 use baremark_model::parameters::Parameters;
@@ -63,18 +63,7 @@ pub(crate) const COMMON: [Metric; 14] = [
     worst("write_p99_9_us", "99.9th percentile of it; needs 3,688 writes"),
 ];
 
-/// The metrics of a workload of this engine: the common ones, then its own.
-pub(crate) const fn with_common<const OWN: usize, const ALL: usize>(own: [Metric; OWN]) -> [Metric; ALL] {
-    let mut all = [COMMON[0]; ALL];
-    let mut at = 0;
-    while at < ALL {
-        all[at] = if at < COMMON.len() { COMMON[at] } else { own[at - COMMON.len()] };
-        at += 1;
-    }
-    all
-}
-
-static METRICS: [Metric; 27] = with_common([
+const OWN: [Metric; 13] = [
     metric("sync_mean_us", "us", Better::Lower).help("mean latency of fdatasync"),
     worst("sync_p99_us", "99th percentile of it; needs 368 of them"),
     metric("cpu_us_per_io", "us", Better::Lower)
@@ -93,7 +82,9 @@ static METRICS: [Metric; 27] = with_common([
     metric("qemu_flush_mean_us", "us", Better::Lower)
         .help("in a QEMU guest: mean latency of flushes as QEMU counts it"),
     metric("ramp_s", "s", Better::Lower).help("time under load before the measured time"),
-]);
+];
+
+static METRICS: [Metric; 27] = joined(&[&COMMON, &OWN]);
 
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: KIND,

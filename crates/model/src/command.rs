@@ -6,7 +6,7 @@
 //! name in `[commands]`, and the names are the levels of the factor `command`.
 
 use crate::arm::{ExecutorKind, PageSize, ResolvedArm};
-use crate::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
+use crate::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value, joined};
 use crate::knob::Misfit;
 use crate::machine::Isa;
 use crate::units::Nanos;
@@ -680,21 +680,7 @@ const PROGRAM: Knob = Knob::new(KIND, Kind::Text, Default::Derived("the section 
      described in [commands.NAME]",
 );
 
-static BARE_METRICS: [Metric; 35] = {
-    const LISTS: [&[Metric]; 4] = [&USUAL, &RUN_TIMES, &IN_GUEST, &PROTECTED];
-    let mut metrics = [WALL; 35];
-    let (mut of, mut at, mut used) = (0, 0, 0);
-    while of < LISTS.len() {
-        if at < LISTS[of].len() {
-            metrics[used] = LISTS[of][at];
-            (at, used) = (at + 1, used + 1);
-        } else {
-            (of, at) = (of + 1, 0);
-        }
-    }
-    assert!(used == metrics.len(), "as many as there is room for");
-    metrics
-};
+static BARE_METRICS: [Metric; 35] = joined(&[&USUAL, &RUN_TIMES, &IN_GUEST, &PROTECTED]);
 static BARE_PARAMETERS: [Knob; 8] = [PROGRAM, TIMEOUT, GUEST_PAGE, EXITLESS, PREFAULT, PROTECT, LINK_RATE, LINK_DELAY];
 
 /// The workload as far as it is known without a study.

@@ -142,23 +142,6 @@ impl OwnSection {
     }
 }
 
-/// One table of several parts, one after the other. The length must be that of all parts together, which is found out while compiling.
-#[must_use]
-pub const fn joined<T: Copy, const N: usize>(parts: &[&[T]]) -> [T; N] {
-    let mut table = [parts[0][0]; N];
-    let (mut part, mut at) = (0, 0);
-    while part < parts.len() {
-        let mut row = 0;
-        while row < parts[part].len() {
-            table[at] = parts[part][row];
-            (row, at) = (row + 1, at + 1);
-        }
-        part += 1;
-    }
-    assert!(at == N, "the table is longer than its parts");
-    table
-}
-
 impl Metric {
     /// A row of a table of metrics of which more is better; its help follows ([`Metric::help()`]).
     #[must_use]

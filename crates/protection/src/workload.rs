@@ -6,7 +6,7 @@
 use crate::writer;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{LINK_DELAY, LINK_RATE, PROTECT, PROTECTED, TIMEOUT};
-use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together, joined};
 use baremark_model::hdr;
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
@@ -57,30 +57,18 @@ static PARAMETERS: [Knob; 6] = [
     LINK_DELAY,
 ];
 
-static METRICS: [Metric; 15] = {
-    let [a, b, c, d, e, f, g, h, i, j, k] = PROTECTED;
-    [
-        Metric::higher("work_per_s", "1/s", Together::Mean).help(
-            "work done each second: passes over memory, files compiled, transactions, blocks written, round \
+const OWN: [Metric; 4] = [
+    Metric::higher("work_per_s", "1/s", Together::Mean).help(
+        "work done each second: passes over memory, files compiled, transactions, blocks written, round \
              trips, or 10^6 bytes received",
-        ),
-        Metric::lower("run_s", "s", Together::Mean).help("from the program's start to its end; not for servers"),
-        Metric::lower("round_trip_p50_us", "us", Together::Mean)
-            .help("from a request until its whole answer, median; ping-pong alone"),
-        Metric::lower("round_trip_max_us", "us", Together::Mean).help("the longest round trip; ping-pong alone"),
-        a,
-        b,
-        c,
-        d,
-        e,
-        f,
-        g,
-        h,
-        i,
-        j,
-        k,
-    ]
-};
+    ),
+    Metric::lower("run_s", "s", Together::Mean).help("from the program's start to its end; not for servers"),
+    Metric::lower("round_trip_p50_us", "us", Together::Mean)
+        .help("from a request until its whole answer, median; ping-pong alone"),
+    Metric::lower("round_trip_max_us", "us", Together::Mean).help("the longest round trip; ping-pong alone"),
+];
+
+static METRICS: [Metric; 15] = joined(&[&OWN, &PROTECTED]);
 
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "protection",

@@ -16,11 +16,10 @@ use crate::space::Data;
 use baremark_load::latency::Latencies;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command;
-use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together, joined};
 use baremark_model::fingerprint;
 use baremark_model::job::Surroundings;
 use baremark_model::knob::Misfit;
-use baremark_model::parameters::joined;
 use baremark_model::seam::Sample;
 use baremark_model::wire::Point;
 use baremark_sys::clock;
@@ -70,15 +69,11 @@ macro_rules! metrics {
                 Metric::higher(concat!($key, "_with_feed_rows_per_s"), "rows/s", Together::Sum)
                     .help("mean rows of it by that time"),
             )*
-            INTERFACE[0],
-            INTERFACE[1],
-            INTERFACE[2],
-            INTERFACE[3],
         ]
     };
 }
 
-static METRICS: [Metric; 45] = metrics! {
+const OWN: [Metric; 41] = metrics! {
     "insert" "inserting a sample of every host and virtual machine";
     "rollup_30min" "a roll-up of 5 min to 30 min, one period of all";
     "rollup_2h" "a roll-up of 30 min to 2 h, one period of all";
@@ -89,6 +84,8 @@ static METRICS: [Metric; 45] = metrics! {
     "subtree" "a datacenter's whole subtree with its permissions";
     "snapshot" "a snapshot of the inventory: every virtual machine with what it uses";
 };
+
+static METRICS: [Metric; 45] = joined(&[&OWN, &INTERFACE]);
 
 /// Metrics of an operation come after these.
 const COMMON_METRICS: usize = 5;
