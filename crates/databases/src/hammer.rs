@@ -7,7 +7,7 @@ use crate::database::{Access, Connection, Database, Dialect, Failure, Param, Row
 use crate::engine::{Client, Done, Outcome};
 use crate::interface::METRICS as INTERFACE;
 use crate::kernel_work::METRICS as KERNEL;
-use crate::loading::{Batch, Loader, Schema, Table, int, text};
+use crate::loading::{Batch, Loader, Schema, int, text};
 use crate::parameters::{AT_UTILIZATION, CPU_UTILIZATION, Common, DATABASE, HELD_IN_TURNS, LAG, SHARED, UTILIZATION};
 use crate::run::{OnDatabase, Workload, WorkloadOfArm};
 use crate::space::Data;
@@ -34,7 +34,7 @@ const STATEMENTS: [&str; 4] = [
 const TABLE: &str = "hammer";
 const CREATE: &str = "create table hammer (id integer not null primary key, k integer not null, c char(120) not null, \
                       pad char(60) not null)";
-const SCHEMA: Schema = Schema { tables: &[Table { name: TABLE, columns: 4, create: CREATE }], indexes: &[] };
+const SCHEMA: Schema = Schema { tables: &[CREATE], indexes: &[] };
 /// Bytes of a row on disk with its index, about.
 pub const ROW_BYTES: u64 = 300;
 /// Rows that are inserted at once while loading.

@@ -14,22 +14,29 @@ const BATCH: usize = 5000;
 /// How often the rows that are loaded are reported.
 const REPORTED_EVERY: Duration = Duration::from_millis(500);
 
-/// A table.
-pub struct Table {
-    /// Its name.
-    pub name: &'static str,
-    /// Its columns.
-    pub columns: usize,
-    /// What makes it; see [`crate::database::Dialect::sql`].
-    pub create: &'static str,
-}
-
 /// Tables and their indexes in addition to the primary keys, which are made once the rows are there.
 pub struct Schema {
-    /// All tables.
-    pub tables: &'static [Table],
+    /// Statements that make the tables; see [`crate::database::Dialect::sql`].
+    pub tables: &'static [&'static str],
     /// Statements that make the indexes.
     pub indexes: &'static [&'static str],
+}
+
+/// The name of the table that a statement of a [`Schema`] makes; empty of any other statement.
+#[must_use]
+pub fn table_of(create: &str) -> &str {
+    let of = create.strip_prefix("create table ").and_then(|of| of.split_once(' '));
+    of.map_or("", |(name, _)| name)
+}
+
+/// How many columns it has: all in its list but the primary key.
+fn columns_of(create: &str) -> usize {
+    let mut depth = 0;
+    let separates = move |c: char| {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        c == ',' && depth == 1
+    };
+    create.split(separates).filter(|part| !part.trim_start().starts_with("primary key")).count()
 }
 
 /// How an empty database is filled.
@@ -60,7 +67,7 @@ impl Loader<'_> {
         let dialect = database.dialect();
         let mut first = database.connect()?;
         for table in schema.tables {
-            first.script(&dialect.sql(table.create))?;
+            first.script(&dialect.sql(table))?;
         }
         let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
         let failure = Mutex::new(None);
@@ -163,7 +170,7 @@ fn settle(connection: &mut dyn Connection, dialect: Dialect, schema: &Schema) ->
             connection.script("checkpoint").or(Ok(()))
         }
         Dialect::Mariadb => {
-            let names: Vec<&str> = schema.tables.iter().map(|table| table.name).collect();
+            let names: Vec<&str> = schema.tables.iter().map(|create| table_of(create)).collect();
             connection.query(&format!("analyze table {}", names.join(", ")), &mut Rows::default())
         }
     }
@@ -182,9 +189,14 @@ impl<'b> Batch<'b> {
     ///
     /// # Errors
     /// When there is no such table.
-    pub(crate) fn new(connection: &'b mut dyn Connection, tables: &[Table], name: &str) -> Result<Batch<'b>, Failure> {
-        let table = tables.iter().find(|table| table.name == name).ok_or_else(|| Failure::other("no such table"))?;
-        Ok(Batch { connection, table: table.name, width: table.columns, cells: Vec::new() })
+    pub(crate) fn new(
+        connection: &'b mut dyn Connection,
+        tables: &[&'static str],
+        name: &str,
+    ) -> Result<Batch<'b>, Failure> {
+        let create = tables.iter().find(|create| table_of(create) == name);
+        let create = *create.ok_or_else(|| Failure::other("no such table"))?;
+        Ok(Batch { connection, table: table_of(create), width: columns_of(create), cells: Vec::new() })
     }
 
     /// Adds a row, and inserts all that are waiting once there are enough.
@@ -233,4 +245,30 @@ pub fn now_ms() -> i64 {
 /// Steps the wall clock of [`now_ms`] by so many ms, in this whole process: what a correction by hand or by NTP does, for tests.
 pub fn step_wall_clock(by_ms: i64) {
     STEPPED_MS.fetch_add(by_ms, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{dvd_store, management_db, order_entry};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_table_has_the_name_and_the_columns_of_the_statement_that_makes_it() {
+        let of = |create: &'static str| (table_of(create), columns_of(create));
+        assert_eq!(of("create table t (id integer not null primary key)"), ("t", 1));
+        assert_eq!(of(order_entry::schema::TABLES[2]), ("customer", 21));
+        assert_eq!(of(order_entry::schema::TABLES[3]), ("history", 8));
+        assert_eq!(of(dvd_store::schema::TABLES[2]), ("customers", 20));
+        assert_eq!(of(management_db::schema::TABLES[9]), ("samples_20s", 5));
+        assert_eq!(table_of("create index i on t (id)"), "");
+    }
+
+    #[test]
+    fn no_table_of_a_schema_stands_there_twice() {
+        for tables in [&order_entry::schema::TABLES[..], &dvd_store::schema::TABLES, &management_db::schema::TABLES] {
+            let names: BTreeSet<&str> = tables.iter().map(|create| table_of(create)).collect();
+            assert!(names.len() == tables.len() && !names.contains(""), "{names:?}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Tables, sizes, and the trigger that lists products for reorder.
 
 use crate::database::Dialect;
-use crate::loading::{Schema, Table};
+use crate::loading::Schema;
 
 /// Categories of products.
 pub const CATEGORIES: i64 = 16;
@@ -77,88 +77,40 @@ impl Size {
     }
 }
 
-/// All tables. `opening` has one row: how many rows a new database had.
-pub const TABLES: [Table; 12] = [
-    Table {
-        name: "opening",
-        columns: 4,
-        create: "create table opening (customers integer not null, orders integer not null, reviews integer not null, \
-                 ratings integer not null, primary key (customers)) {rows}",
-    },
-    Table {
-        name: "categories",
-        columns: 2,
-        create: "create table categories (category integer not null, categoryname varchar(50) not null, \
-                 primary key (category)) {rows}",
-    },
-    Table {
-        name: "customers",
-        columns: 20,
-        create: "create table customers (customerid integer not null, firstname varchar(50) not null, \
-                 lastname varchar(50) not null, address1 varchar(50) not null, city varchar(50) not null, \
-                 state varchar(50) not null, zip integer not null, country varchar(50) not null, region integer not null, \
-                 email varchar(50) not null, phone varchar(50) not null, creditcardtype integer not null, \
-                 creditcard varchar(50) not null, creditcardexpiration varchar(50) not null, username varchar(50) not null, \
-                 password varchar(50) not null, age integer not null, income integer not null, gender char(1) not null, \
-                 is_member integer not null, primary key (customerid)) {rows}",
-    },
-    Table {
-        name: "membership",
-        columns: 3,
-        create: "create table membership (customerid integer not null, membershiptype integer not null, \
-                 expiredate bigint not null, primary key (customerid)) {rows}",
-    },
-    Table {
-        name: "products",
-        columns: 7,
-        create: "create table products (prod_id integer not null, category integer not null, title varchar(50) not null, \
-                 actor varchar(50) not null, price integer not null, special integer not null, \
-                 common_prod_id integer not null, primary key (prod_id)) {rows}",
-    },
-    Table {
-        name: "inventory",
-        columns: 5,
-        create: "create table inventory (prod_id integer not null, quan_in_stock integer not null, sales integer not null, \
-                 received integer not null, low_mark integer not null, primary key (prod_id)) {rows}",
-    },
-    Table {
-        name: "reorder",
-        columns: 3,
-        create: "create table reorder (prod_id integer not null, date_low bigint not null, quan_low integer not null, \
-                 primary key (prod_id)) {rows}",
-    },
-    Table {
-        name: "reviews",
-        columns: 7,
-        create: "create table reviews (review_id integer not null, prod_id integer not null, review_date bigint not null, \
-                 stars integer not null, customerid integer not null, review_summary varchar(50) not null, \
-                 review_text varchar(1000) not null, primary key (review_id)) {rows}",
-    },
-    Table {
-        name: "reviews_helpfulness",
-        columns: 4,
-        create: "create table reviews_helpfulness (rating_id integer not null, review_id integer not null, \
-                 customerid integer not null, helpfulness integer not null, primary key (rating_id)) {rows}",
-    },
-    Table {
-        name: "orders",
-        columns: 7,
-        create: "create table orders (orderid integer not null, orderdate bigint not null, customerid integer not null, \
-                 netamount bigint not null, tax bigint not null, totalamount bigint not null, line_count integer not null, \
-                 primary key (orderid)) {rows}",
-    },
-    Table {
-        name: "orderlines",
-        columns: 5,
-        create: "create table orderlines (orderid integer not null, orderlineid integer not null, prod_id integer not null, \
-                 quantity integer not null, orderdate bigint not null, primary key (orderid, orderlineid)) {rows}",
-    },
-    Table {
-        name: "cust_hist",
-        columns: 3,
-        create: "create table cust_hist (customerid integer not null, orderid integer not null, prod_id integer not null, \
-                 primary key (customerid, orderid, prod_id)) {rows}",
-    },
+/// What makes all tables. `opening` has one row: how many rows a new database had.
+pub const TABLES: [&str; 12] = [
+    "create table opening (customers integer not null, orders integer not null, reviews integer not null, \
+     ratings integer not null, primary key (customers)) {rows}",
+    "create table categories (category integer not null, categoryname varchar(50) not null, \
+     primary key (category)) {rows}",
+    "create table customers (customerid integer not null, firstname varchar(50) not null, \
+     lastname varchar(50) not null, address1 varchar(50) not null, city varchar(50) not null, \
+     state varchar(50) not null, zip integer not null, country varchar(50) not null, region integer not null, \
+     email varchar(50) not null, phone varchar(50) not null, creditcardtype integer not null, \
+     creditcard varchar(50) not null, creditcardexpiration varchar(50) not null, username varchar(50) not null, \
+     password varchar(50) not null, age integer not null, income integer not null, gender char(1) not null, \
+     is_member integer not null, primary key (customerid)) {rows}",
+    "create table membership (customerid integer not null, membershiptype integer not null, \
+     expiredate bigint not null, primary key (customerid)) {rows}",
+    "create table products (prod_id integer not null, category integer not null, title varchar(50) not null, \
+     actor varchar(50) not null, price integer not null, special integer not null, \
+     common_prod_id integer not null, primary key (prod_id)) {rows}",
+    "create table inventory (prod_id integer not null, quan_in_stock integer not null, sales integer not null, \
+     received integer not null, low_mark integer not null, primary key (prod_id)) {rows}",
+    "create table reorder (prod_id integer not null, date_low bigint not null, quan_low integer not null, \
+     primary key (prod_id)) {rows}",
+    "create table reviews (review_id integer not null, prod_id integer not null, review_date bigint not null, \
+     stars integer not null, customerid integer not null, review_summary varchar(50) not null, \
+     review_text varchar(1000) not null, primary key (review_id)) {rows}",
+    "create table reviews_helpfulness (rating_id integer not null, review_id integer not null, \
+     customerid integer not null, helpfulness integer not null, primary key (rating_id)) {rows}",
+    "create table orders (orderid integer not null, orderdate bigint not null, customerid integer not null, \
+     netamount bigint not null, tax bigint not null, totalamount bigint not null, line_count integer not null, \
+     primary key (orderid)) {rows}",
+    "create table orderlines (orderid integer not null, orderlineid integer not null, prod_id integer not null, \
+     quantity integer not null, orderdate bigint not null, primary key (orderid, orderlineid)) {rows}",
+    "create table cust_hist (customerid integer not null, orderid integer not null, prod_id integer not null, \
+     primary key (customerid, orderid, prod_id)) {rows}",
 ];
 
 /// Indexes in addition to the primary keys.

@@ -1,6 +1,6 @@
 //! The nine tables and their cardinalities.
 
-use crate::loading::{Schema, Table};
+use crate::loading::Schema;
 
 /// Items, whatever the number of warehouses.
 pub const ITEMS: i64 = 100_000;
@@ -15,79 +15,43 @@ pub const WAREHOUSE_BYTES: u64 = 130 << 20;
 /// Bytes of the items.
 pub const ITEM_BYTES: u64 = 14 << 20;
 
-/// All tables.
-pub const TABLES: [Table; 9] = [
-    Table {
-        name: "warehouse",
-        columns: 9,
-        create: "create table warehouse (w_id integer not null, w_name varchar(10) not null, w_street_1 varchar(20) not null, \
-                 w_street_2 varchar(20) not null, w_city varchar(20) not null, w_state char(2) not null, w_zip char(9) not null, \
-                 w_tax integer not null, w_ytd bigint not null, primary key (w_id)) {rows}",
-    },
-    Table {
-        name: "district",
-        columns: 11,
-        create: "create table district (d_w_id integer not null, d_id integer not null, d_name varchar(10) not null, \
-                 d_street_1 varchar(20) not null, d_street_2 varchar(20) not null, d_city varchar(20) not null, \
-                 d_state char(2) not null, d_zip char(9) not null, d_tax integer not null, d_ytd bigint not null, \
-                 d_next_o_id integer not null, primary key (d_w_id, d_id)) {rows}",
-    },
-    Table {
-        name: "customer",
-        columns: 21,
-        create: "create table customer (c_w_id integer not null, c_d_id integer not null, c_id integer not null, \
-                 c_first varchar(16) not null, c_middle char(2) not null, c_last varchar(16) not null, \
-                 c_street_1 varchar(20) not null, c_street_2 varchar(20) not null, c_city varchar(20) not null, \
-                 c_state char(2) not null, c_zip char(9) not null, c_phone char(16) not null, c_since bigint not null, \
-                 c_credit char(2) not null, c_credit_lim bigint not null, c_discount integer not null, c_balance bigint not null, \
-                 c_ytd_payment bigint not null, c_payment_cnt integer not null, c_delivery_cnt integer not null, \
-                 c_data varchar(500) not null, primary key (c_w_id, c_d_id, c_id)) {rows}",
-    },
-    Table {
-        name: "history",
-        columns: 8,
-        // Without a key, so that SQLite keeps it by row number.
-        create: "create table history (h_c_id integer not null, h_c_d_id integer not null, h_c_w_id integer not null, \
-                 h_d_id integer not null, h_w_id integer not null, h_date bigint not null, h_amount bigint not null, \
-                 h_data varchar(24) not null)",
-    },
-    Table {
-        name: "orders",
-        columns: 8,
-        create: "create table orders (o_w_id integer not null, o_d_id integer not null, o_id integer not null, \
-                 o_c_id integer not null, o_entry_d bigint not null, o_carrier_id integer, o_ol_cnt integer not null, \
-                 o_all_local integer not null, primary key (o_w_id, o_d_id, o_id)) {rows}",
-    },
-    Table {
-        name: "new_order",
-        columns: 3,
-        create: "create table new_order (no_w_id integer not null, no_d_id integer not null, no_o_id integer not null, \
-                 primary key (no_w_id, no_d_id, no_o_id)) {rows}",
-    },
-    Table {
-        name: "order_line",
-        columns: 10,
-        create: "create table order_line (ol_w_id integer not null, ol_d_id integer not null, ol_o_id integer not null, \
-                 ol_number integer not null, ol_i_id integer not null, ol_supply_w_id integer not null, ol_delivery_d bigint, \
-                 ol_quantity integer not null, ol_amount bigint not null, ol_dist_info char(24) not null, \
-                 primary key (ol_w_id, ol_d_id, ol_o_id, ol_number)) {rows}",
-    },
-    Table {
-        name: "item",
-        columns: 5,
-        create: "create table item (i_id integer not null, i_im_id integer not null, i_name varchar(24) not null, \
-                 i_price bigint not null, i_data varchar(50) not null, primary key (i_id)) {rows}",
-    },
-    Table {
-        name: "stock",
-        columns: 17,
-        create: "create table stock (s_w_id integer not null, s_i_id integer not null, s_quantity integer not null, \
-                 s_dist_01 char(24) not null, s_dist_02 char(24) not null, s_dist_03 char(24) not null, \
-                 s_dist_04 char(24) not null, s_dist_05 char(24) not null, s_dist_06 char(24) not null, \
-                 s_dist_07 char(24) not null, s_dist_08 char(24) not null, s_dist_09 char(24) not null, \
-                 s_dist_10 char(24) not null, s_ytd bigint not null, s_order_cnt integer not null, \
-                 s_remote_cnt integer not null, s_data varchar(50) not null, primary key (s_w_id, s_i_id)) {rows}",
-    },
+/// What makes all tables.
+pub const TABLES: [&str; 9] = [
+    "create table warehouse (w_id integer not null, w_name varchar(10) not null, w_street_1 varchar(20) not null, \
+     w_street_2 varchar(20) not null, w_city varchar(20) not null, w_state char(2) not null, w_zip char(9) not null, \
+     w_tax integer not null, w_ytd bigint not null, primary key (w_id)) {rows}",
+    "create table district (d_w_id integer not null, d_id integer not null, d_name varchar(10) not null, \
+     d_street_1 varchar(20) not null, d_street_2 varchar(20) not null, d_city varchar(20) not null, \
+     d_state char(2) not null, d_zip char(9) not null, d_tax integer not null, d_ytd bigint not null, \
+     d_next_o_id integer not null, primary key (d_w_id, d_id)) {rows}",
+    "create table customer (c_w_id integer not null, c_d_id integer not null, c_id integer not null, \
+     c_first varchar(16) not null, c_middle char(2) not null, c_last varchar(16) not null, \
+     c_street_1 varchar(20) not null, c_street_2 varchar(20) not null, c_city varchar(20) not null, \
+     c_state char(2) not null, c_zip char(9) not null, c_phone char(16) not null, c_since bigint not null, \
+     c_credit char(2) not null, c_credit_lim bigint not null, c_discount integer not null, c_balance bigint not null, \
+     c_ytd_payment bigint not null, c_payment_cnt integer not null, c_delivery_cnt integer not null, \
+     c_data varchar(500) not null, primary key (c_w_id, c_d_id, c_id)) {rows}",
+    // Without a key, so that SQLite keeps it by row number.
+    "create table history (h_c_id integer not null, h_c_d_id integer not null, h_c_w_id integer not null, \
+     h_d_id integer not null, h_w_id integer not null, h_date bigint not null, h_amount bigint not null, \
+     h_data varchar(24) not null)",
+    "create table orders (o_w_id integer not null, o_d_id integer not null, o_id integer not null, \
+     o_c_id integer not null, o_entry_d bigint not null, o_carrier_id integer, o_ol_cnt integer not null, \
+     o_all_local integer not null, primary key (o_w_id, o_d_id, o_id)) {rows}",
+    "create table new_order (no_w_id integer not null, no_d_id integer not null, no_o_id integer not null, \
+     primary key (no_w_id, no_d_id, no_o_id)) {rows}",
+    "create table order_line (ol_w_id integer not null, ol_d_id integer not null, ol_o_id integer not null, \
+     ol_number integer not null, ol_i_id integer not null, ol_supply_w_id integer not null, ol_delivery_d bigint, \
+     ol_quantity integer not null, ol_amount bigint not null, ol_dist_info char(24) not null, \
+     primary key (ol_w_id, ol_d_id, ol_o_id, ol_number)) {rows}",
+    "create table item (i_id integer not null, i_im_id integer not null, i_name varchar(24) not null, \
+     i_price bigint not null, i_data varchar(50) not null, primary key (i_id)) {rows}",
+    "create table stock (s_w_id integer not null, s_i_id integer not null, s_quantity integer not null, \
+     s_dist_01 char(24) not null, s_dist_02 char(24) not null, s_dist_03 char(24) not null, \
+     s_dist_04 char(24) not null, s_dist_05 char(24) not null, s_dist_06 char(24) not null, \
+     s_dist_07 char(24) not null, s_dist_08 char(24) not null, s_dist_09 char(24) not null, \
+     s_dist_10 char(24) not null, s_ytd bigint not null, s_order_cnt integer not null, \
+     s_remote_cnt integer not null, s_data varchar(50) not null, primary key (s_w_id, s_i_id)) {rows}",
 ];
 
 /// Indexes in addition to the primary keys: customers by last name, and the last order of a customer. Made once the rows are there.

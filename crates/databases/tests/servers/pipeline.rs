@@ -9,7 +9,7 @@ use baremark_databases::database::{
 use baremark_databases::dvd_store::schema::TABLES as SHOP;
 use baremark_databases::engine::Client;
 use baremark_databases::kind::Kind;
-use baremark_databases::loading::Table;
+use baremark_databases::loading::table_of;
 use baremark_databases::management_db::check::Totals;
 use baremark_databases::management_db::ledger::{Counts, Ledger};
 use baremark_databases::management_db::operations::{Feed, OPERATIONS, Operator};
@@ -48,7 +48,7 @@ fn text(connection: &mut dyn Connection, sql: &str) -> String {
 }
 
 /// For each table the number of its rows and the sum of their hashes, without times.
-fn digests(database: &dyn Database, tables: &[Table]) -> Vec<String> {
+fn digests(database: &dyn Database, tables: &[&str]) -> Vec<String> {
     let connection = &mut *database.connect().unwrap();
     let digest = |name: &str| {
         let columns = format!(
@@ -59,7 +59,7 @@ fn digests(database: &dyn Database, tables: &[Table]) -> Vec<String> {
         let sum = "count(*)::text || ' rows ' || coalesce(sum(hashtextextended(t::text, 0)), 0)::text";
         format!("{name}: {}", text(connection, &format!("select {sum} from (select {columns} from {name}) t")))
     };
-    tables.iter().map(|table| table.name).map(digest).collect()
+    tables.iter().map(|create| digest(table_of(create))).collect()
 }
 
 /// Runs so many operations of a client.

@@ -3,15 +3,12 @@
 use crate::bench::{LIMIT, QUIET, setup, start};
 use baremark_databases::database::Cell;
 use baremark_databases::kind::Kind;
-use baremark_databases::loading::{Loader, Schema, Table};
+use baremark_databases::loading::{Loader, Schema};
 use baremark_model::loading::Loading;
 use std::cell::RefCell;
 use std::sync::{Condvar, Mutex};
 
-const SCHEMA: Schema = Schema {
-    tables: &[Table { name: "t", columns: 1, create: "create table t (id integer not null primary key)" }],
-    indexes: &[],
-};
+const SCHEMA: Schema = Schema { tables: &["create table t (id integer not null primary key)"], indexes: &[] };
 /// Rows of each of two parts.
 const ROWS: i64 = 10;
 
