@@ -96,34 +96,49 @@ pub fn judge(facts: &MachineFacts, glimpse: &Glimpse) -> Vec<Finding> {
     .collect()
 }
 
-fn finding(
-    subject: &'static str,
-    grade: Grade,
-    found: impl Into<String>,
-    remedy: Option<&'static str>,
-) -> Option<Finding> {
-    Some(Finding { subject, grade, found: found.into(), remedy })
+fn finding(subject: &'static str, grade: Grade, found: impl Into<String>) -> Option<Finding> {
+    Some(Finding { subject, grade, found: found.into(), remedy: None })
+}
+
+fn good(subject: &'static str, found: impl Into<String>) -> Option<Finding> {
+    finding(subject, Grade::Good, found)
+}
+
+fn note(subject: &'static str, found: impl Into<String>) -> Option<Finding> {
+    finding(subject, Grade::Note, found)
+}
+
+fn concern(subject: &'static str, found: impl Into<String>) -> Option<Finding> {
+    finding(subject, Grade::Concern, found)
+}
+
+fn missing(subject: &'static str, found: impl Into<String>) -> Option<Finding> {
+    finding(subject, Grade::Missing, found)
+}
+
+/// Gives a finding what can be done about it.
+fn remedy(remedy: &'static str) -> impl Fn(Finding) -> Finding {
+    move |of| Finding { remedy: Some(remedy), ..of }
 }
 
 fn standing(facts: &MachineFacts) -> Option<Finding> {
     let subject = "virtualization";
     let vendor = facts.virtualization.hypervisor_vendor.as_deref().unwrap_or("unnamed");
     match facts.virtualization.hypervisor {
-        Some(true) => finding(
+        Some(true) => note(
             subject,
-            Grade::Note,
             format!("inside a virtual machine (hypervisor {vendor}): native is this virtual machine, not bare metal"),
-            Some("for figures of bare metal, run on bare metal"),
-        ),
-        Some(false) => finding(subject, Grade::Good, "on bare metal", None),
-        None => finding(subject, Grade::Concern, "the processor does not say whether a hypervisor is under it", None),
+        )
+        .map(remedy("for figures of bare metal, run on bare metal")),
+        Some(false) => good(subject, "on bare metal"),
+        None => concern(subject, "the processor does not say whether a hypervisor is under it"),
     }
 }
 
 fn microvm(glimpse: &Glimpse) -> Option<Finding> {
     match &glimpse.microvm_missing {
-        None => finding("microVM", Grade::Good, format!("works; MMU virtualization: {}", glimpse.mmu), None),
-        Some(why) => finding("microVM", Grade::Missing, why.clone(), None),
+        None => good("microVM", format!("works; MMU virtualization: {}", glimpse.mmu)),
+        Some(why) => missing("microVM", why.clone()),
     }
 }
 
@@ -136,42 +151,38 @@ fn container(facts: &MachineFacts) -> Option<Finding> {
             "{signs}: native is this container, with its engine's filter of system calls and limits on CPUs and memory"
         )
     };
-    let remedy = "for figures of the machine below, run outside of the container";
-    if virtualization.is_container() { finding("container", Grade::Note, found(), Some(remedy)) } else { None }
+    let advice = "for figures of the machine below, run outside of the container";
+    if virtualization.is_container() { note("container", found()).map(remedy(advice)) } else { None }
 }
 
 fn sandbox(glimpse: &Glimpse) -> Option<Finding> {
     let subject = "sandbox";
     match glimpse.sandbox.as_ref()? {
-        Ok(Sandbox { has, lacks }) if lacks.is_empty() => {
-            finding(subject, Grade::Good, format!("works; layers: {}", has.join(", ")), None)
-        }
+        Ok(Sandbox { has, lacks }) if lacks.is_empty() => good(subject, format!("works; layers: {}", has.join(", "))),
         Ok(Sandbox { has, lacks }) => {
             let found = format!("works; layers: {}; refused here: {}", has.join(", "), lacks.join("; "));
-            finding(subject, Grade::Note, found, None)
+            note(subject, found)
         }
-        Err(why) => finding(subject, Grade::Missing, why.clone(), None),
+        Err(why) => missing(subject, why.clone()),
     }
 }
 
 fn control_groups(glimpse: &Glimpse) -> Option<Finding> {
     let subject = "control groups";
-    let remedy = Some("run it as root, or in a control group that is delegated to its user");
+    let advice = "run it as root, or in a control group that is delegated to its user";
     match glimpse.control_groups? {
         [Some(memory), Some(cpu)] if memory == cpu => {
-            finding(subject, Grade::Good, format!("version {memory}, for memory and CPU time"), None)
+            good(subject, format!("version {memory}, for memory and CPU time"))
         }
-        [Some(memory), Some(cpu)] => {
-            finding(subject, Grade::Good, format!("version {memory} for memory, version {cpu} for CPU time"), None)
-        }
+        [Some(memory), Some(cpu)] => good(subject, format!("version {memory} for memory, version {cpu} for CPU time")),
         [Some(memory), None] => {
             let found = format!("version {memory} for memory; none for CPU time: workloads with a quota run without");
-            finding(subject, Grade::Note, found, remedy)
+            note(subject, found).map(remedy(advice))
         }
         [None, cpu] => {
             let cpu = cpu.map_or("none for CPU time".to_owned(), |version| format!("version {version} for CPU time"));
             let found = format!("none for memory, which limits of the address space replace; {cpu}");
-            finding(subject, Grade::Note, found, remedy)
+            note(subject, found).map(remedy(advice))
         }
     }
 }
@@ -179,17 +190,15 @@ fn control_groups(glimpse: &Glimpse) -> Option<Finding> {
 fn clock(facts: &MachineFacts) -> Option<Finding> {
     let subject = "time-stamp counter";
     match facts.clock {
-        Some(clock) if clock.tsc_invariant == Some(false) => finding(
-            subject,
-            Grade::Concern,
-            "its rate may change with frequency and sleep states",
-            Some("measure on a processor with constant_tsc and nonstop_tsc"),
-        ),
+        Some(clock) if clock.tsc_invariant == Some(false) => {
+            concern(subject, "its rate may change with frequency and sleep states")
+                .map(remedy("measure on a processor with constant_tsc and nonstop_tsc"))
+        }
         Some(clock) => {
             let known = format!("{:.4} GHz ± {:.1} ppm", clock.tsc_hz / 1e9, clock.tsc_error_ppm);
-            finding(subject, Grade::Good, known, None)
+            good(subject, known)
         }
-        None => finding(subject, Grade::Missing, "its rate could not be found out", None),
+        None => missing(subject, "its rate could not be found out"),
     }
 }
 
@@ -197,15 +206,15 @@ fn nesting(facts: &MachineFacts) -> Option<Finding> {
     let subject = "nesting";
     if facts.virtualization.hypervisor? && facts.virtualization.kvm_device {
         let found = "a virtual machine made here lies in another one: its exits may pass through two hypervisors";
-        return finding(subject, Grade::Note, found, Some("for the cost of one level, run on bare metal"));
+        return note(subject, found).map(remedy("for the cost of one level, run on bare metal"));
     }
     let nested = |module: &str| {
         let value = facts.virtualization.kvm_modules.get(module)?.get("nested")?;
         Some(matches!(value.as_str(), "1" | "Y"))
     };
     match nested("kvm_intel").or_else(|| nested("kvm_amd")) {
-        Some(true) => finding(subject, Grade::Good, "one level; guests may have guests of their own", None),
-        Some(false) => finding(subject, Grade::Good, "one level; guests cannot have their own", None),
+        Some(true) => good(subject, "one level; guests may have guests of their own"),
+        Some(false) => good(subject, "one level; guests cannot have their own"),
         None => None,
     }
 }
@@ -214,16 +223,15 @@ fn clock_source(facts: &MachineFacts) -> Option<Finding> {
     let source = facts.kernel.clocksource.as_deref()?;
     let subject = "clock source";
     match source {
-        "tsc" => finding(subject, Grade::Good, "tsc", None),
+        "tsc" => good(subject, "tsc"),
         "kvm-clock" | "hyperv_clocksource_tsc_page" | "arch_sys_counter" => {
-            finding(subject, Grade::Note, format!("{source}: the hypervisor's, read without leaving the process"), None)
+            note(subject, format!("{source}: the hypervisor's, read without leaving the process"))
         }
-        slow => finding(
+        slow => concern(
             subject,
-            Grade::Concern,
             format!("{slow}: reading the time is a slow system call; programs that read it often pay for it"),
-            Some("look in the kernel's log why tsc was given up; tsc=reliable if it is sound"),
-        ),
+        )
+        .map(remedy("look in the kernel's log why tsc was given up; tsc=reliable if it is sound")),
     }
 }
 
@@ -231,32 +239,22 @@ fn frequency(facts: &MachineFacts) -> Option<Finding> {
     let subject = "frequency";
     let turbo = facts.frequency.turbo == Some(true);
     match facts.frequency.governor.as_deref() {
-        None => finding(subject, Grade::Note, "set by the hypervisor or the firmware: cannot be controlled here", None),
-        Some("performance") if turbo => finding(
-            subject,
-            Grade::Note,
-            "governor performance, turbo on: the frequency follows heat and load",
-            Some("turn turbo off for steadier figures (intel_pstate/no_turbo, cpufreq/boost)"),
-        ),
-        Some("performance") => finding(subject, Grade::Good, "governor performance, turbo off", None),
-        Some(governor) => finding(
-            subject,
-            Grade::Concern,
-            format!("governor {governor}: the frequency follows the load"),
-            Some("`cpupower frequency-set -g performance`"),
-        ),
+        None => note(subject, "set by the hypervisor or the firmware: cannot be controlled here"),
+        Some("performance") if turbo => {
+            note(subject, "governor performance, turbo on: the frequency follows heat and load")
+                .map(remedy("turn turbo off for steadier figures (intel_pstate/no_turbo, cpufreq/boost)"))
+        }
+        Some("performance") => good(subject, "governor performance, turbo off"),
+        Some(governor) => concern(subject, format!("governor {governor}: the frequency follows the load"))
+            .map(remedy("`cpupower frequency-set -g performance`")),
     }
 }
 
 fn smt(facts: &MachineFacts) -> Option<Finding> {
     match facts.cpu.smt {
-        Some(true) => finding(
-            "SMT",
-            Grade::Note,
-            "on: ranks on two threads of one core share it",
-            Some("`echo off > /sys/devices/system/cpu/smt/control`, or fewer ranks"),
-        ),
-        Some(false) => finding("SMT", Grade::Good, "off, or one thread a core", None),
+        Some(true) => note("SMT", "on: ranks on two threads of one core share it")
+            .map(remedy("`echo off > /sys/devices/system/cpu/smt/control`, or fewer ranks")),
+        Some(false) => good("SMT", "off, or one thread a core"),
         None => None,
     }
 }
@@ -264,14 +262,12 @@ fn smt(facts: &MachineFacts) -> Option<Finding> {
 fn huge_pages(facts: &MachineFacts) -> Option<Finding> {
     let subject = "large pages";
     match facts.memory.thp_enabled.as_deref() {
-        Some(word @ ("madvise" | "always")) => finding(subject, Grade::Good, format!("transparent, on ({word})"), None),
-        Some(word) => finding(
-            subject,
-            Grade::Missing,
-            format!("transparent huge pages are '{word}': trials with 2m pages will be invalid"),
-            Some("`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled`"),
-        ),
-        None => finding(subject, Grade::Missing, "this kernel has no transparent huge pages", None),
+        Some(word @ ("madvise" | "always")) => good(subject, format!("transparent, on ({word})")),
+        Some(word) => {
+            missing(subject, format!("transparent huge pages are '{word}': trials with 2m pages will be invalid"))
+                .map(remedy("`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled`"))
+        }
+        None => missing(subject, "this kernel has no transparent huge pages"),
     }
 }
 
@@ -279,18 +275,14 @@ fn memory(facts: &MachineFacts) -> Option<Finding> {
     let available = Bytes(facts.memory.available_bytes? >> 20 << 20);
     let nodes = facts.memory.nodes.len().max(1);
     let found = format!("{available} available on {nodes} NUMA node{}", if nodes == 1 { "" } else { "s" });
-    finding("memory", Grade::Good, found, None)
+    good("memory", found)
 }
 
 fn ksm(facts: &MachineFacts) -> Option<Finding> {
     match facts.background.ksm? {
-        true => finding(
-            "ksm",
-            Grade::Concern,
-            "merges equal pages: it scans memory, and writing to a merged page faults",
-            Some("`echo 2 > /sys/kernel/mm/ksm/run`"),
-        ),
-        false => finding("ksm", Grade::Good, "off", None),
+        true => concern("ksm", "merges equal pages: it scans memory, and writing to a merged page faults")
+            .map(remedy("`echo 2 > /sys/kernel/mm/ksm/run`")),
+        false => good("ksm", "off"),
     }
 }
 
@@ -299,73 +291,64 @@ fn khugepaged(facts: &MachineFacts) -> Option<Finding> {
     let (pages, sleep) = (facts.background.khugepaged_pages?, facts.background.khugepaged_sleep_ms?);
     let found = format!("looks at {pages} pages every {:.1}", Nanos(sleep.saturating_mul(1_000_000)));
     match facts.memory.thp_enabled.as_deref() {
-        Some("always") => finding(
-            "khugepaged",
-            Grade::Concern,
-            format!("{found} and may make pages of any process huge while they are measured"),
-            Some("`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled`"),
-        ),
-        Some("madvise") => finding("khugepaged", Grade::Note, found, None),
-        _ => finding("khugepaged", Grade::Good, "has nothing to do", None),
+        Some("always") => {
+            concern("khugepaged", format!("{found} and may make pages of any process huge while they are measured"))
+                .map(remedy("`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled`"))
+        }
+        Some("madvise") => note("khugepaged", found),
+        _ => good("khugepaged", "has nothing to do"),
     }
 }
 
 fn damon(facts: &MachineFacts) -> Option<Finding> {
     match facts.background.kdamonds? {
-        0 => finding("DAMON", Grade::Good, "off", None),
-        threads => finding(
+        0 => good("DAMON", "off"),
+        threads => concern(
             "DAMON",
-            Grade::Concern,
             format!(
                 "kdamond is active ({threads}): it clears accessed bits to sample memory use, and may reclaim memory"
             ),
-            Some("`echo off > /sys/kernel/mm/damon/admin/kdamonds/0/state`, or damon_*.enabled=N"),
-        ),
+        )
+        .map(remedy("`echo off > /sys/kernel/mm/damon/admin/kdamonds/0/state`, or damon_*.enabled=N")),
     }
 }
 
 fn page_reporting(facts: &MachineFacts) -> Option<Finding> {
     let order = facts.background.page_reporting_order;
     match order {
-        Some(order) => finding(
+        Some(order) => note(
             "page reporting",
-            Grade::Note,
             format!(
                 "free memory in blocks of {} KiB and more is returned to the hypervisor: its next use faults there",
                 4_u64 << order.min(30)
             ),
-            Some("memory is touched before anything is timed; for a service leave it touched"),
-        ),
-        None if facts.virtualization.hypervisor? => finding("page reporting", Grade::Good, "off", None),
+        )
+        .map(remedy("memory is touched before anything is timed; for a service leave it touched")),
+        None if facts.virtualization.hypervisor? => good("page reporting", "off"),
         None => None,
     }
 }
 
 fn numa_balancing(facts: &MachineFacts) -> Option<Finding> {
     match facts.background.numa_balancing? && facts.memory.nodes.len() > 1 {
-        true => finding(
+        true => concern(
             "NUMA balancing",
-            Grade::Concern,
             "moves pages between nodes, and takes them away for a moment to see who uses them",
-            Some("`echo 0 > /proc/sys/kernel/numa_balancing`"),
-        ),
-        false => finding("NUMA balancing", Grade::Good, "off, or one node alone", None),
+        )
+        .map(remedy("`echo 0 > /proc/sys/kernel/numa_balancing`")),
+        false => good("NUMA balancing", "off, or one node alone"),
     }
 }
 
 fn watchdog(facts: &MachineFacts) -> Option<Finding> {
     let (nmi, soft) = (facts.background.nmi_watchdog?, facts.background.soft_watchdog);
     match (nmi, soft) {
-        (true, _) => finding(
-            "watchdog",
-            Grade::Note,
-            "the NMI watchdog holds a counter of every CPU and interrupts it every few seconds",
-            Some("`echo 0 > /proc/sys/kernel/nmi_watchdog`"),
-        ),
-        (false, Some(true)) => {
-            finding("watchdog", Grade::Good, "NMI watchdog off; the soft watchdog's timer runs every few seconds", None)
+        (true, _) => {
+            note("watchdog", "the NMI watchdog holds a counter of every CPU and interrupts it every few seconds")
+                .map(remedy("`echo 0 > /proc/sys/kernel/nmi_watchdog`"))
         }
-        (false, _) => finding("watchdog", Grade::Good, "off", None),
+        (false, Some(true)) => good("watchdog", "NMI watchdog off; the soft watchdog's timer runs every few seconds"),
+        (false, _) => good("watchdog", "off"),
     }
 }
 
@@ -391,19 +374,15 @@ fn mitigations(facts: &MachineFacts) -> Option<Finding> {
         found.push_str("; switched off by the kernel's command line");
     }
     let remedy = off.then_some("compare only with machines that switch them off as well");
-    finding("mitigations", Grade::Note, found, remedy)
+    note("mitigations", found).map(|of| Finding { remedy, ..of })
 }
 
 fn load(facts: &MachineFacts) -> Option<Finding> {
     let [minute, ..] = facts.load_average?;
     match minute > BUSY {
-        true => finding(
-            "load",
-            Grade::Concern,
-            format!("{minute:.2} processes ran over the last minute"),
-            Some("stop other programs, or request more blocks"),
-        ),
-        false => finding("load", Grade::Good, format!("{minute:.2} over the last minute"), None),
+        true => concern("load", format!("{minute:.2} processes ran over the last minute"))
+            .map(remedy("stop other programs, or request more blocks")),
+        false => good("load", format!("{minute:.2} over the last minute")),
     }
 }
 
@@ -412,13 +391,9 @@ fn lost_time(glimpse: &Glimpse) -> Option<Finding> {
     let share = Share(lost);
     let found = format!("{share:.2} of the time without a CPU, at most {:.0} us at once", glimpse.longest_gap_ns / 1e3);
     match lost > LOST {
-        true => finding(
-            "CPU stalls",
-            Grade::Concern,
-            found,
-            Some("look for other work on this machine, and on its host when this is a virtual one"),
-        ),
-        false => finding("CPU stalls", Grade::Good, found, None),
+        true => concern("CPU stalls", found)
+            .map(remedy("look for other work on this machine, and on its host when this is a virtual one")),
+        false => good("CPU stalls", found),
     }
 }
 
