@@ -8,6 +8,8 @@
 pub use crate::database::Done;
 use crate::database::{Class, Connection, Database, Failure};
 use baremark_load::latency::Latencies;
+pub use baremark_load::steady::Drive;
+use baremark_load::steady::Starts;
 use baremark_stats::Rng;
 use baremark_sys::wake::sleep_unless;
 use baremark_sys::{affinity, clock};
@@ -58,20 +60,6 @@ pub trait Client: Send {
     fn steps(&self) -> &[(usize, u64)] {
         &[]
     }
-}
-
-/// When transactions start.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Drive {
-    /// Each connection starts the next when the last has ended, after the client's own waits.
-    Closed,
-    /// At this rate, whatever the database does.
-    Open {
-        /// Starts per second, of all connections together.
-        rate: f64,
-        /// Exponential gaps instead of equal ones.
-        poisson: bool,
-    },
 }
 
 /// A load.
@@ -258,27 +246,12 @@ pub fn run(
     }
 }
 
-/// Intended starts, taken by whichever connection is free.
-struct Starts {
-    next_ns: f64,
-    gap_ns: f64,
-    rng: Option<Rng>,
-}
-
-impl Starts {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a moment of this boot in ns")]
-    fn take(&mut self) -> u64 {
-        let start = self.next_ns as u64;
-        self.next_ns += self.gap_ns * self.rng.as_mut().map_or(1.0, Rng::exponential);
-        start
-    }
-}
-
 /// What all connections share.
 struct Plan<'p> {
     database: &'p dyn Database,
     names: &'p [&'p str],
     load: &'p Load,
+    /// Taken by whichever connection is free.
     starts: Mutex<Option<Starts>>,
     window: &'p Mutex<(u64, u64)>,
     connected: Barrier,
@@ -340,7 +313,7 @@ impl Plan<'_> {
         *self.window.lock().unwrap_or_else(PoisonError::into_inner) = (begin, end);
         if let Drive::Open { rate, poisson } = self.load.drive {
             let rng = poisson.then(|| Rng::stream(self.load.seed, u64::MAX));
-            let starts = Starts { next_ns: now as f64, gap_ns: SECOND as f64 / rate.max(1e-9), rng };
+            let starts = Starts::new(now as f64, SECOND as f64 / rate.max(1e-9), rng);
             *self.starts.lock().unwrap_or_else(PoisonError::into_inner) = Some(starts);
         }
         (begin, end)

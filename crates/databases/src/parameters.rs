@@ -13,7 +13,6 @@ use baremark_model::job::ServerProgram;
 use baremark_model::knob::Misfit;
 use baremark_model::units::Bytes;
 use baremark_services::service::sought;
-use std::path::PathBuf;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -154,7 +153,7 @@ impl Common {
             // Not every workload has statements that can be sent together.
             pipeline: PIPELINE.find(arm)?.unwrap_or(false),
             extra: SERVER_SETTINGS.find(arm)?.unwrap_or_default(),
-            cpus: cpus(&SERVER_CPUS.find::<String>(arm)?.unwrap_or_default())?,
+            cpus: SERVER_CPUS.cpus(arm)?,
             connections,
             network: if NETWORK.get::<String>(arm)? == "lab" { Network::Lab } else { Network::Loopback },
             external: URL.find::<String>(arm)?.map(|word| source(&word)).transpose()?,
@@ -169,14 +168,7 @@ impl Common {
         let drive = rate.map_or(Drive::Closed, |rate| Drive::Open { rate: rate as f64, poisson });
         let (warm_up, duration, ramp_down) = (WARM.get(arm)?, TIME.get(arm)?, RAMP_DOWN.get(arm)?);
         let load = Load { drive, warm_up, duration, ramp_down, seed: 0, cpus: Vec::new() };
-        let folders = match DATA.find::<PathBuf>(arm)? {
-            None => Folders::usual(),
-            Some(path) if path.is_absolute() => Folders::named(path),
-            Some(path) => {
-                let what = format!("data: {} must be an absolute path", path.display());
-                return Err(Misfit::new(what, "begin it with /"));
-            }
-        };
+        let folders = DATA.absolute(arm)?.map_or_else(Folders::usual, Folders::named);
         let utilization = UTILIZATION.find(arm)?;
         if utilization.is_some() && load.drive != Drive::Closed {
             return Err(Misfit::new(
@@ -210,11 +202,4 @@ fn source(word: &str) -> Result<Source, Misfit> {
     let misfit =
         || Misfit::new("url must be file:PATH or env:NAME", "write the URL into a file of mode 600 or a variable");
     Source::of(word).ok_or_else(misfit)
-}
-
-fn cpus(text: &str) -> Result<Vec<usize>, Misfit> {
-    let number = |part: &str| part.trim().parse::<usize>().ok();
-    let parts = text.split(',').filter(|part| !part.trim().is_empty());
-    let cpus: Option<Vec<usize>> = parts.map(number).collect();
-    cpus.ok_or_else(|| Misfit::new(format!("server_cpus = \"{text}\" must be a list of CPUs"), "write such as \"0,2\""))
 }

@@ -11,6 +11,7 @@ use crate::resp::{self, Received, Reply};
 use crate::traffic::{Drive, Traffic};
 use crate::values::{TaggedValues, write_key};
 use baremark_load::epoll::{self, Epoll};
+use baremark_load::steady::Starts;
 use baremark_stats::Rng;
 use baremark_stats::zipf::{Zipf, scatter};
 use baremark_sys::wake::sleep_unless;
@@ -84,24 +85,6 @@ struct PipelinedConnection {
     is_listed: bool,
 }
 
-/// Intended starts of one thread.
-struct Arrivals {
-    next_ns: f64,
-    gap_ns: f64,
-    rng: Option<Rng>,
-}
-
-impl Arrivals {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a moment of this boot in ns")]
-    fn next(&self) -> u64 {
-        self.next_ns as u64
-    }
-
-    fn step(&mut self) {
-        self.next_ns += self.gap_ns * self.rng.as_mut().map_or(1.0, Rng::exponential);
-    }
-}
-
 /// One thread of the load.
 pub(crate) struct DriverThread<'c> {
     shared: &'c SharedRun<'c>,
@@ -111,7 +94,7 @@ pub(crate) struct DriverThread<'c> {
     zipf: Option<Zipf>,
     history: History,
     rng: Rng,
-    arrivals: Option<Arrivals>,
+    arrivals: Option<Starts>,
     /// Connections with room for an arrival.
     idle: VecDeque<usize>,
     now: u64,
@@ -241,7 +224,7 @@ impl<'c> DriverThread<'c> {
                 let gap_ns = SECOND as f64 * threads / rate.max(1e-9);
                 let rng = poisson.then(|| Rng::stream(self.shared.traffic.seed ^ u64::MAX, self.number as u64));
                 let next_ns = self.now as f64 + gap_ns * self.number as f64 / threads;
-                self.arrivals = Some(Arrivals { next_ns, gap_ns, rng });
+                self.arrivals = Some(Starts::new(next_ns, gap_ns, rng));
             }
         }
         loop {
@@ -278,13 +261,13 @@ impl<'c> DriverThread<'c> {
         let look = if self.now < self.end { (self.end - self.now).min(LOOK_NS) } else { LOOK_NS };
         match &self.arrivals {
             // Nothing can be started before a reply comes.
-            Some(arrivals) if !self.idle.is_empty() => arrivals.next().saturating_sub(self.now).min(look),
+            Some(arrivals) if !self.idle.is_empty() => arrivals.next_ns().saturating_sub(self.now).min(look),
             _ => look,
         }
     }
 
     fn is_over(&mut self) -> Result<bool, DriveError> {
-        if self.now < self.end || self.arrivals.as_ref().is_some_and(|arrivals| arrivals.next() < self.end) {
+        if self.now < self.end || self.arrivals.as_ref().is_some_and(|arrivals| arrivals.next_ns() < self.end) {
             return Ok(false);
         }
         let waited = self.now - self.end;
@@ -303,17 +286,17 @@ impl<'c> DriverThread<'c> {
     fn start_due(&mut self) -> Result<(), DriveError> {
         let late = self.now > self.end + GRACE_NS;
         while let Some(arrivals) = &mut self.arrivals {
-            let intended = arrivals.next();
+            let intended = arrivals.next_ns();
             if intended > self.now || intended >= self.end {
                 break;
             }
             if late {
-                arrivals.step();
+                arrivals.take();
                 self.part.unserved += u64::from(intended >= self.begin);
                 continue;
             }
             let Some(at) = self.idle.pop_front() else { break };
-            arrivals.step();
+            arrivals.take();
             self.now = clock::monotonic_ns();
             if intended >= self.begin {
                 self.part.lag.record(self.now - intended);

@@ -177,9 +177,9 @@ pub(crate) fn read(arm: &ResolvedArm) -> Result<(ServerSetup, Traffic), Misfit> 
         io_threads: IO_THREADS.get(arm)?,
         persistence: PERSISTENCE.get(arm)?,
         extra: SERVER_SETTINGS.find(arm)?.unwrap_or_default(),
-        cpus: cpus(&SERVER_CPUS.find::<String>(arm)?.unwrap_or_default())?,
+        cpus: SERVER_CPUS.cpus(arm)?,
         lab_network: NETWORK.get::<String>(arm)? == "lab",
-        data: absolute(DATA.find(arm)?)?,
+        data: DATA.absolute(arm)?,
         connections,
         memory: (keys * (value.0 + PER_KEY) * 2).saturating_add(buffers).saturating_add(256 << 20),
     };
@@ -198,19 +198,4 @@ fn exponent(arm: &ResolvedArm) -> Result<Option<f64>, Misfit> {
             "write such as \"0.99\"",
         )),
     }
-}
-
-fn absolute(named: Option<PathBuf>) -> Result<Option<PathBuf>, Misfit> {
-    match named {
-        Some(path) if !path.is_absolute() => {
-            Err(Misfit::new(format!("data: {} must be an absolute path", path.display()), "begin it with /"))
-        }
-        named => Ok(named),
-    }
-}
-
-fn cpus(text: &str) -> Result<Vec<usize>, Misfit> {
-    let number = |part: &str| part.trim().parse::<usize>().ok();
-    let cpus: Option<Vec<usize>> = text.split(',').filter(|part| !part.trim().is_empty()).map(number).collect();
-    cpus.ok_or_else(|| Misfit::new(format!("server_cpus = \"{text}\" must be a list of CPUs"), "write such as \"0,2\""))
 }

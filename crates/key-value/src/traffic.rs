@@ -1,20 +1,7 @@
 //! What is sent to a server, and when.
 
+pub use baremark_load::steady::Drive;
 use std::time::Duration;
-
-/// When commands start.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Drive {
-    /// A connection starts the next when it has a reply.
-    Closed,
-    /// At this rate, whatever the server does.
-    Open {
-        /// Commands per second, of all connections together.
-        rate: f64,
-        /// Exponential gaps instead of equal ones.
-        poisson: bool,
-    },
-}
 
 /// What is sent.
 #[derive(Clone, Debug, PartialEq)]

@@ -30,6 +30,7 @@ pub mod reading;
 pub mod record;
 mod rng;
 pub mod scenario;
+pub mod steady;
 pub mod strangers;
 mod template;
 pub mod transport;

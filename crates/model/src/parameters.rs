@@ -80,6 +80,32 @@ impl Knob {
         self.find_among(&arm.parameters)
     }
 
+    /// The CPUs that this parameter lists, such as `0,2`; none where the arm does not set it.
+    ///
+    /// # Errors
+    /// When it is no list of numbers.
+    pub fn cpus(&self, arm: &ResolvedArm) -> Result<Vec<usize>, Misfit> {
+        let text = self.find::<String>(arm)?.unwrap_or_default();
+        let number = |part: &str| part.trim().parse::<usize>().ok();
+        let cpus: Option<Vec<usize>> = text.split(',').filter(|part| !part.trim().is_empty()).map(number).collect();
+        let what = || format!("{} = \"{text}\" must be a list of CPUs", self.key);
+        cpus.ok_or_else(|| Misfit::new(what(), "write such as \"0,2\""))
+    }
+
+    /// The path that this parameter is set to, which must be absolute; `None` where the arm does not set it.
+    ///
+    /// # Errors
+    /// When it is relative.
+    pub fn absolute(&self, arm: &ResolvedArm) -> Result<Option<PathBuf>, Misfit> {
+        match self.find::<PathBuf>(arm)? {
+            Some(path) if !path.is_absolute() => {
+                let what = format!("{}: {} must be an absolute path", self.key, path.display());
+                Err(Misfit::new(what, "begin it with /"))
+            }
+            named => Ok(named),
+        }
+    }
+
     fn find_among<T: Typed>(&self, values: &BTreeMap<String, Value>) -> Result<Option<T>, Misfit> {
         let known = |value: &Value| match (self.kind, value) {
             (Kind::Choice(words), Value::Choice(word) | Value::Text(word)) => words.contains(&word.as_str()),
