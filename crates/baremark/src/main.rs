@@ -7,6 +7,7 @@
 )]
 
 mod auction_places;
+mod bundled;
 mod calibrate;
 mod changes;
 mod commands;

@@ -1,12 +1,13 @@
 //! The lab's journal over the store: runs as they are created, written, read back and named by users.
 
+use crate::bundled;
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::source::Source;
 use crate::watch::say;
 use baremark_lab::analysis::Run;
 use baremark_lab::conduct::{Ending, Progress, RunLog, RunLogError};
-use baremark_lab::tally::{Finished, Percentiles, complete_blocks};
+use baremark_lab::tally::{Finished, complete_blocks};
 use baremark_model::codes::Origin;
 use baremark_model::document::LookRow;
 use baremark_model::event::TrialStatus;
@@ -300,32 +301,10 @@ fn of_stored(stored: StoredRun) -> Run {
         let text = "stored by a version without checksums: damage to them would not be noticed".to_owned();
         notes.push((text, usize::try_from(stored.unverified).unwrap_or(usize::MAX)));
     }
-    let trials = stored.trials.into_iter().map(|trial| Finished {
-        block: trial.block,
-        cell: trial.cell,
-        place: trial.seq,
-        spec: trial.spec,
-        status: trial.status,
-        result: trial.result,
-        elapsed_ns: trial.elapsed.0,
-        percentiles: Percentiles::default(),
-    });
-    Run {
-        id: stored.id.to_string(),
-        file: stored.study_file,
-        // An analysis never sees what the labels of blinded arms represent.
-        plan: Plan { injected: None, ..stored.plan },
-        machine: stored.machine,
-        version: stored.version,
-        started: stored.started,
-        ended: stored.ended,
-        stop_reason: stored.stop_reason,
-        trials: trials.collect(),
-        looks: stored.looks,
-        examined: stored.examined,
-        imported: stored.imported,
-        notes,
-    }
+    let (head, trials) = bundled::parts(stored, true);
+    let run = bundled::run_of(head, trials);
+    // An analysis never sees what the labels of blinded arms represent.
+    Run { plan: Plan { injected: None, ..run.plan }, notes, ..run }
 }
 
 /// What the labels of a run's blinded arms represent; `None` where it has none.

@@ -3,23 +3,15 @@
 //! What a bundle prints is worked out from what it holds: names are removed first, then the result is computed. Verifying does the same
 //! computation and compares.
 
+use crate::bundled::{Head, Trial, parts, run_of};
 use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
 use crate::record;
 use baremark_bundle::{Bundle, REDERIVE, Redactor, check, pack, secrets_in, sign};
 use baremark_lab::analysis::{self, Run};
-use baremark_lab::tally::{Finished, Percentiles};
-use baremark_model::document::{Document, LookRow};
-use baremark_model::event::TrialStatus;
-use baremark_model::imported::Imported;
-use baremark_model::machine::MachineFacts;
-use baremark_model::plan::Plan;
-use baremark_model::second_look::SecondLook;
-use baremark_model::units::{Nanos, UnixTime};
-use baremark_model::wire::{TrialResult, TrialSpec};
+use baremark_model::document::Document;
 use baremark_report::{Color, Style, terminal};
-use baremark_store::{RunId, Store, StoredRun};
-use serde::{Deserialize, Serialize};
+use baremark_store::{RunId, Store};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -47,43 +39,6 @@ pub struct Arguments {
     /// Sign with this SSH key; a public key, or one with a passphrase, through the agent (SSH_AUTH_SOCK)
     #[arg(long, value_name = "KEY")]
     sign: Option<PathBuf>,
-}
-
-/// A run without its trials, as a bundle has it.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Head {
-    pub(super) id: String,
-    /// The version of baremark that measured.
-    pub(super) version: String,
-    /// The version of baremark that made the bundle.
-    pub(super) bundled_by: String,
-    /// Whether names, addresses, paths and environment variables were removed.
-    pub(super) redacted: bool,
-    pub(super) study_file: String,
-    pub(super) study_text: String,
-    pub(super) started: UnixTime,
-    pub(super) ended: Option<UnixTime>,
-    pub(super) stop_reason: Option<String>,
-    pub(super) machine: MachineFacts,
-    pub(super) plan: Plan,
-    pub(super) looks: Vec<LookRow>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) examined: Option<SecondLook>,
-    pub(super) imported: Vec<Imported>,
-}
-
-/// A trial, as a bundle has it.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Trial {
-    pub(super) block: u64,
-    pub(super) cell: usize,
-    pub(super) place: u64,
-    #[serde(flatten)]
-    pub(super) status: TrialStatus,
-    pub(super) elapsed: Nanos,
-    pub(super) spec: TrialSpec,
-    pub(super) result: Option<TrialResult>,
 }
 
 /// Writes a run as a bundle; the name of its file is printed.
@@ -134,36 +89,6 @@ fn of_run(store: &Store, id: &RunId, identify: bool) -> Result<Bundle, Refusal> 
     Ok(Bundle { script, run, trials: all, result, report, signature: None })
 }
 
-fn parts(stored: StoredRun, identify: bool) -> (Head, Vec<Trial>) {
-    let trials = stored.trials.into_iter().map(|trial| Trial {
-        block: trial.block,
-        cell: trial.cell,
-        place: trial.seq,
-        status: trial.status,
-        elapsed: trial.elapsed,
-        spec: trial.spec,
-        result: trial.result,
-    });
-    let trials = trials.collect();
-    let head = Head {
-        id: stored.id.to_string(),
-        version: stored.version,
-        bundled_by: env!("CARGO_PKG_VERSION").to_owned(),
-        redacted: !identify,
-        study_file: stored.study_file,
-        study_text: stored.study_text,
-        started: stored.started,
-        ended: stored.ended,
-        stop_reason: stored.stop_reason,
-        machine: stored.machine,
-        plan: stored.plan,
-        looks: stored.looks,
-        examined: stored.examined,
-        imported: stored.imported,
-    };
-    (head, trials)
-}
-
 /// The same without what identifies a machine and its user.
 fn redacted(head: &Head, trials: &[Trial]) -> Result<(Head, Vec<Trial>), Refusal> {
     let odd = |why: serde_json::Error| {
@@ -191,34 +116,6 @@ fn redacted(head: &Head, trials: &[Trial]) -> Result<(Head, Vec<Trial>), Refusal
     run["study_text"] = Value::String(study);
     run["study_file"] = Value::String(file.unwrap_or_default());
     Ok((serde_json::from_value(run).map_err(odd)?, serde_json::from_value(all).map_err(odd)?))
-}
-
-pub(super) fn run_of(head: Head, trials: Vec<Trial>) -> Run {
-    let finished = |trial: Trial| Finished {
-        block: trial.block,
-        cell: trial.cell,
-        place: trial.place,
-        spec: trial.spec,
-        status: trial.status,
-        result: trial.result,
-        elapsed_ns: trial.elapsed.0,
-        percentiles: Percentiles::default(),
-    };
-    Run {
-        id: head.id,
-        file: head.study_file,
-        plan: head.plan,
-        machine: head.machine,
-        version: head.version,
-        started: head.started,
-        ended: head.ended,
-        stop_reason: head.stop_reason,
-        trials: trials.into_iter().map(finished).collect(),
-        looks: head.looks,
-        examined: head.examined,
-        imported: head.imported,
-        notes: Vec::new(),
-    }
 }
 
 /// The document of a run. Predictions are not part of it: they come from this machine's calibration, which a bundle has not.

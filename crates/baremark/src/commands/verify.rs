@@ -7,7 +7,8 @@
 mod derived;
 mod signer;
 
-use crate::commands::bundle::{Head, PLAIN, Trial, computed, run_of};
+use crate::bundled::{Head, Trial, run_of};
+use crate::commands::bundle::{PLAIN, computed};
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use baremark_bundle::{Bundle, MOST_COMPRESSED, REDERIVE, differences, unpack};

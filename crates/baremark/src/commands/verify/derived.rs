@@ -3,7 +3,7 @@
 //! A plan is made for a machine: environments that it lacks and sizes that follow its caches differ elsewhere. Compared is what a study
 //! alone says: its question, design, factors and programs.
 
-use crate::commands::bundle::{Head, Trial};
+use crate::bundled::{Head, Trial};
 use crate::commands::plan::{pilot_of, pilot_title};
 use crate::context::descriptors;
 use baremark_lab::{scale, schedule};
