@@ -77,7 +77,8 @@ static METRICS: [Metric; 7] = [
         .help("mean of 10^6 bytes of disk or memory that an operation copied"),
 ];
 
-static DESCRIPTOR: Descriptor = Descriptor {
+/// What the workload is.
+pub static DESCRIPTOR: Descriptor = Descriptor {
     kind: KIND,
     help: "operations on guests in QEMU at a pace, each verified: deploy, clone, live migration, storage migration",
     source: "this program; the infrastructure members of a tile",
@@ -88,12 +89,6 @@ static DESCRIPTOR: Descriptor = Descriptor {
     heeds_interrupt: true,
     ..Descriptor::JOB
 };
-
-/// What the workload is, for pages of documentation.
-#[must_use]
-pub fn descriptor() -> &'static Descriptor {
-    &DESCRIPTOR
-}
 
 /// The workload `guest-operations`.
 #[derive(Clone, Copy)]

@@ -258,7 +258,7 @@ mod tests {
         assert_eq!((web.name.as_str(), web.weight, web.reference), ("web", 1.0, None));
         assert_eq!(web.limit, Limit { metric: "latency_p95_ms".to_owned(), below: 100.0 });
         let phases = Phases { warm_up: Nanos(3), steady: Nanos(7), ramp_down: Nanos(5) };
-        let arm = web.arm(web_farm::descriptor(), phases, 2).expect("it fits");
+        let arm = web.arm(&web_farm::DESCRIPTOR, phases, 2).expect("it fits");
         assert_eq!(arm.parameters["rate"], Value::Count(30));
         assert_eq!(
             (&arm.parameters["window"], &arm.parameters["settle"]),
@@ -308,7 +308,7 @@ mod tests {
         ] {
             let members = of(&arm(&[&WEB[..], &[(key, text)]].concat())).expect("members");
             let phases = Phases { warm_up: Nanos(1), steady: Nanos(1), ramp_down: Nanos(1) };
-            let why = members[0].arm(web_farm::descriptor(), phases, 1).expect_err(key);
+            let why = members[0].arm(&web_farm::DESCRIPTOR, phases, 1).expect_err(key);
             assert!(why.to_string().contains(said), "{why}");
         }
     }

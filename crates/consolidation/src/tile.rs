@@ -73,7 +73,8 @@ static METRICS: [Metric; 4] = [
         .help("score of one tile; 1 where members have no reference"),
 ];
 
-static DESCRIPTOR: Descriptor = Descriptor {
+/// What the workload is.
+pub static DESCRIPTOR: Descriptor = Descriptor {
     kind: KIND,
     help: "a set of unlike workloads side by side, once, twice and so on: the most such tiles whose limits are kept, and their score",
     source: "this program; tiles after the practice of consolidation benchmarks",
@@ -95,12 +96,6 @@ static DESCRIPTOR: Descriptor = Descriptor {
 const HELP: &str = "the members of a tile, `[tile.members.NAME]` each: `workload`, `throughput` (a metric of it), `limit` (such as \
                     \"latency_p95_ms < 500\"), `weight` (1), `reference` (the throughput that counts as 1; else that of one tile), `cpus`, and \
                     parameters of the workload";
-
-/// What the workload is, for pages of documentation.
-#[must_use]
-pub fn descriptor() -> &'static Descriptor {
-    &DESCRIPTOR
-}
 
 /// The section has members and nothing else; what a member is, arms are checked for.
 fn check_section(file: &str, text: &str) -> Vec<Problem> {

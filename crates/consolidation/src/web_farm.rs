@@ -114,7 +114,8 @@ static METRICS: [Metric; 10] = [
         .help("CPU use of the busiest thread of the generator in any probe; near 100 % it is the limit"),
 ];
 
-static DESCRIPTOR: Descriptor = Descriptor {
+/// What the workload is.
+pub static DESCRIPTOR: Descriptor = Descriptor {
     kind: "web-farm",
     help: "the most one-CPU web servers, each in a network namespace with a CPU quota, by latency and by CPU use; ranks = 2 gives the generator a CPU of its own",
     source: "after the web-farm study of dense consolidation (VMware, 2014)",
@@ -125,12 +126,6 @@ static DESCRIPTOR: Descriptor = Descriptor {
     heeds_interrupt: true,
     ..Descriptor::JOB
 };
-
-/// What the workload is, for pages of documentation.
-#[must_use]
-pub fn descriptor() -> &'static Descriptor {
-    &DESCRIPTOR
-}
 
 /// The workload `web-farm`.
 #[derive(Clone, Copy)]

@@ -12,7 +12,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStderr, ChildStdin, ChildStdout, ExitStatus, Stdio};
+use std::process::{ChildStderr, ChildStdout, ExitStatus, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -296,11 +296,6 @@ impl Child {
     #[must_use]
     pub fn id(&self) -> u32 {
         self.process.id()
-    }
-
-    /// The program's standard input, where that is a pipe.
-    pub fn take_stdin(&mut self) -> Option<ChildStdin> {
-        self.process.stdin.take()
     }
 
     /// The program's standard output, where that is a pipe.

@@ -173,12 +173,6 @@ impl Route {
             _ => Some(Route::Ring0),
         }
     }
-
-    /// Whether the authors have seen it work.
-    #[must_use]
-    pub fn is_tried(self) -> bool {
-        self == Route::Ring3
-    }
 }
 
 #[cfg(test)]
@@ -213,6 +207,5 @@ mod tests {
     #[test]
     fn the_route_is_named_by_the_ring() {
         assert_eq!((Route::of(0), Route::of(4), Route::of(1)), (None, Some(Route::Ring3), Some(Route::Ring0)));
-        assert!(Route::Ring3.is_tried() && !Route::Ring0.is_tried());
     }
 }

@@ -107,7 +107,8 @@ static METRICS: [Metric; 25] = [
     Metric::lower("generator_cpus", "CPUs", Together::Mean).help("CPU time of the load generator over elapsed time"),
 ];
 
-static DESCRIPTOR: Descriptor = Descriptor {
+/// What the workload is.
+pub static DESCRIPTOR: Descriptor = Descriptor {
     kind: KIND,
     help: "a real-time auction site with its tiers, under simulated users",
     source: "this program; modelled after Weathervane 2",
@@ -334,12 +335,6 @@ pub fn look_for(
 
 /// The service that this program is itself.
 const APP_SERVER: &str = "auction";
-
-/// The table of the workload `auction`.
-#[must_use]
-pub fn descriptor() -> &'static Descriptor {
-    &DESCRIPTOR
-}
 
 /// The workload `auction`.
 pub struct Auction {

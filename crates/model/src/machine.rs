@@ -276,12 +276,6 @@ impl MachineFacts {
         parts.extend(self.caches.iter().map(|cache| format!("{:?}", (cache.level, &cache.kind, cache.size_bytes))));
         format!("{:016x}", fnv1a(parts.join("\n").as_bytes()))
     }
-
-    /// The size of the last-level cache as one core sees it; `None` when the machine does not say.
-    #[must_use]
-    pub fn last_level_cache_bytes(&self) -> Option<u64> {
-        self.caches.iter().max_by_key(|cache| cache.level).map(|cache| cache.size_bytes)
-    }
 }
 
 /// The memory's size without what firmware and kernel keep for themselves, which varies with the kernel: rounded up to

@@ -161,12 +161,6 @@ impl Team {
     pub fn break_up(&self) {
         self.watched.broken.store(true, Ordering::SeqCst);
     }
-
-    /// Whether the team was broken.
-    #[must_use]
-    pub fn is_broken(&self) -> bool {
-        self.watched.broken.load(Ordering::Relaxed)
-    }
 }
 
 #[cfg(test)]
@@ -243,6 +237,6 @@ mod tests {
             team.break_up();
             waiting.join().expect("the rank left the barrier");
         });
-        assert!(team.is_broken());
+        assert!(team.watched.broken.load(Ordering::Relaxed));
     }
 }

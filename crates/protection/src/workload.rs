@@ -70,7 +70,8 @@ const OWN: [Metric; 4] = [
 
 static METRICS: [Metric; 15] = joined(&[&OWN, &PROTECTED]);
 
-static DESCRIPTOR: Descriptor = Descriptor {
+/// What the workload is.
+pub static DESCRIPTOR: Descriptor = Descriptor {
     kind: "protection",
     help: "a native program under protection by checkpoints: run time or throughput, pauses, changed pages, and the delay of its output",
     source: "this program",
@@ -80,12 +81,6 @@ static DESCRIPTOR: Descriptor = Descriptor {
     check: |arm| Load::of(arm).and_then(|_| Settings::of(arm)).map(drop),
     ..Descriptor::JOB
 };
-
-/// What the workload is, for pages of documentation.
-#[must_use]
-pub fn descriptor() -> &'static Descriptor {
-    &DESCRIPTOR
-}
 
 /// The workload `protection`.
 #[derive(Clone, Copy, Debug)]

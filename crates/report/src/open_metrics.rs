@@ -13,9 +13,6 @@ use baremark_model::unit::{Dimension, Unit};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// The media type of the text.
-pub const MEDIA: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
 /// Endings that other types of metrics give to their samples: a gauge has none of them.
 const TAKEN: [&str; 8] = ["_total", "_created", "_count", "_sum", "_bucket", "_gcount", "_gsum", "_info"];
 

@@ -58,11 +58,6 @@ impl Rng {
         }
     }
 
-    /// A fair coin.
-    pub fn coin(&mut self) -> bool {
-        self.next_u64() >> 63 == 1
-    }
-
     /// Puts `items` into a uniformly random order (Fisher and Yates, from the last item down).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {

@@ -79,7 +79,8 @@ static METRICS: [Metric; 13] = [
     Metric::lower("lost", "%", Together::Mean).help("datagrams that did not arrive"),
 ];
 
-static DESCRIPTOR: Descriptor = Descriptor {
+/// What the workload is.
+pub static DESCRIPTOR: Descriptor = Descriptor {
     kind: "stream-tcp",
     help: "TCP streams, requests and UDP datagrams between two ends of one machine: throughput and its cost in CPU time; ranks = 2 gives each end its own CPU",
     source: "this program",
@@ -90,12 +91,6 @@ static DESCRIPTOR: Descriptor = Descriptor {
     heeds_interrupt: true,
     ..Descriptor::JOB
 };
-
-/// What the workload is, for pages of documentation.
-#[must_use]
-pub fn descriptor() -> &'static Descriptor {
-    &DESCRIPTOR
-}
 
 /// The workload `stream-tcp`.
 #[derive(Clone, Copy)]

@@ -48,13 +48,6 @@ impl CpuTime {
         })
     }
 
-    /// The share of the time from `earlier` to this that the hypervisor below took away; `None` where no time has passed.
-    #[must_use]
-    pub fn stolen_since(&self, earlier: &CpuTime) -> Option<f64> {
-        let all = self.all.saturating_sub(earlier.all);
-        (all > 0).then(|| self.stolen.saturating_sub(earlier.stolen) as f64 / all as f64)
-    }
-
     /// The share of the time from `earlier` to this in which CPUs were busy; `None` where no time has passed.
     #[must_use]
     pub fn share_since(&self, earlier: &CpuTime) -> Option<f64> {
@@ -99,7 +92,6 @@ mod tests {
             CpuTime { busy: 175, all: 1100, stolen: 11, cpus: 1 },
         );
         assert_eq!(after.share_since(&before), Some(0.75));
-        assert_eq!(after.stolen_since(&before), Some(0.11));
         assert_eq!(before.share_since(&before), None);
         assert!(CpuTime::now().is_ok_and(|now| now.all > 0));
     }

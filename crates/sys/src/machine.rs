@@ -154,7 +154,8 @@ mod tests {
         assert_eq!(facts.frequency.governor.as_deref(), Some("performance"));
         assert_eq!((facts.frequency.turbo, facts.frequency.max_hz), (Some(false), Some(2_930_000_000)));
         assert_eq!(facts.virtualization.product.as_deref(), Some("HP ProLiant DL380 G6"));
-        assert_eq!(facts.last_level_cache_bytes(), Some(8 << 20));
+        let last = facts.caches.iter().max_by_key(|cache| cache.level);
+        assert_eq!(last.map(|cache| cache.size_bytes), Some(8 << 20));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a process is to those around it: its parent, its standard output, its memory.
 //!
 //! An agent speaks frames over the standard output that it was born with. [`take_stdout`] moves that stream out of every
-//! library's reach, and [`die_with_parent`] leaves no agent behind when its lab is killed.
+//! library's reach, and [`die_with`] leaves no agent behind when its lab is killed.
 
 use std::fs::{self, File};
 use std::io;
@@ -49,21 +49,6 @@ pub fn death_signal(signal: libc::c_int) -> io::Result<()> {
 pub fn die_with(parent: u32, signal: libc::c_int) -> io::Result<()> {
     death_signal(signal)?;
     if std::os::unix::process::parent_id() == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
-}
-
-/// Asks the kernel to kill this process when the thread that started it ends. `parent_pid` is who that should be: told
-/// by the parent, or `std::os::unix::process::parent_id()` read as early as can be.
-///
-/// # Errors
-/// What `prctl(2)` gives; `NotConnected` when the parent had gone before the request was made, so that nobody is left
-/// whose end could be waited for.
-pub fn die_with_parent(parent_pid: u32) -> io::Result<()> {
-    die_with(parent_pid, libc::SIGKILL).map_err(|why| match why.raw_os_error() {
-        Some(libc::ESRCH) => {
-            io::Error::new(io::ErrorKind::NotConnected, format!("the parent, process {parent_pid}, has ended"))
-        }
-        _ => why,
-    })
 }
 
 /// Whether this process ignores a signal, as `nohup` has its program ignore SIGHUP. `false` where that cannot be read.
@@ -302,8 +287,8 @@ mod tests {
     fn this_process_has_memory_and_its_parent_is_checked() {
         assert!(peak_rss_bytes().expect("getrusage") > 1 << 16);
         assert!(available_memory_bytes().expect("meminfo") > 1 << 20);
-        let error = die_with_parent(u32::MAX).expect_err("not our parent");
-        assert_eq!(error.kind(), io::ErrorKind::NotConnected);
+        let error = die_with(u32::MAX, libc::SIGKILL).expect_err("not our parent");
+        assert_eq!(error.raw_os_error(), Some(libc::ESRCH));
         // SAFETY: takes back the request that the line before made; 0 is "no signal".
         assert_eq!(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, 0, 0, 0, 0) }, 0);
     }

@@ -22,12 +22,12 @@ fn the_study_reference_is_written_from_the_tables() {
     ]
     .concat();
     let whole = [
-        baremark_harness::workload::descriptor(),
-        baremark_streams::workload::descriptor(),
-        baremark_consolidation::web_farm::descriptor(),
-        baremark_protection::workload::descriptor(),
-        baremark_consolidation::tile::descriptor(),
-        baremark_consolidation::guest_operations::descriptor(),
+        &baremark_harness::workload::DESCRIPTOR,
+        &baremark_streams::workload::DESCRIPTOR,
+        &baremark_consolidation::web_farm::DESCRIPTOR,
+        &baremark_protection::workload::DESCRIPTOR,
+        &baremark_consolidation::tile::DESCRIPTOR,
+        &baremark_consolidation::guest_operations::DESCRIPTOR,
     ];
     let jobs = jobs.iter().map(|job| job.descriptor()).chain(whole);
     let descriptors: Vec<&Descriptor> = workloads.chain(jobs).collect();

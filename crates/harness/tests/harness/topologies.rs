@@ -120,7 +120,7 @@ fn a_configuration_is_a_size_by_name() {
     for (name, text) in baremark_harness::topology::CONFIGURATIONS {
         assert!(text.starts_with("# "), "{name} says what it is");
         resolved(&format!("configuration = '{name}'"), &[]);
-        let help = baremark_harness::workload::descriptor().section.unwrap().help;
+        let help = baremark_harness::workload::DESCRIPTOR.section.unwrap().help;
         assert!(help.contains(name) && baremark_harness::topology::DEFAULTS.contains(name), "{name} is listed");
     }
     let why = refused("[topology]\nconfiguration = \"smal\"\n");

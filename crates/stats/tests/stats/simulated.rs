@@ -115,7 +115,7 @@ impl Source {
 
     fn drifting_trial(&mut self) -> f64 {
         let mut quad = || {
-            let begins = self.rng.coin();
+            let begins = self.rng.below(2) == 1;
             let mut arms = [Vec::new(), Vec::new()];
             for place in 0..4 {
                 self.state += SD * self.rng.normal();
