@@ -79,5 +79,5 @@ fn spec(workload: &str, page: PageSize, parameters: &[(&str, Value)], reps: Opti
 }
 
 fn run(spec: &TrialSpec) -> TrialResult {
-    Runners { workloads: baremark_workloads::all(), jobs: &[] }.run(spec, &mut |_, _| ()).unwrap()
+    Runners { workloads: baremark_workloads::ALL, jobs: &[] }.run(spec, &mut |_, _| ()).unwrap()
 }

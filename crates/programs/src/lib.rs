@@ -2,7 +2,7 @@
 //!
 //! `command` is any external program that a study describes; the others bring their own. All of them run in a private
 //! folder under a keeper, which times them, bounds their output and leaves nothing behind. To add one, write its module
-//! and add it to [`all`]; nothing else knows jobs by name.
+//! and add it to [`ALL`]; nothing else knows jobs by name.
 #![forbid(unsafe_code)]
 
 mod carried;
@@ -36,12 +36,6 @@ pub mod workshop;
 use baremark_model::job::Job;
 
 /// Every job that can be run in an agent.
-#[must_use]
-pub fn all() -> &'static [&'static dyn Job] {
-    ALL
-}
-
-/// The same as a constant, for lists of lists.
 pub const ALL: &[&dyn Job] = &[
     &command::Command,
     &compile::Compile,
@@ -52,9 +46,3 @@ pub const ALL: &[&dyn Job] = &[
     &start_up::StartUp,
     &density::Density,
 ];
-
-/// The job of this kind.
-#[must_use]
-pub fn find(kind: &str) -> Option<&'static dyn Job> {
-    all().iter().copied().find(|job| job.descriptor().kind == kind)
-}

@@ -27,7 +27,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 fn main() -> Outcome<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let Some((kind, settings)) = arguments.split_first() else {
-        return baremark_workloads::all().iter().try_for_each(|workload| show(*workload, &[]));
+        return baremark_workloads::ALL.iter().try_for_each(|workload| show(*workload, &[]));
     };
     show(baremark_workloads::find(kind).ok_or_else(|| format!("no workload '{kind}'"))?, settings)
 }

@@ -2,7 +2,7 @@
 //!
 //! A workload is a descriptor (its table of parameters and metrics), the sizes of the memory that it takes, and a
 //! preparation that gives a body to run, a check of its result and metrics from ticks. To add one, write its module and
-//! add it to [`all`]; nothing else knows workloads by name.
+//! add it to [`ALL`]; nothing else knows workloads by name.
 #![forbid(unsafe_code)]
 
 pub mod dgemm;
@@ -20,12 +20,6 @@ mod parameters;
 use baremark_model::seam::Workload;
 
 /// Every workload that can be run in an agent.
-#[must_use]
-pub fn all() -> &'static [&'static dyn Workload] {
-    ALL
-}
-
-/// The same as a constant, for lists of lists.
 pub const ALL: &[&dyn Workload] = &[
     &random_access::RandomAccess,
     &pointer_chase::PointerChase,
@@ -48,7 +42,7 @@ pub const ALL: &[&dyn Workload] = &[
 /// The workload of this kind.
 #[must_use]
 pub fn find(kind: &str) -> Option<&'static dyn Workload> {
-    all().iter().copied().find(|workload| workload.descriptor().kind == kind)
+    ALL.iter().copied().find(|workload| workload.descriptor().kind == kind)
 }
 
 #[cfg(test)]
@@ -60,8 +54,8 @@ mod tests {
 
     #[test]
     fn kinds_are_unique_and_found() {
-        let kinds: BTreeSet<&str> = all().iter().map(|workload| workload.descriptor().kind).collect();
-        assert_eq!(kinds.len(), all().len());
+        let kinds: BTreeSet<&str> = ALL.iter().map(|workload| workload.descriptor().kind).collect();
+        assert_eq!(kinds.len(), ALL.len());
         for kind in kinds {
             assert_eq!(find(kind).map(|found| found.descriptor().kind), Some(kind));
         }
@@ -70,7 +64,7 @@ mod tests {
 
     #[test]
     fn descriptors_are_complete_and_their_defaults_are_in_range() {
-        for descriptor in all().iter().map(|workload| workload.descriptor()) {
+        for descriptor in ALL.iter().map(|workload| workload.descriptor()) {
             assert!(!descriptor.metrics.is_empty() && !descriptor.executors.is_empty(), "{}", descriptor.kind);
             assert!(
                 descriptor.footprint.is_none_or(|of| descriptor.parameter(of.key).is_some()),

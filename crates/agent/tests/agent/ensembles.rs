@@ -50,7 +50,7 @@ pub fn spec(arms: &[(u32, ResolvedArm)]) -> TrialSpec {
 }
 
 pub fn run(spec: &TrialSpec) -> Result<TrialResult, String> {
-    let runners = Runners { workloads: baremark_workloads::all(), jobs: &[] };
+    let runners = Runners { workloads: baremark_workloads::ALL, jobs: &[] };
     runners.run(spec, &mut |_, _| ()).map_err(|why| why.to_string())
 }
 

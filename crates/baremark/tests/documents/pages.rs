@@ -11,9 +11,9 @@ use std::process::Command;
 #[test]
 fn the_study_reference_is_written_from_the_tables() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/study-reference.md");
-    let workloads = baremark_workloads::all().iter().map(|workload| workload.descriptor());
+    let workloads = baremark_workloads::ALL.iter().map(|workload| workload.descriptor());
     let jobs = [
-        baremark_programs::all(),
+        baremark_programs::ALL,
         baremark_guest_program::workload::ALL,
         baremark_load::workload::ALL,
         baremark_databases::ALL,
