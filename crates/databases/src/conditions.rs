@@ -13,6 +13,18 @@ pub struct Condition {
     pub violations: &'static str,
 }
 
+impl Condition {
+    /// What holds, as condition `number`; the query that counts what violates it follows ([`Condition::counted_by`]).
+    pub(crate) const fn new(number: u32, what: &'static str) -> Condition {
+        Condition { number, what, violations: "" }
+    }
+
+    /// The condition with the query that counts the rows which violate it.
+    pub(crate) const fn counted_by(self, violations: &'static str) -> Condition {
+        Condition { violations, ..self }
+    }
+}
+
 /// Checks conditions. Returns those that are violated, each with the number of rows.
 ///
 /// # Errors

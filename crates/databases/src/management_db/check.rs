@@ -11,35 +11,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What holds whenever no transaction is under way, as far as SQL can check it.
 pub const CONDITIONS: [Condition; 5] = [
-    Condition {
-        number: 1,
-        what: "every entity but the root lies in another",
-        violations: "select count(*) from entities e left join entities p on p.entity = e.parent \
-                     where e.entity > 1 and p.entity is null",
-    },
-    Condition {
-        number: 2,
-        what: "every virtual machine has its host, datastore and network",
-        violations: "select count(*) from machines m left join hosts h on h.entity = m.host \
-                     left join datastores d on d.entity = m.datastore left join networks n on n.entity = m.network \
-                     where h.entity is null or d.entity is null or n.entity is null",
-    },
-    Condition {
-        number: 3,
-        what: "every batch has its events",
-        violations: "select count(*) from (select batch from events group by batch having count(*) <> 100) b",
-    },
-    Condition {
-        number: 4,
-        what: "every batch has its tasks",
-        violations: "select count(*) from (select batch from tasks group by batch having count(*) <> 10) b",
-    },
-    Condition {
-        number: 5,
-        what: "events and tasks have the same batches",
-        violations: "select count(*) from (select distinct batch from events) e \
-                     left join (select distinct batch from tasks) t on t.batch = e.batch where t.batch is null",
-    },
+    Condition::new(1, "every entity but the root lies in another").counted_by(
+        "select count(*) from entities e left join entities p on p.entity = e.parent \
+         where e.entity > 1 and p.entity is null",
+    ),
+    Condition::new(2, "every virtual machine has its host, datastore and network").counted_by(
+        "select count(*) from machines m left join hosts h on h.entity = m.host \
+         left join datastores d on d.entity = m.datastore left join networks n on n.entity = m.network \
+         where h.entity is null or d.entity is null or n.entity is null",
+    ),
+    Condition::new(3, "every batch has its events")
+        .counted_by("select count(*) from (select batch from events group by batch having count(*) <> 100) b"),
+    Condition::new(4, "every batch has its tasks")
+        .counted_by("select count(*) from (select batch from tasks group by batch having count(*) <> 10) b"),
+    Condition::new(5, "events and tasks have the same batches").counted_by(
+        "select count(*) from (select distinct batch from events) e \
+         left join (select distinct batch from tasks) t on t.batch = e.batch where t.batch is null",
+    ),
 ];
 
 /// The number and the sum of the samples that each resolution has, whatever was rolled up again.
