@@ -83,7 +83,7 @@ impl Knob {
     /// The CPUs that this parameter lists, such as `0,2`; none where the arm does not set it.
     ///
     /// # Errors
-    /// When it is no list of numbers.
+    /// When it is not a list of numbers.
     pub fn cpus(&self, arm: &ResolvedArm) -> Result<Vec<usize>, Misfit> {
         let text = self.find::<String>(arm)?.unwrap_or_default();
         let number = |part: &str| part.trim().parse::<usize>().ok();
