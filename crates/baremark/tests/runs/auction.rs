@@ -128,7 +128,7 @@ fn the_shipped_study_is_resumed_observed_and_explained() {
     let busy =
         "[topology.load]\ncycle = \"50 ms\"\n\n[topology.limits]\ndelay = \"1 us\"\n\n[topology.variants.native]";
     let study = shrunk("auction")
-        .replacen("users = 20", "users = 75", 1)
+        .replacen("users = 20", "users = 40", 1)
         .replacen("[topology.variants.native]", busy, 1)
         .replacen(
             "variant = [\"native\", \"container\", \"not-durable\"]",

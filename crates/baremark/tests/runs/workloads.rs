@@ -187,9 +187,41 @@ fn a_load_is_an_ordinary_study() {
     assert_eq!(studied.folders(), [""; 0]);
 }
 
+/// Users who look at no pictures: for the first of each size a server draws all that the others are made of, in every trial.
+const NO_PICTURES: &str = r#"
+[scenario]
+cycle = "80 ms"
+[operations.home]
+next = "login"
+set = { number = "{user}" }
+add = { number = 1 }
+[[operations.home.requests]]
+get = "/"
+[operations.login]
+next = "auctions"
+[[operations.login.requests]]
+post = "/api/login"
+json = { username = "user{number}", password = "PASSWORD" }
+extract = [{ into = "token", json = "token" }]
+[operations.auctions]
+next = "logout"
+[[operations.auctions.requests]]
+get = "/api/auctions?page=0"
+bearer = "{token}"
+[operations.logout]
+next = "home"
+[[operations.logout.requests]]
+post = "/api/logout"
+bearer = "{token}"
+"#;
+
 #[test]
 fn an_auction_is_an_ordinary_study_and_an_interrupt_leaves_nothing() {
     let studied = Studied::new(AUCTION);
+    let scenario = studied.bench.write("users.toml", NO_PICTURES);
+    let own = format!("[topology.load]\nscenario = \"{}\"\n", scenario.display());
+    let study = AUCTION.replace("[topology.load]\n", &own);
+    studied.bench.write("study.toml", &study);
     let (stored, left) = kill_in_the_second_block(&studied);
     assert!(!left.is_empty(), "the killed run has left its folders");
     assert_eq!(studied.folders(), [""; 0], "the next command, which lists runs, removed it");
@@ -215,7 +247,7 @@ fn an_auction_is_an_ordinary_study_and_an_interrupt_leaves_nothing() {
     assert!(of_one && has(&[",latency_p50_ms,"]), "{stored:#?}");
     compared_and_checked(&studied, &document, "operations_per_s");
 
-    let one_arm = AUCTION.replace("[\"on\", \"off\"]", "\"on\"").replace("_blocks = 4", "_blocks = 2");
+    let one_arm = study.replace("[\"on\", \"off\"]", "\"on\"").replace("_blocks = 4", "_blocks = 2");
     studied.bench.write(
         "study.toml",
         one_arm.lines().filter(|line| !line.starts_with("ratio_to")).collect::<Vec<_>>().join("\n"),
