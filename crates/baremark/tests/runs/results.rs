@@ -2,7 +2,7 @@
 
 use crate::common::bench::{Bench, SMALL, kvm, text, unbroken};
 use crate::common::outcome::{counted, measured, rows, sound};
-use crate::common::played::{PLAYED, noisy};
+use crate::common::played::{PLAYED, noisy, noisy_level};
 use serde_json::{Value, json};
 
 #[test]
@@ -85,7 +85,7 @@ fn the_study_of_a_run_that_the_command_line_has_changed_is_shown_and_runs_again(
 #[test]
 fn a_pilot_is_a_run_of_its_own_from_which_a_plan_is_priced() {
     let bench = Bench::new();
-    let study = bench.write("noisy.toml", noisy(&bench));
+    let study = bench.write("noisy.toml", noisy_level(&bench));
     let command = ["plan", study.to_str().unwrap(), "--aa", "--json"];
     let pilot = |time| bench.run(&[&command[..], &["--pilot", time]].concat());
     let short = pilot("1 ns");
