@@ -48,7 +48,18 @@ impl Protected {
         Ok(Protected { settings, cpus: cpus.to_vec(), costs })
     }
 
-    /// What pages, pauses and stops cost here; zeros without protection.
+    /// For a program without a run time that could be predicted, such as a server: what protection costs is not measured.
+    ///
+    /// # Errors
+    /// When memory cannot be tracked here.
+    pub fn prepare_without_costs(settings: Settings, baremark: &Path, cpus: &[usize]) -> Result<Self, JobError> {
+        if settings.epoch.is_some() {
+            tracking_works(baremark)?;
+        }
+        Ok(Protected { settings, cpus: cpus.to_vec(), costs: Costs::default() })
+    }
+
+    /// What pages, pauses and stops cost here; zeros without protection, and where it was not measured.
     #[must_use]
     pub fn costs(&self) -> Costs {
         self.costs
@@ -128,24 +139,38 @@ fn costs_on(baremark: &Path, cpus: &[usize], threads: usize, before: &[String]) 
     if let Some(costs) = known.get(&key) {
         return Ok(*costs);
     }
-    let failed = |why: &dyn std::fmt::Display| JobError::failed(format!("the cost of a checkpoint: {why}"));
     let list = cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let mut measure = Command::new(baremark);
-    measure.args(["protect", "--costs", "--workers", &threads.to_string()]).stdin(Stdio::null());
+    measure.args(["protect", "--costs", "--workers", &threads.to_string()]);
     if !cpus.is_empty() {
         measure.args(["--cpus", &list]);
     }
     if !before.is_empty() {
         measure.arg("--").args(before);
     }
-    let output = measure.output().map_err(|why| failed(&why))?;
+    let said = answered("the cost of a checkpoint", &mut measure)?;
+    let costs =
+        serde_json::from_slice(&said).map_err(|why| JobError::failed(format!("the cost of a checkpoint: {why}")))?;
+    known.insert(key, costs);
+    Ok(costs)
+}
+
+/// Runs a small program under protection.
+fn tracking_works(baremark: &Path) -> Result<(), JobError> {
+    let mut small = Command::new(baremark);
+    small.args(["protect", "--epoch-us", "5000", "--"]).arg(baremark);
+    small.args(["protect", "--write", "1", "--passes", "1000"]);
+    answered("a program under protection", &mut small).map(drop)
+}
+
+/// What `baremark protect` prints; an error of its own is what this machine lacks.
+fn answered(what: &str, command: &mut Command) -> Result<Vec<u8>, JobError> {
+    let output = command.stdin(Stdio::null()).output().map_err(|why| JobError::failed(format!("{what}: {why}")))?;
     if !output.status.success() {
         let what = String::from_utf8_lossy(&output.stderr).trim().trim_start_matches("error: ").to_owned();
         return Err(JobError::Missing { what, remedy: "write protect = \"none\"".to_owned() });
     }
-    let costs = serde_json::from_slice(&output.stdout).map_err(|why| failed(&why))?;
-    known.insert(key, costs);
-    Ok(costs)
+    Ok(output.stdout)
 }
 
 #[cfg(test)]

@@ -112,6 +112,11 @@ impl Load {
         Ok((load, of.get("work")?))
     }
 
+    /// Whether it is asked by a client until a phase is over: it has no run time, and none is predicted.
+    fn is_server(self) -> bool {
+        matches!(self, Load::PingPong | Load::Stream)
+    }
+
     /// Threads that it keeps busy on these CPUs.
     fn threads(self, cpus: &[usize]) -> usize {
         if self == Load::Compile { cpus.len().max(1) } else { 1 }
@@ -137,8 +142,12 @@ impl Job for Protection {
         let (load, work) = Load::of(arm)?;
         let path = search_path();
         load.needs().iter().try_for_each(|(program, package)| missing(program, package, &path))?;
-        let threads = load.threads(around.cpus);
-        let protected = Protected::prepare(Settings::of(arm)?, around.keeper, around.cpus, threads, &[])?;
+        let settings = Settings::of(arm)?;
+        let protected = if load.is_server() {
+            Protected::prepare_without_costs(settings, around.keeper, around.cpus)?
+        } else {
+            Protected::prepare(settings, around.keeper, around.cpus, load.threads(around.cpus), &[])?
+        };
         let Nanos(timeout_ns) = TIMEOUT.get(arm)?;
         Ok(Box::new(Ready { load, work, protected, around, timeout_ns }))
     }
@@ -163,10 +172,7 @@ struct Program {
 
 impl ReadyJob for Ready<'_> {
     fn run(&mut self) -> Result<JobRun, JobError> {
-        match self.load {
-            Load::PingPong | Load::Stream => self.served(),
-            _ => self.program(),
-        }
+        if self.load.is_server() { self.served() } else { self.program() }
     }
 }
 
