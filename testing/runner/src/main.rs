@@ -14,6 +14,7 @@
 
 mod cargo;
 mod namespaces;
+mod others;
 mod outcome;
 mod processes;
 mod prove;

@@ -1,9 +1,11 @@
 //! Runs tests, several at a time, each in its own process, folder and environment.
 
 use crate::cargo::{self, Test, Tier, root, target_folder};
+use crate::others;
 use crate::outcome::{self, Outcome, State, counted, judged, of_the_test};
 use crate::record;
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -24,6 +26,8 @@ pub struct Manner {
     apart: bool,
     /// One test of each suite at a time: each finds its system as it left it.
     in_turn: bool,
+    /// Engines and launchers of other people are not found, whether or not they are installed.
+    hides_others: bool,
     /// So many tests at once.
     jobs: usize,
     /// A test that has not ended by then never will.
@@ -35,9 +39,9 @@ impl Manner {
         let cpus = thread::available_parallelism().map_or(1, usize::from);
         match tier {
             // Most of them wait: for budgets, deadlines and processes of theirs. None depends on how many run.
-            Tier::Code => Manner { apart: false, in_turn: false, jobs: 2 * cpus, limit_s: 600 },
-            Tier::Systems => Manner { apart: true, in_turn: true, jobs: cpus, limit_s: 1200 },
-            Tier::Measured => Manner { apart: true, in_turn: true, jobs: 1, limit_s: 3600 },
+            Tier::Code => Manner { apart: false, in_turn: false, hides_others: true, jobs: 2 * cpus, limit_s: 600 },
+            Tier::Systems => Manner { apart: true, in_turn: true, hides_others: false, jobs: cpus, limit_s: 1200 },
+            Tier::Measured => Manner { apart: true, in_turn: true, hides_others: false, jobs: 1, limit_s: 3600 },
         }
     }
 
@@ -136,7 +140,7 @@ pub fn run(
     manner: Manner,
     tell: impl Fn(&Outcome, usize, usize) + Sync,
 ) -> Result<Vec<Outcome>, String> {
-    let place = Place::new()?;
+    let place = Place::new(manner)?;
     let before = record::seconds_before();
     let known = |at: &usize| before.get(&tests[*at].full()).copied().unwrap_or(1.0);
     let mut pending: Vec<usize> = (0..tests.len()).collect();
@@ -190,15 +194,23 @@ fn taken(queue: &Mutex<Queue>, freed: &Condvar, tests: &[Test], in_turn: bool) -
 /// The folder of all tests of this run, which is removed with it.
 struct Place {
     folder: PathBuf,
+    /// Where tests look for programs, if not where this program does.
+    path: Option<OsString>,
 }
 
 impl Place {
-    fn new() -> Result<Self, String> {
-        let folder = temporary_folder()?;
+    fn new(manner: Manner) -> Result<Self, String> {
+        let mut place = Place { folder: temporary_folder()?, path: None };
+        let failed = |why: io::Error, folder: &Path| format!("{}: {why}", folder.display());
         // Tests that become another user look for files below.
-        let made = fs::set_permissions(&folder, Permissions::from_mode(0o755));
-        made.map_err(|why| format!("{}: {why}", folder.display()))?;
-        Ok(Place { folder })
+        let made = fs::set_permissions(&place.folder, Permissions::from_mode(0o755));
+        made.map_err(|why| failed(why, &place.folder))?;
+        if manner.hides_others {
+            let folder = place.folder.join("others");
+            let path = others::hidden(&folder, &std::env::var_os("PATH").unwrap_or_default());
+            place.path = Some(path.map_err(|why| failed(why, &folder))?);
+        }
+        Ok(place)
     }
 
     fn run(&self, number: usize, test: &Test, manner: Manner) -> Outcome {
@@ -234,6 +246,7 @@ impl Place {
         let output = File::create(&log)?;
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output).current_dir(&test.folder);
         environment(&mut command, &temporary, &home, &test.folder);
+        command.envs(self.path.iter().map(|path| ("PATH", path)));
         let (mut succeeded, cpu_s) = ended(&command.spawn()?)?;
         let mut said = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
         for entry in fs::read_dir(&temporary)?.flatten() {

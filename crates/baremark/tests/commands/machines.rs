@@ -12,11 +12,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-/// The names of what `list` shows; of publications without their tables.
-fn named(bench: &Bench, what: &str) -> BTreeSet<String> {
-    let list = bench.json(&["list", what, "--json"]);
+/// The names of all studies that are shipped. `list studies` looks in addition which places there are here, and starts a container for it.
+fn studies(bench: &Bench) -> BTreeSet<String> {
+    let list = bench.json(&["list", "--json"]);
+    let names: BTreeSet<String> = rows(&list, "studies").iter().map(|name| name.as_str().unwrap().to_owned()).collect();
+    assert!(names.len() > 5, "{list:#}");
+    names
+}
+
+/// The names of publications without their tables.
+fn published(bench: &Bench) -> BTreeSet<String> {
+    let list = bench.json(&["list", "published", "--json"]);
     let name = |row: &Value| row["name"].as_str().unwrap().split('/').next().unwrap().to_owned();
-    let names: BTreeSet<String> = rows(&list, what).iter().map(name).collect();
+    let names: BTreeSet<String> = rows(&list, "published").iter().map(name).collect();
     assert!(names.len() > 5, "{list:#}");
     names
 }
@@ -52,7 +60,7 @@ fn plans_of(machine: &str, caches: Option<u64>) {
     let memory = facts.memory.available_bytes.unwrap();
     assert_eq!(baremark_sys::machine::last_level_caches(&root), caches, "{machine}");
     let (mut planned, mut arrays) = (0, 0);
-    for study in named(&bench, "studies").union(&named(&bench, "published")) {
+    for study in studies(&bench).union(&published(&bench)) {
         let output = bench.run(&["plan", study, "--machine", root.to_str().unwrap(), "--json"]);
         if is_refused(&output) {
             continue;
@@ -108,7 +116,7 @@ fn the_phases_of_a_quick_run_take_ten_minutes_at_most() {
     let bench = Bench::new();
     let root = unpacked(&bench, "laptop-hybrid-cores");
     let mut searched = 0;
-    for study in named(&bench, "studies") {
+    for study in studies(&bench) {
         let output = bench.run(&["plan", &study, "--quick", "--machine", root.to_str().unwrap(), "--json"]);
         if is_refused(&output) {
             continue;
