@@ -114,12 +114,12 @@ fn sources() -> Vec<PathBuf> {
 
 #[test]
 fn applications_help_and_the_architecture_are_read() {
-    let read = |end: &str| texts().iter().any(|(path, ..)| path.ends_with(end));
+    let texts = texts();
+    let read = |end: &str| texts.iter().any(|(path, ..)| path.ends_with(end));
     for end in ["apps/auction/src/command.rs", "baremark/src/main.rs", "ARCHITECTURE.md", "README.md"] {
         assert!(read(end), "{end}");
     }
-    let help =
-        |end: &str, words: &str| texts().iter().any(|(path, _, text)| path.ends_with(end) && text.contains(words));
+    let help = |end: &str, words: &str| texts.iter().any(|(path, _, text)| path.ends_with(end) && text.contains(words));
     assert!(
         help("baremark/src/main.rs", "/// Show a stored run again")
             && help("auction/src/command.rs", "/// Serve the site")

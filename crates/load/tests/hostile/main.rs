@@ -56,8 +56,8 @@ pub(crate) enum Asks {
 }
 
 /// How long a load lasts, and a request may take that is to come to its timeout: longer where much is taken from an answer.
-const QUICK_MS: (u64, u64) = (150, 600);
-const TAKING_MS: (u64, u64) = (200, 5000);
+const QUICK_MS: (u64, u64) = (50, 600);
+const TAKING_MS: (u64, u64) = (100, 5000);
 /// How long a request may take that is to come to another end, and what a busy machine may add.
 const LONG_MS: u64 = 60_000;
 /// A load that has not ended by then is killed.
