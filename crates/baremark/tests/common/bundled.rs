@@ -23,8 +23,8 @@ times = [200, 300]
 [design]
 phase = "10 ms"
 quads = 1
-least_blocks = 5
-most_blocks = 6
+least_blocks = 4
+most_blocks = 4
 precision = "0.1 %"
 budget = "1 h"
 [report]

@@ -188,7 +188,7 @@ fn numbers_that_do_not_follow_from_the_trials_are_found() {
             "run.json: plan.title",
         ),
         (
-            Bundle { run: with(&bundle.run, "most_blocks = 6", "most_blocks = 7"), ..bundle.clone() },
+            Bundle { run: with(&bundle.run, "most_blocks = 4", "most_blocks = 7"), ..bundle.clone() },
             "run.json: plan.design",
         ),
         (
