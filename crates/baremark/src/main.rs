@@ -22,6 +22,7 @@ mod kinds;
 mod lab_network;
 mod message;
 mod overrides;
+mod part_of_run;
 mod places;
 mod planning;
 mod predicted;
@@ -37,19 +38,19 @@ use baremark_model::units::{Nanos, Share};
 use baremark_sys::secrets;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use commands::{
-    ab, agent, at, auction, auction_run, bundle, carry, check, compare, completions, desktop, doctor, echo, explain,
-    guest, histograms, history, import, keep, list, load, man, net_stats, nodes, plan, predict, protect, report,
-    resume, run, sandbox, setup, shop_front, show, site, static_server, supervise, tend, top, verify, verify_host,
-    verify_scale,
+    ab, at, auction, auction_run, bundle, carry, check, compare, completions, doctor, echo, explain, histograms,
+    history, import, list, load, man, net_stats, nodes, plan, predict, report, resume, run, setup, show, site, tend,
+    top, verify, verify_host, verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
 use overrides::{Changes, Spending};
+use part_of_run::PartOfRun;
+use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 /// How much of bare metal do I keep when my work runs in a VM, a container or a cloud, why, and what should I change?
 ///
@@ -328,20 +329,11 @@ enum Command {
     /// between, {host1}, {host2} and so on for one, {subnet} for their subnet, {launch} for the command that runs another on a node.
     #[command(after_help = nodes::EXAMPLES)]
     Nodes(nodes::NodesArgs),
-    /// Run a command on a node, as ssh does (programs of `nodes` start this)
-    #[command(hide = true)]
-    Enter(nodes::EnterArgs),
     /// Generate HTTP load, measure latency and check limits
     Load(Box<load::LoadArgs>),
     /// Run the peer of the workload ping-pong on another machine
     #[command(after_help = echo::EXAMPLES)]
     Echo(echo::EchoArgs),
-    /// Be one web server of the workload web-farm
-    #[command(hide = true)]
-    Static(static_server::StaticArgs),
-    /// Be the web front of the workload dvd-store
-    #[command(hide = true)]
-    ShopFront,
     /// The auction application: an auction site to be put under load
     #[command(after_help = auction::EXAMPLES)]
     Auction {
@@ -363,12 +355,6 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<std::ffi::OsString>,
     },
-    /// Start a container and remove it when it ends or whoever started this does (environments start this)
-    #[command(hide = true)]
-    Supervise(supervise::SuperviseArgs),
-    /// Run a program in a sandbox of this machine's files and end it when whoever started this does (environments start this)
-    #[command(hide = true)]
-    Sandbox(sandbox::SandboxArgs),
     /// Run a program at a site of its own until it ends or standard input does (applications' instances elsewhere are started so)
     #[command(hide = true)]
     At {
@@ -390,54 +376,38 @@ enum Command {
     /// As `auction run`
     #[command(hide = true)]
     AuctionRun(auction_run::RunArgs),
-    /// Serve a lab over standard input and output (environments start this)
-    #[command(hide = true)]
-    Agent {
-        /// Be the first process of a guest and serve the lab over this port, a device or vsock:NUMBER
-        #[arg(long, value_name = "PORT")]
-        guest: Option<PathBuf>,
-        /// With --guest: the address of the guest's network card, such as 10.0.2.15/24
-        #[arg(long, value_name = "ADDRESS")]
-        address: Option<String>,
-        /// With --guest: take the root of the host, which the virtio file system of this tag shares
-        #[arg(long, value_name = "TAG")]
-        host_files: Option<String>,
-        /// With --guest: serve no lab, but report about every 10 ms that the guest works, and write so many bytes of its memory each second
-        #[arg(long, value_name = "BYTES")]
-        beat: Option<u64>,
-        /// With --beat: write numbered records to this disk
-        #[arg(long, value_name = "DISK")]
-        disk: Option<PathBuf>,
-        /// Say a line before the first frame, so that what a launcher says is distinguished from it
-        #[arg(long)]
-        announce: bool,
-        /// Serve the lab by files in this folder
-        #[arg(long, value_name = "FOLDER")]
-        courier: Option<PathBuf>,
-        /// With --courier: leave when the lab has given no sign of life for so many seconds
-        #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-        silence_limit: u64,
-    },
-    /// Keep the programs of a workload for the agent at standard input and output (agents start this)
-    #[command(hide = true)]
-    Keep,
-    /// Run a program in the microVM, with the host's kernel behind it
-    #[command(hide = true)]
-    Guest(guest::GuestArgs),
-    /// Run a program under protection by checkpoints (the workload protection starts this)
-    #[command(hide = true)]
-    Protect(protect::ProtectArgs),
-    /// Be the users of the workload sessions (agents start this)
-    #[command(hide = true)]
-    Desktop {
-        /// What to be, and with what
-        arguments: Vec<String>,
-    },
+    #[command(flatten)]
+    Part(PartOfRun),
+}
+
+/// A part of a run, read without the tables of all other commands, which take about as long as the rest of a process's start.
+#[derive(Parser)]
+#[command(name = "baremark", version = env!("BAREMARK_VERSION"), disable_help_subcommand = true)]
+struct OnePart {
+    #[command(subcommand)]
+    part: PartOfRun,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// What was typed. Where that is wrong, or asks for help, this ends the process with what is to be said.
+fn typed() -> Cli {
+    let first = std::env::args_os().nth(1);
+    let is_part = first.as_deref().and_then(OsStr::to_str).is_some_and(PartOfRun::has_subcommand);
+    let read = if is_part {
+        OnePart::try_parse().map(|OnePart { part, common }| Cli { command: Some(Command::Part(part)), common })
+    } else {
+        Cli::try_parse()
+    };
+    // Help is arranged where it is shown alone.
+    read.unwrap_or_else(|_why| {
+        let read = Cli::from_arg_matches(&help::arranged(Cli::command()).get_matches());
+        read.unwrap_or_else(|why| why.exit())
+    })
 }
 
 fn main() -> Exit {
-    let read = Cli::from_arg_matches(&help::arranged(Cli::command()).get_matches());
-    let cli = read.unwrap_or_else(|why| why.exit());
+    let cli = typed();
     let json = cli.common.json;
     match dispatch(cli) {
         Ok((text, exit)) => match print(&text, json) {
@@ -477,32 +447,13 @@ fn on_signals() -> io::Result<Arc<AtomicBool>> {
     Ok(interrupt)
 }
 
-/// What commands do that are parts of a run, processes of their own that handle their signals; `None` for all others.
+/// What commands do that handle their signals themselves, as parts of a run do; `None` for all others.
 fn part_of_a_run(command: &Command) -> Option<Result<(String, Exit), Refusal>> {
-    let silent = |exit| (String::new(), exit);
-    Some(match command {
-        Command::Agent { guest, address, host_files, beat, disk, announce, courier, silence_limit } => {
-            match (guest, beat, courier) {
-                (Some(port), Some(dirty), _) => agent::run_beating(port, *dirty, disk.as_deref()),
-                (Some(port), None, _) => agent::run_guest(port, address.as_deref(), host_files.as_deref()),
-                (None, _, Some(folder)) => agent::run_courier(folder, Duration::from_secs(*silence_limit)),
-                (None, _, None) => agent::run(*announce),
-            }
-            .map(silent)
-        }
-        Command::Keep => keep::run().map(silent),
-        Command::Desktop { arguments } => desktop::run(arguments).map(silent),
-        Command::Guest(args) if args.costs => guest::costs(args),
-        Command::Guest(args) => guest::run(args).map(silent),
-        Command::Protect(args) => protect::run(args),
-        Command::Echo(args) => echo::run(args),
-        Command::Static(args) => static_server::run(args),
-        Command::ShopFront => shop_front::run(),
-        Command::Enter(args) => nodes::enter(args),
-        Command::Supervise(args) => supervise::run(args),
-        Command::Sandbox(args) => sandbox::run(args),
-        _ => return None,
-    })
+    match command {
+        Command::Part(part) => Some(part.run()),
+        Command::Echo(args) => Some(echo::run(args)),
+        _ => None,
+    }
 }
 
 /// Whether a command begins with undoing what runs left that were killed: all do but those that print what is built in, that a run starts, and that
@@ -615,20 +566,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::At { orders }) => at::run(&orders, &context.interrupt),
         Some(Command::Carry { file }) => carry::run(&file, &context.interrupt),
         Some(Command::AuctionRun(args)) => auction_run::run(&context, &args),
-        Some(
-            Command::Agent { .. }
-            | Command::Keep
-            | Command::Desktop { .. }
-            | Command::Echo(_)
-            | Command::Static(_)
-            | Command::ShopFront
-            | Command::Enter(_)
-            | Command::Supervise(_)
-            | Command::Sandbox(_)
-            | Command::Guest(_)
-            | Command::Protect(_)
-            | Command::Auction { .. },
-        ) => {
+        Some(Command::Part(_) | Command::Echo(_) | Command::Auction { .. }) => {
             unreachable!("handled above")
         }
     }

@@ -31,7 +31,8 @@ impl Term {
 }
 
 /// Sources outside of the folder `commands` whose comments are the help of commands and options.
-const HELP: [&str; 3] = ["baremark/src/main.rs", "baremark/src/overrides.rs", "auction/src/command.rs"];
+const HELP: [&str; 4] =
+    ["baremark/src/main.rs", "baremark/src/part_of_run.rs", "baremark/src/overrides.rs", "auction/src/command.rs"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
