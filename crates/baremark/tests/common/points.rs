@@ -33,7 +33,8 @@ pub fn one_stopped(child: &mut Child, point: &str, mut among: impl FnMut() -> Ve
         }
         assert!(child.try_wait().unwrap().is_none(), "it ended before it reached {point}");
         assert!(Instant::now() < deadline, "{point} was not reached");
-        thread::sleep(Duration::from_millis(5));
+        // Whoever lists processes reads all that there are.
+        thread::sleep(Duration::from_millis(20));
     }
 }
 
