@@ -2,7 +2,7 @@
 
 use super::bench::{Bench, children, lives, signal, text};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -26,6 +26,39 @@ pub const SMALL: &[&str] = &[
     "app.settings.pool=8",
     "app.settings.lease=2 s",
 ];
+
+/// Users who look at no pictures: for the first of each size a server draws all that the others are made of, in every trial.
+const NO_PICTURES: &str = r#"
+[scenario]
+cycle = "80 ms"
+[operations.home]
+next = "login"
+set = { number = "{user}" }
+add = { number = 1 }
+[[operations.home.requests]]
+get = "/"
+[operations.login]
+next = "auctions"
+[[operations.login.requests]]
+post = "/api/login"
+json = { username = "user{number}", password = "PASSWORD" }
+extract = [{ into = "token", json = "token" }]
+[operations.auctions]
+next = "logout"
+[[operations.auctions.requests]]
+get = "/api/auctions?page=0"
+bearer = "{token}"
+[operations.logout]
+next = "home"
+[[operations.logout.requests]]
+post = "/api/logout"
+bearer = "{token}"
+"#;
+
+/// The file of such users: for tests that do not judge what users do.
+pub fn without_pictures(bench: &Bench) -> PathBuf {
+    bench.write("users.toml", NO_PICTURES)
+}
 
 /// The command line of a small run with these settings.
 pub fn arguments<'a>(set: &[&'a str]) -> Vec<&'a str> {

@@ -1,20 +1,21 @@
 //! Loaded data of the auction that are kept, and users from two sites, on the embedded database.
 
 use crate::common::bench::{Bench, text};
-use crate::common::tiers::{document, kept_data_are_reused, ran, sound};
+use crate::common::tiers::{document, kept_data_are_reused, ran, sound, without_pictures};
 
 #[test]
 fn loaded_data_of_sqlite_are_kept_verified_and_reused() {
     kept_data_are_reused(&[]);
 }
 
-const FEW: [&str; 4] = ["load.users=10", "load.warm_up=1 s", "load.duration=3 s", "limits.mix=900 %"];
+const FEW: [&str; 3] = ["load.users=10", "load.warm_up=1 s", "load.duration=3 s"];
 const TWO: &str = "load.on=['native', 'native']";
 
 #[test]
 fn users_of_two_sites_are_one_load() {
     let bench = Bench::new();
-    let result = document(&ran(&bench, &[&[TWO][..], &FEW].concat(), &[]));
+    let users = format!("load.scenario={}", without_pictures(&bench).display());
+    let result = document(&ran(&bench, &[&[TWO, &users][..], &FEW].concat(), &[]));
     let row = sound(&result);
     let load = &row["load"];
     let sites = load["sites"].as_array().unwrap();

@@ -4,7 +4,7 @@ use crate::common::bench::{Bench, lives, signal, text};
 use crate::common::points::stopped_at;
 use crate::common::tiers::{
     SMALL, all_gone, arguments, assert_private, assert_without_rights_and_secrets, connections, kill_with_all,
-    offspring, ran, runs, sound, under_way, windows,
+    offspring, ran, runs, sound, under_way, windows, without_pictures,
 };
 use serde_json::Value;
 use std::process::Stdio;
@@ -58,8 +58,8 @@ fn an_interrupted_run_leaves_nothing() {
 #[test]
 fn a_killed_run_is_resumed_without_its_finished_block() {
     let bench = Bench::new();
-    let few =
-        ["topology.max_users=75", "load.users=10", "load.warm_up=200 ms", "load.duration=2 s", "limits.mix=900 %"];
+    let users = format!("load.scenario={}", without_pictures(&bench).display());
+    let few = ["topology.max_users=75", "load.users=10", "load.warm_up=200 ms", "load.duration=2 s", &users];
     let words: Vec<&str> = arguments(&few).into_iter().filter(|word| *word != "--json").collect();
     let mut command = bench.command(&words);
     command.args(["--blocks", "2"]).stdout(Stdio::null()).stderr(Stdio::null());

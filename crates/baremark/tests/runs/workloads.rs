@@ -6,7 +6,7 @@ use crate::common::http::Server;
 use crate::common::points::{kill, one_stopped, stopped_at};
 use crate::common::sites::wait_for;
 use crate::common::studied::{AUCTION, LOAD, Studied};
-use crate::common::tiers::{all_gone, offspring};
+use crate::common::tiers::{all_gone, offspring, without_pictures};
 use baremark_sys::point::STOP_AT;
 use serde_json::Value;
 use std::fs;
@@ -187,39 +187,10 @@ fn a_load_is_an_ordinary_study() {
     assert_eq!(studied.folders(), [""; 0]);
 }
 
-/// Users who look at no pictures: for the first of each size a server draws all that the others are made of, in every trial.
-const NO_PICTURES: &str = r#"
-[scenario]
-cycle = "80 ms"
-[operations.home]
-next = "login"
-set = { number = "{user}" }
-add = { number = 1 }
-[[operations.home.requests]]
-get = "/"
-[operations.login]
-next = "auctions"
-[[operations.login.requests]]
-post = "/api/login"
-json = { username = "user{number}", password = "PASSWORD" }
-extract = [{ into = "token", json = "token" }]
-[operations.auctions]
-next = "logout"
-[[operations.auctions.requests]]
-get = "/api/auctions?page=0"
-bearer = "{token}"
-[operations.logout]
-next = "home"
-[[operations.logout.requests]]
-post = "/api/logout"
-bearer = "{token}"
-"#;
-
 #[test]
 fn an_auction_is_an_ordinary_study_and_an_interrupt_leaves_nothing() {
     let studied = Studied::new(AUCTION);
-    let scenario = studied.bench.write("users.toml", NO_PICTURES);
-    let own = format!("[topology.load]\nscenario = \"{}\"\n", scenario.display());
+    let own = format!("[topology.load]\nscenario = \"{}\"\n", without_pictures(&studied.bench).display());
     let study = AUCTION.replace("[topology.load]\n", &own);
     studied.bench.write("study.toml", &study);
     let (stored, left) = kill_in_the_second_block(&studied);
