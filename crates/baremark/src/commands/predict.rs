@@ -119,7 +119,15 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
     }
     let (subjects, left_out) = subjects(context, arguments)?;
     let mut found = Vec::new();
+    let shown = |scheme: Scheme| places.is_empty() || places.iter().any(|has| has.has(scheme));
     for (subject, cores) in &subjects {
+        // What was predicted of another machine says nothing of runs on this one.
+        let kept = match (subject, &arguments.machine) {
+            (Subject::Trace(_, whole), None) => Some(*whole),
+            _ => None,
+        };
+        // Reports look for any scheme of a program; of all else nobody asks for what is not shown.
+        let schemes = schemes().into_iter().filter(|scheme| kept.is_some() || shown(*scheme)).collect();
         let stream = || -> Box<dyn Stream> { subject.stream(arguments.seed) };
         let question = Question {
             busy: arguments.cores.unwrap_or(*cores),
@@ -129,21 +137,16 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
             outer: outer.clone(),
             known: calibration.as_ref().map(Calibration::known).unwrap_or_default(),
             effort,
-            ..Question::new(&machine, &priors, &stream, schemes())
+            ..Question::new(&machine, &priors, &stream, schemes)
         };
         let mut prediction = predict(&question).map_err(|why| match why {
             PredictError::Setup { .. } => Refusal::bad_input(why),
             _ => Refusal::failure(why),
         })?;
-        // What was predicted of another machine says nothing of runs on this one.
-        if let (Subject::Trace(_, whole), None) = (subject, &arguments.machine) {
-            keep(context, arguments, *whole, &prediction, predicted::named(&machine, calibration.as_ref()));
+        if let Some(whole) = kept {
+            keep(context, arguments, whole, &prediction, predicted::named(&machine, calibration.as_ref()));
         }
-        if !places.is_empty() {
-            prediction.cells.retain(|cell| {
-                matches!(cell.scheme, Scheme::Native { .. }) || places.iter().any(|has| has.has(cell.scheme))
-            });
-        }
+        prediction.cells.retain(|cell| shown(cell.scheme));
         found.push((subject.to_string(), prediction));
     }
     let text = if context.json {
