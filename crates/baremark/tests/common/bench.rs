@@ -31,6 +31,11 @@ budget = "60 s"
 ratio_to = { environment = "native" }
 "#;
 
+/// The same with four blocks, as many as an interval takes.
+pub fn small_of_four_blocks() -> String {
+    SMALL.replace("_blocks = 10", "_blocks = 4").replace("_blocks = 12", "_blocks = 4")
+}
+
 pub struct Bench {
     pub folder: TempDir,
 }

@@ -12,11 +12,18 @@ use std::time::{Duration, Instant};
 /// A metric of what a command prints.
 const RATE: &str = "rate=rate ([0-9.]+)";
 
+/// A bench with a program that prints a rate, and rests for most of a phase, in which it is repeated.
+fn with_rate() -> Bench {
+    let bench = Bench::new();
+    bench.write("rate", "sleep 0.05\necho rate $1\n");
+    bench
+}
+
 #[test]
 fn a_command_that_is_worse_fails_the_gate() {
-    let bench = Bench::new();
+    let bench = with_rate();
     let by = ["ab", "--by", "rate", "-m", RATE, "--budget", "24h", "--fail-above", "25%"];
-    let ran = bench.run(&[&by[..], &["-n", "one=echo rate 100", "two=echo rate 130"]].concat());
+    let ran = bench.run(&[&by[..], &["-n", "one=sh rate 100", "two=sh rate 130"]].concat());
     let out = unbroken(&ran.stdout);
     assert_eq!(ran.status.code(), Some(4), "{out}{}", text(&ran.stderr));
     assert!(out.contains("two / one = 1.30 ") && out.contains("two is worse by 30.0"), "{out}");
@@ -28,14 +35,14 @@ fn a_command_that_is_worse_fails_the_gate() {
     assert!(rows(&document, "ratios").iter().any(|row| row["metric"] == "user_s"), "{document:#}");
     assert!(document["run"]["file"].as_str().unwrap().starts_with("baremark "), "what runs it again");
     // The other way round it is better.
-    let ran = bench.run(&[&by[..], &["-n", "one=echo rate 130", "two=echo rate 100"]].concat());
+    let ran = bench.run(&[&by[..], &["-n", "one=sh rate 130", "two=sh rate 100"]].concat());
     assert_eq!(ran.status.code(), Some(0), "{}{}", text(&ran.stdout), text(&ran.stderr));
 }
 
 #[test]
 fn the_same_program_does_not_fail_the_gate_and_its_printed_study_is_the_same() {
-    let bench = Bench::new();
-    let commands = ["echo rate 7", "echo rate 7", "--budget", "24h", "--fail-above", "50"];
+    let bench = with_rate();
+    let commands = ["sh rate 7", "sh rate 7", "--budget", "24h", "--fail-above", "50"];
     let arguments = [&["ab", "--by", "rate", "-m", RATE][..], &commands].concat();
     let ran = bench.run(&arguments);
     assert_eq!(ran.status.code(), Some(0), "{}{}", text(&ran.stdout), text(&ran.stderr));
@@ -71,8 +78,8 @@ fn a_command_that_fails_is_told_and_one_that_floods_is_measured() {
 
 #[test]
 fn a_killed_comparison_leaves_nothing_and_is_resumed() {
-    let bench = Bench::new();
-    let arguments = ["ab", "--by", "rate", "-m", RATE, "echo rate 100", "echo rate 120", "--budget", "24h"];
+    let bench = with_rate();
+    let arguments = ["ab", "--by", "rate", "-m", RATE, "sh rate 100", "sh rate 120", "--budget", "24h"];
     let mut command = bench.command(&arguments);
     let mut lab = stopped_at(command.stdout(Stdio::null()).stderr(Stdio::null()), "trial-stored");
     let before = children(lab.id());
@@ -85,7 +92,7 @@ fn a_killed_comparison_leaves_nothing_and_is_resumed() {
     let ran = bench.run(&["--quiet", "resume"]);
     let out = text(&ran.stdout);
     assert!(ran.status.success(), "{}", text(&ran.stderr));
-    assert!(out.starts_with("  A  echo rate 100 ") && out.contains("B / A = 1.20"), "as `ab` shows it: {out}");
+    assert!(out.starts_with("  A  sh rate 100 ") && out.contains("B / A = 1.20"), "as `ab` shows it: {out}");
     let resumed = bench.json(&["--json", "report"]);
     sound(&resumed);
     let row = &resumed["ratios"][0];

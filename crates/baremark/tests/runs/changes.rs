@@ -41,7 +41,7 @@ fn every_command_undoes_what_a_killed_process_left_and_doctor_lists_it() {
     let left = left_by_a_killed_process(bench.folder.path());
     let document = bench.json(&["doctor", "--json"]);
     assert!(document["recovered"][0].as_str().unwrap().contains(left.to_str().unwrap()), "{document:#}");
-    for arguments in [&["list"][..], &["history"], &["ab", "true", "true", "--budget", "2s", "--quiet"]] {
+    for arguments in [&["list"][..], &["history"], &["ab", "sleep 0.02", "sleep 0.02", "--budget", "2s", "--quiet"]] {
         let left = left_by_a_killed_process(bench.folder.path());
         let said = text(&bench.run(arguments).stderr);
         assert!(!left.exists(), "{arguments:?}: {said}");

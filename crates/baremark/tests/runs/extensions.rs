@@ -31,8 +31,7 @@ fn study(bench: &Bench, design: &str) -> String {
     format!("{head}[design]\n{design}\n[report]\n{report}")
 }
 
-const FOUR: &str =
-    "precision = \"0.02 %\"\ndelta = \"40 %\"\nbudget = \"24 h\"\nquads = 1\nleast_blocks = 4\nmost_blocks = 4";
+const FOUR: &str = "precision = \"0.02 %\"\ndelta = \"40 %\"\nbudget = \"24 h\"\nphase = \"1 ms\"\nquads = 1\nleast_blocks = 4\nmost_blocks = 4";
 
 fn refused(bench: &Bench, arguments: &[&str]) -> String {
     let output = bench.run(&[&["resume"], arguments].concat());

@@ -1,6 +1,6 @@
 //! Trials that do not get what they need.
 
-use crate::common::bench::{Bench, SMALL, text};
+use crate::common::bench::{Bench, small_of_four_blocks, text};
 use crate::common::outcome::{counts, rows, sound};
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ fn a_trial_that_does_not_get_its_pages_is_void() {
     let bench = Bench::new();
     bench.write(
         "small.toml",
-        SMALL
+        small_of_four_blocks()
             .replace("[\"native\", \"null\"]", "\"native\"")
             .replace("\"4k\"", "[\"4k\", \"2m\"]")
             .replace("60 s", "1 h"),

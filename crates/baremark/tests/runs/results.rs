@@ -1,6 +1,6 @@
 //! What a run says.
 
-use crate::common::bench::{Bench, SMALL, kvm, text, unbroken};
+use crate::common::bench::{Bench, SMALL, kvm, small_of_four_blocks, text, unbroken};
 use crate::common::outcome::{counted, measured, rows, sound};
 use crate::common::played::{PLAYED, noisy, noisy_level};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 #[test]
 fn a_run_gives_one_document_with_everything_a_program_needs() {
     let bench = Bench::new();
-    let study = bench.write("small.toml", SMALL);
+    let study = bench.write("small.toml", small_of_four_blocks());
     let (document, _) = measured(&bench, &["run", study.to_str().unwrap(), "--json"]);
     assert_eq!(document["format"], "baremark-result/2");
     let run = &document["run"];

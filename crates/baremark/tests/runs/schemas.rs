@@ -22,7 +22,7 @@ fn documents_of_runs_fit_their_schemas() {
         fits(&bench, &["run", study, "--quick", "--json"], "baremark-result/2");
     }
     fits(&bench, &["report", "--json"], "baremark-result/2");
-    fits(&bench, &["ab", "true", "true", "--budget", "2s", "--json"], "baremark-result/2");
+    fits(&bench, &["ab", "sleep 0.02", "sleep 0.02", "--budget", "2s", "--json"], "baremark-result/2");
     let planned = fits(&bench, &["plan", study, "--json"], "baremark-plan/1");
     assert!(planned["price"]["levels"].is_array(), "{planned:#}");
     let history = fits(&bench, &["history", "--json"], "baremark-history/1");

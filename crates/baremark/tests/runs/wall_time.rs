@@ -1,7 +1,7 @@
 //! A wall clock that steps by an hour in both directions while the program measures, and between its runs: no duration moves, nor the order
 //! of trials, of runs, or of what a report draws over time.
 
-use crate::common::bench::{Bench, SMALL, text};
+use crate::common::bench::{Bench, small_of_four_blocks, text};
 use crate::common::http::server;
 use crate::common::points::{kill, stopped_at};
 use baremark_sys::wall::STEPS;
@@ -50,7 +50,7 @@ fn latest(bench: &Bench) -> String {
 #[test]
 fn steps_of_the_clock_move_no_duration_and_no_order_of_runs() {
     let bench = Bench::new();
-    bench.write("small.toml", SMALL.replace("_blocks = 10", "_blocks = 4").replace("_blocks = 12", "_blocks = 4"));
+    bench.write("small.toml", small_of_four_blocks());
     let (document, took) = stepped(&bench, ALL_THE_TIME, &["run", "small.toml", "--json"]);
     let first = document["run"]["id"].as_str().unwrap();
     is_sound(&times(&bench, first), took);
@@ -80,7 +80,7 @@ fn steps_of_the_clock_move_no_duration_and_no_order_of_runs() {
 #[test]
 fn a_run_that_is_resumed_after_the_clock_was_set_back_continues_in_order() {
     let bench = Bench::new();
-    bench.write("small.toml", SMALL);
+    bench.write("small.toml", small_of_four_blocks());
     let mut command = bench.command(&["run", "small.toml"]);
     let streams = command.env(STEPS, "3600").stdout(Stdio::null()).stderr(Stdio::null());
     kill(&mut stopped_at(streams, "trial-stored:3"));
