@@ -23,10 +23,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// For each condition what violates it, and the conditions that this violates.
+/// For each condition what violates it, and the conditions that this violates. All of it is in two districts.
 const VIOLATIONS: [(&str, &[u32]); 12] = [
     ("update warehouse set w_ytd = w_ytd + 1", &[1, 8]),
-    ("update district set d_next_o_id = d_next_o_id + 1 where d_id = 3", &[2]),
+    ("update district set d_next_o_id = d_next_o_id + 1 where d_id = 2", &[2]),
     ("delete from new_order where no_d_id = 1 and no_o_id = 2500", &[3, 5, 11]),
     ("delete from order_line where ol_d_id = 2 and ol_o_id = 10 and ol_number = 1", &[4, 6]),
     ("update orders set o_carrier_id = null where o_d_id = 1 and o_id = 5", &[5, 7]),
@@ -41,7 +41,7 @@ const VIOLATIONS: [(&str, &[u32]); 12] = [
         "update customer set c_balance = c_balance + 1, c_ytd_payment = c_ytd_payment - 1 where c_d_id = 1 and c_id = 7",
         &[10],
     ),
-    ("update customer set c_delivery_cnt = c_delivery_cnt + 1 where c_d_id = 4 and c_id = 9", &[11]),
+    ("update customer set c_delivery_cnt = c_delivery_cnt + 1 where c_d_id = 2 and c_id = 9", &[11]),
     ("update customer set c_ytd_payment = c_ytd_payment + 1 where c_d_id = 1 and c_id = 7", &[12]),
 ];
 
