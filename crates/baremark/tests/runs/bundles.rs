@@ -32,7 +32,8 @@ fn a_run_with_page_frames_is_bundled_and_verified() {
     let bench = Bench::new();
     bench.write(
         "frames.toml",
-        "[study]\ntitle = \"frames\"\n[workload]\nkind = \"random-access\"\ntable = \"1 MiB\"\n[factors]\npage_frames = [\"contiguous\", \"scattered\"]\nranks = 1\n",
+        "[study]\ntitle = \"frames\"\n[workload]\nkind = \"random-access\"\ntable = \"1 MiB\"\n[factors]\npage_frames = [\"contiguous\", \"scattered\"]\nranks = 1\n\
+         [design]\nphase = \"2 ms\"\nquads = 1\n",
     );
     let output = bench.run(&["run", "frames.toml", "--quick"]);
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
