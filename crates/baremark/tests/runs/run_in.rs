@@ -69,7 +69,7 @@ fn commands_are_compared_inside_the_microvm_and_guest_pages_are_a_factor() {
     assert!(out.contains("B / A") && out.matches("system calls forwarded").count() == 2, "{out}");
     let study = "[study]\ntitle = \"pages\"\n[workload]\nkind = \"command\"\n[command]\nargv = [\"true\"]\nrepeat = true\n\
         [factors]\nenvironment = [\"native\", \"microvm\"]\nguest_page = [\"4k\", \"2m\"]\n\
-        [design]\nbudget = \"1 h\"\nquads = 1\nleast_blocks = 4\nmost_blocks = 4\n\
+        [design]\nbudget = \"1 h\"\nphase = \"1 ms\"\nquads = 1\nleast_blocks = 4\nmost_blocks = 4\n\
         [report]\nratio_to = { environment = \"native\" }\n";
     bench.write("pages.toml", study);
     let document = bench.json(&["--json", "--quiet", "run", "pages.toml"]);
