@@ -12,6 +12,11 @@ pub fn study(kind: &str, factors: &str, report: &str) -> String {
     )
 }
 
+/// The same in one block: what is measured has an estimate, and a ratio no interval.
+pub fn in_one_block(study: &str) -> String {
+    study.replace("least_blocks = 4\nmost_blocks = 4", "least_blocks = 1\nmost_blocks = 1")
+}
+
 /// The estimates of a metric, each with its treatment's level of `factor`.
 pub fn estimates(document: &Value, metric: &str, factor: &str) -> Vec<(String, f64)> {
     let rows = document["estimates"].as_array().unwrap().iter().filter(|row| row["metric"] == metric);
@@ -32,7 +37,7 @@ pub fn nothing_is_left_in(folder: &Path) {
 pub fn apart(kind: &str, settings: &str) -> Option<Value> {
     let bench = Bench::new();
     let text_of = study(&format!("\"{kind}\"\n{settings}"), "", "").replace("quads = 1", "quads = 0");
-    bench.write("s.toml", text_of.replace("least_blocks = 4\nmost_blocks = 4", "least_blocks = 1\nmost_blocks = 1"));
+    bench.write("s.toml", in_one_block(&text_of));
     let ran = bench.run(&["run", "s.toml", "--json"]);
     let errors = text(&ran.stderr);
     if errors.contains("OCI runtime \"runsc\" not found") || errors.contains("starting podman: ") {

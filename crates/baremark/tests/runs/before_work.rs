@@ -1,6 +1,6 @@
 //! What a place costs before work runs: start-up, wake-ups, and copies of a server.
 
-use crate::common::before_work::{estimates, nothing_is_left_in, study};
+use crate::common::before_work::{estimates, in_one_block, nothing_is_left_in, study};
 use crate::common::bench::{Bench, kvm, text};
 use serde_json::Value;
 
@@ -32,7 +32,7 @@ fn a_server_is_started_in_each_place_and_answers() {
     let report = "columns = \"place\"\nratio_to = { place = \"process\" }";
     let factors = format!("place = {places}\nat_once = [1, 2]\ncache = [\"warm\", \"cold\"]");
     // Each phase starts one, or two at once.
-    bench.write("s.toml", study("\"start-up\"", &factors, report).replace("60 ms", "1 ms"));
+    bench.write("s.toml", in_one_block(&study("\"start-up\"", &factors, report)).replace("60 ms", "1 ms"));
     // The folder of a process that was killed is removed by the next one. It lies where no other test looks for one.
     let temporary = bench.path("temporary");
     let orphan = temporary.join(format!("baremark-start-{}-0", u32::MAX));
@@ -60,7 +60,7 @@ fn copies_are_counted_with_their_memory_and_their_latency() {
     let report = "metric = \"memory_mib\"\ncolumns = \"place\"\nratio_to = { place = \"process\" }";
     let text_of = |load: &str, more: &str| {
         let study = study("\"density\"", &format!("place = {places}\nload = \"{load}\""), report);
-        study.replace("[factors]", &format!("{more}\n[factors]")).replace("quads = 1", "quads = 0")
+        in_one_block(&study).replace("[factors]", &format!("{more}\n[factors]")).replace("quads = 1", "quads = 0")
     };
     bench.write("light.toml", text_of("light", "most = 5\nlimit = \"1 min\""));
     let document = bench.json(&["run", "light.toml", "--json"]);
