@@ -172,7 +172,7 @@ pub fn machine(path: &Path) -> Result<Recorded, Refusal> {
 }
 
 fn no_study(named: &str) -> Refusal {
-    if let Some((_, publication)) = published::all().iter().find(|(name, _)| *name == named) {
+    if let Some(publication) = published::of(named) {
         let why = publication.blank.as_deref().unwrap_or("no shipped study measures it");
         return Refusal::missing(format!("{named} cannot be run: {why}; `baremark list published` names the others"));
     }

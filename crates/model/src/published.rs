@@ -299,24 +299,30 @@ fn number(row: &Row, column: usize) -> Option<Value> {
 }
 
 /// All publications by name.
-///
-/// # Panics
-/// Never: what is built in is read by a test.
-pub fn all() -> &'static [(&'static str, Publication)] {
-    static ALL: OnceLock<Vec<(&'static str, Publication)>> = OnceLock::new();
-    ALL.get_or_init(|| {
-        let read = |text| toml::from_str(text).unwrap_or_else(|why| panic!("reference/: {why}"));
-        FILES.iter().map(|&(name, text)| (name, read(text))).collect()
-    })
+pub fn all() -> impl Iterator<Item = (&'static str, &'static Publication)> {
+    FILES.iter().enumerate().map(|(index, (name, _))| (*name, read(index)))
+}
+
+/// The publication of this name.
+#[must_use]
+pub fn of(name: &str) -> Option<&'static Publication> {
+    FILES.iter().position(|(of, _)| *of == name).map(read)
+}
+
+/// One of the files, which is read when it is first asked for: most commands need none of them, or one. That all can be read is tested.
+fn read(index: usize) -> &'static Publication {
+    static READ: [OnceLock<Publication>; FILES.len()] = [const { OnceLock::new() }; FILES.len()];
+    let (name, text) = FILES[index];
+    READ[index].get_or_init(|| toml::from_str(text).unwrap_or_else(|why| panic!("reference/{name}.toml: {why}")))
 }
 
 /// The names of all tables, as a study's `published` takes them.
 #[must_use]
 pub fn names() -> Vec<String> {
-    let of = |(name, publication): &(&str, Publication)| -> Vec<String> {
+    let of = |(name, publication): (&str, &'static Publication)| -> Vec<String> {
         publication.table.iter().map(|table| format!("{name}/{}", table.name)).collect()
     };
-    all().iter().flat_map(of).collect()
+    all().flat_map(of).collect()
 }
 
 /// The table that a study calls by `name`, written `publication/table`.
@@ -324,7 +330,7 @@ pub fn names() -> Vec<String> {
 pub fn find(name: &str) -> Option<Published> {
     let (publication, table) = name.split_once('/')?;
     let publication = RENAMED.iter().find(|(old, _)| *old == publication).map_or(publication, |(_, now)| now);
-    let (_, publication) = all().iter().find(|(name, _)| *name == publication)?;
+    let publication = of(publication)?;
     let table = publication.table.iter().find(|of| of.name == table)?;
     Some(Published { publication, table })
 }
@@ -332,8 +338,7 @@ pub fn find(name: &str) -> Option<Published> {
 /// The study that a publication's name runs; `None` where there is no such publication or no study measures it.
 #[must_use]
 pub fn study_of(name: &str) -> Option<&'static str> {
-    let (_, publication) = all().iter().find(|(of, _)| *of == name)?;
-    publication.studies.first().map(String::as_str)
+    of(name)?.studies.first().map(String::as_str)
 }
 
 /// What would be right instead of `name`.

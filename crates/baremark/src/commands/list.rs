@@ -293,19 +293,19 @@ fn published(json: bool) -> String {
             .collect();
         return pretty(&json!({ "published": rows }));
     }
-    let of = |(name, of): &(&str, published::Publication)| {
+    let of = |(name, of): (&str, &'static published::Publication)| {
         let widest = of.table.iter().map(|table| table.name.len()).max().unwrap_or(0);
         let rows = of.table.iter().map(|table| beside(&format!("  {:<widest$}  ", table.name), &table.title, &style()));
         let here = match of.studies.as_slice() {
             [] => format!("not measured: {}", of.blank.as_deref().unwrap_or("no shipped study does")),
-            studies if studies[0] == *name => format!("baremark run {}", studies.join(" | ")),
+            studies if studies[0] == name => format!("baremark run {}", studies.join(" | ")),
             studies => format!("baremark run {name} | {}", studies.join(" | ")),
         };
         beside(&format!("{name} ({}): ", of.when), &of.title, &style())
             + &rows.collect::<String>()
             + &beside("  here: ", &here, &style())
     };
-    published::all().iter().map(of).collect::<Vec<_>>().join("\n")
+    published::all().map(of).collect::<Vec<_>>().join("\n")
 }
 
 /// Every section of a study file but that of a workload, with its keys.

@@ -42,7 +42,7 @@ fn every_publication_has_its_page() {
         is_written(&folder.join(format!("{name}.md")), &published_page(name, publication));
     }
     let pages = fs::read_dir(&folder).unwrap().count();
-    assert_eq!(pages, published::all().len(), "docs/published/ has a page that no publication has");
+    assert_eq!(pages, published::all().count(), "docs/published/ has a page that no publication has");
 }
 
 /// A publication sends its readers to studies that there are.
