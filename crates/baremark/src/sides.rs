@@ -8,6 +8,7 @@ use crate::context::{Context, descriptors_of};
 use crate::exit::Refusal;
 use crate::record;
 use crate::watch::say;
+use baremark_import::Imported;
 use baremark_lab::analysis;
 use baremark_lab::comparison::Chosen;
 use baremark_model::codes::Origin;
@@ -35,7 +36,8 @@ pub fn find(context: &Context, text: &str) -> Result<Chosen, Refusal> {
         } else if path.is_dir() {
             documents.extend(folder(context, path, &mut memory)?);
         } else if path.is_file() {
-            documents.push(read(context, path, &mut memory).map_err(Unread::refusal)?);
+            let found = read(path, &mut memory).map_err(Unread::refusal)?;
+            documents.push(document(context, path, found)?);
         } else {
             let store = match &mut store {
                 Some(store) => store,
@@ -115,6 +117,14 @@ struct Head {
     format: String,
 }
 
+/// What was read of a file.
+enum Found {
+    /// A result document.
+    Document(Box<Document>),
+    /// Results of another program.
+    Values(Box<Imported>),
+}
+
 /// Why a file is not part of a side.
 enum Unread {
     /// It has no results that are recognised: in a folder it is another's.
@@ -132,17 +142,16 @@ impl Unread {
 
 /// The documents of a folder. What has no results is left out and named; what has results that cannot be read is not.
 fn folder(context: &Context, path: &Path, memory: &mut u64) -> Result<Vec<Document>, Refusal> {
-    let mut documents = Vec::new();
-    let mut left_out = Vec::new();
+    let (mut found, mut left_out) = (Vec::new(), Vec::new());
     for file in files_in(path)? {
-        match read(context, &file, memory) {
-            Ok(document) => documents.push(document),
+        match read(&file, memory) {
+            Ok(of) => found.push((file, of)),
             Err(Unread::Neither(_)) => left_out.push(file),
             Err(Unread::Refused(refusal)) => return Err(refusal),
         }
     }
     let names: Vec<String> = left_out.iter().map(|file| file.display().to_string()).collect();
-    if documents.is_empty() {
+    if found.is_empty() {
         let what = "no file in it is a result document or has results of a program that is recognised";
         return Err(Refusal::bad_input(format!("{}: {what}: {}; {REMEDY}", path.display(), shortened(&names))));
     }
@@ -150,7 +159,8 @@ fn folder(context: &Context, path: &Path, memory: &mut u64) -> Result<Vec<Docume
         let what = "neither a result document nor results of a program that is recognised";
         say(format_args!("warning: left out, {what}: {}", shortened(&names)));
     }
-    Ok(documents)
+    // All of them fit: values take longest to be stored.
+    found.into_iter().map(|(file, of)| document(context, &file, of)).collect()
 }
 
 /// The first of some names, and how many more there are.
@@ -168,9 +178,21 @@ const REMEDY: &str = "name a run, a file of `baremark run --json`, or one that `
 const OWN: &[u8] = b"\"baremark-result/";
 const FIRST_KEYS: usize = 4096;
 
+/// The document of what was read of a file.
+fn document(context: &Context, file: &Path, found: Found) -> Result<Document, Refusal> {
+    match found {
+        Found::Document(document) => Ok(*document),
+        Found::Values(imported) => {
+            let apart = import::apart(context, file, &imported)?;
+            drop(imported);
+            stored(&apart.store, apart.id.as_str())
+        }
+    }
+}
+
 /// A result document, or what another program has written of its own results. The file is read once. `memory` is what the files of its side may
 /// still take.
-fn read(context: &Context, file: &Path, memory: &mut u64) -> Result<Document, Unread> {
+fn read(file: &Path, memory: &mut u64) -> Result<Found, Unread> {
     let name = file.display();
     let refused = |why: String| Unread::Refused(Refusal::bad_input(why));
     let io = |why: std::io::Error| refused(format!("reading {name}: {why}"));
@@ -182,20 +204,18 @@ fn read(context: &Context, file: &Path, memory: &mut u64) -> Result<Document, Un
         // Of a document of the former format the trials are read; its outcomes are worked out anew wherever they are used.
         let wrong = |why: serde_json::Error| refused(format!("{name}: {why}"));
         *memory -= baremark_json::check(&bytes, *memory).map_err(wrong)?;
-        return serde_json::from_slice(&bytes).map_err(wrong);
+        return serde_json::from_slice(&bytes).map(Found::Document).map_err(wrong);
     }
     // The format is the first key of a result document.
     let own = bytes[..bytes.len().min(FIRST_KEYS)].windows(OWN.len()).any(|at| at == OWN);
     let from = Cursor::new(bytes).chain(opened);
     let most_values = usize::try_from(*memory / OF_VALUE).unwrap_or(usize::MAX);
-    match import::apart(context, file, from, most_values) {
-        Ok(apart) => {
-            let document = stored(&apart.store, apart.id.as_str()).map_err(Unread::Refused)?;
-            *memory = memory.saturating_sub(OF_VALUE * document.trials.len() as u64);
-            Ok(document)
+    match import::read_apart(from, most_values) {
+        Ok(imported) => {
+            *memory = memory.saturating_sub(OF_VALUE * import::values_of(&imported) as u64);
+            Ok(Found::Values(Box::new(imported)))
         }
         Err(import::NotApart::Damaged(why)) => Err(refused(format!("{name}: {why}"))),
-        Err(import::NotApart::Failed(refusal)) => Err(Unread::Refused(refusal)),
         Err(import::NotApart::Unknown) if own => Err(refused(format!(
             "{name} is a result document that is cut off, longer than {} MiB or of another version; name its run",
             LONGEST_DOCUMENT >> 20

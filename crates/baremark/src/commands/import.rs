@@ -154,7 +154,8 @@ impl<R: Read> Read for Digesting<R> {
     }
 }
 
-fn values_of(imported: &Imported) -> usize {
+/// Values of a file.
+pub fn values_of(imported: &Imported) -> usize {
     imported.measured.iter().map(|of| of.values.len()).sum()
 }
 
@@ -223,37 +224,37 @@ pub struct Apart {
     _folder: PrivateFolder,
 }
 
-/// Why a file was not imported into a store of its own.
+/// Why a file is not read for a store of its own.
 pub enum NotApart {
     /// No program's format is recognised.
     Unknown,
     /// It does not hold what its format says, or too much.
     Damaged(String),
-    /// It could not be stored.
-    Failed(Refusal),
 }
 
-/// Imports what another program wrote to `path`, which is read from `from` and may have so many values, into a store of its own.
-pub fn apart(context: &Context, path: &Path, mut from: impl Read, most_values: usize) -> Result<Apart, NotApart> {
+/// What another program wrote, of so many values at most, for a store of its own ([`apart`]).
+pub fn read_apart(mut from: impl Read, most_values: usize) -> Result<Imported, NotApart> {
     let options = Options { format: None, columns: &[], now_unix_s: wall::unix_time_ns() / 1_000_000_000 };
     let imported = baremark_import::read(&mut from, &options).map_err(|why| match why {
         ImportError::Unknown => NotApart::Unknown,
         why => NotApart::Damaged(why.to_string()),
     })?;
-    drop(from);
     let values = values_of(&imported);
     if values > most_values {
         let what = format!("{values} values, more than the {most_values} that the files of a side may still have");
         let remedy = "import it with `baremark import` and --only or --metric, and name its run";
         return Err(NotApart::Damaged(format!("{what}; {remedy}")));
     }
-    let failed = |why: Refusal| NotApart::Failed(why);
-    let folder = PrivateFolder::create(&std::env::temp_dir(), "baremark-import-");
-    let folder = folder.map_err(Refusal::failure).map_err(failed)?;
-    let store = Store::open(folder.path().join("baremark.db")).map_err(Refusal::failure).map_err(failed)?;
+    Ok(imported)
+}
+
+/// Imports what another program wrote to `path` into a store of its own.
+pub fn apart(context: &Context, path: &Path, imported: &Imported) -> Result<Apart, Refusal> {
+    let folder = PrivateFolder::create(&std::env::temp_dir(), "baremark-import-").map_err(Refusal::failure)?;
+    let store = Store::open(folder.path().join("baremark.db")).map_err(Refusal::failure)?;
     let file = path.display().to_string();
     let short = path.file_name().map_or(file.as_str(), |name| name.to_str().unwrap_or(&file));
-    let id = store_run(context, &store, short, &file, &imported).map_err(failed)?;
+    let id = store_run(context, &store, short, &file, imported)?;
     Ok(Apart { store, id, _folder: folder })
 }
 
