@@ -36,6 +36,10 @@ pub fn small_of_four_blocks() -> String {
     SMALL.replace("_blocks = 10", "_blocks = 4").replace("_blocks = 12", "_blocks = 4")
 }
 
+/// As many trials as fit until it is interrupted, in which a program rests.
+pub const ENDLESS: &str = "[study]\ntitle = \"long\"\n[workload]\nkind = \"command\"\n[command]\nargv = [\"sleep\", \"0.1\"]\n\
+                           [design]\nleast_blocks = 5000\nmost_blocks = 5000\nbudget = \"1 h\"\n";
+
 pub struct Bench {
     pub folder: TempDir,
 }

@@ -1,6 +1,6 @@
 //! `baremark site --serve`, and a run that measures until it is interrupted.
 
-use super::bench::{Bench, SMALL, signal, text};
+use super::bench::{Bench, ENDLESS, signal, text};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
@@ -52,10 +52,8 @@ pub struct Endless {
 
 impl Endless {
     pub fn start(bench: &Bench) -> Endless {
-        let native = SMALL.replace("[\"native\", \"null\"]", "\"native\"");
-        let endless = native.replace("most_blocks = 12", "most_blocks = 90000").replace("60 s", "24 h");
-        let study = bench.write("small.toml", endless);
-        let mut command = bench.command(&["run", study.to_str().unwrap(), "--aa"]);
+        let study = bench.write("long.toml", ENDLESS);
+        let mut command = bench.command(&["run", study.to_str().unwrap()]);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
         assert!(log.any(|line| line.starts_with("block ") && line.contains(" is stored")), "the run has no block");

@@ -1,16 +1,12 @@
 //! Two runs at once on one machine: what is said, what is recorded, and how one waits for the other.
 
-use crate::common::bench::{Bench, signal, text};
+use crate::common::bench::{Bench, ENDLESS, signal, text};
 use std::io::{BufRead, BufReader, Read};
 use std::process::Child;
 
 /// Trials of a tenth of a second.
 const BRIEF: &str = "[study]\ntitle = \"brief\"\n[workload]\nkind = \"command\"\n[command]\nargv = [\"sleep\", \"0.1\"]\n\
                      [design]\nleast_blocks = 4\nmost_blocks = 4\n";
-
-/// As many of them as fit until it is interrupted.
-const LONG: &str = "[study]\ntitle = \"long\"\n[workload]\nkind = \"command\"\n[command]\nargv = [\"sleep\", \"0.1\"]\n\
-                    [design]\nleast_blocks = 5000\nmost_blocks = 5000\nbudget = \"1 h\"\n";
 
 /// A run that has stored its first block.
 fn measuring(bench: &Bench) -> (Child, BufReader<std::process::ChildStderr>) {
@@ -31,7 +27,7 @@ fn until(said: &mut impl BufRead, words: &str) {
 #[test]
 fn a_second_run_warns_and_both_record_the_other() {
     let bench = Bench::new();
-    bench.write("long.toml", LONG);
+    bench.write("long.toml", ENDLESS);
     bench.write("brief.toml", BRIEF);
     let (mut long, mut said) = measuring(&bench);
     let brief = bench.run(&["run", "brief.toml", "--json"]);
@@ -68,7 +64,7 @@ fn a_second_run_warns_and_both_record_the_other() {
 #[test]
 fn a_run_that_waits_begins_when_the_other_has_ended() {
     let bench = Bench::new();
-    bench.write("long.toml", LONG);
+    bench.write("long.toml", ENDLESS);
     bench.write("brief.toml", BRIEF);
     let (mut long, mut said) = measuring(&bench);
     // Both wait, and then take turns.
