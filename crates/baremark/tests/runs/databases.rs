@@ -10,11 +10,16 @@ use baremark_databases::sqlite::{Sqlite, Synchronous};
 use serde_json::{Value, json};
 use std::fs;
 
+/// A study of so many blocks.
+fn in_blocks(study: &str, count: u64) -> String {
+    study.replace("_blocks = 4", &format!("_blocks = {count}"))
+}
+
 /// In a place that has its own agent, which reports over the wire.
 #[test]
 fn rows_that_are_loaded_are_reported() {
     let bench = Bench::new();
-    bench.write("study.toml", study(&bench, "kind = \"oltp-hammer\"\nrows = 12000"));
+    bench.write("study.toml", in_blocks(&study(&bench, "kind = \"oltp-hammer\"\nrows = 12000"), 2));
     let output = bench.run(&["run", "study.toml"]);
     let said = text(&output.stderr);
     assert!(output.status.success(), "{said}");
@@ -97,8 +102,7 @@ fn two_runs_of_a_database_are_joined() {
     assert!(said.contains("parameters.buffers") && said.contains("256 MiB -> 64 MiB"), "{said}");
 
     // Its ratio needs no interval.
-    let short = workload("").replace("least_blocks = 4\nmost_blocks = 4", "least_blocks = 1\nmost_blocks = 1");
-    bench.write("study.toml", short + &factors.replace("synchronous_commit", "fsync"));
+    bench.write("study.toml", in_blocks(&workload(""), 1) + &factors.replace("synchronous_commit", "fsync"));
     let document = bench.json(&["run", "study.toml", "--json"]);
     let third = document["run"]["id"].as_str().unwrap();
     for (base, other, says) in [
@@ -191,7 +195,7 @@ fn the_dvd_store_behind_its_web_front_answers() {
 #[test]
 fn the_size_of_data_is_stated_before_it_is_loaded() {
     let bench = Bench::new();
-    bench.write("study.toml", study(&bench, "kind = \"oltp-hammer\"\nrows = 12000"));
+    bench.write("study.toml", in_blocks(&study(&bench, "kind = \"oltp-hammer\"\nrows = 12000"), 1));
     let (folder, what) = (bench.path("baremark-data").display().to_string(), "oltp-hammer-12000 on sqlite in native:");
     // 12,000 rows of 300 bytes, and what one more copy and the log take.
     let expected =
@@ -238,7 +242,7 @@ fn the_management_database_reports_its_operations_with_and_without_its_feed() {
     let workload =
         "kind = \"management-db\"\ninventory = \"10 x 100\"\nfeed_interval = \"500 ms\"\nlag_limit = \"5 min\"";
     let study = study(&bench, workload).replace("300 ms", "2 s");
-    bench.write("study.toml", study.replace("least_blocks = 4\nmost_blocks = 4", "least_blocks = 1\nmost_blocks = 1"));
+    bench.write("study.toml", in_blocks(&study, 1));
     let output = bench.run(&["run", "study.toml", "--json"]);
     let printed = text(&output.stdout);
     let document: Value =
