@@ -2,7 +2,7 @@
 
 use crate::common::bench::{Bench, SMALL, text};
 use crate::common::refused::refused;
-use crate::common::schemas::fits;
+use crate::common::schemas::{assert_fits, fits};
 use serde_json::{Value, json};
 
 #[test]
@@ -11,7 +11,7 @@ fn a_study_is_predicted_for_a_named_machine() {
     bench.write("small.toml", SMALL);
     let output = bench.run(&["--json", "predict", "small.toml", "--machine", "nehalem-x5570"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let document = assert_fits(&output.stdout, "baremark-prediction/1");
     let cells = document["subjects"][0]["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 10, "native, nested and shadow by page sizes");
     for cell in cells {
