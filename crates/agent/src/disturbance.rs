@@ -3,16 +3,18 @@
 //! Measured inside the phases and nowhere else. How long each rank was ready to run while somebody else had its CPU: from the kernel's
 //! account, read by the rank's own thread on both sides of the measured region, to the nanosecond. What others used of all
 //! CPUs: during a kernel the machine's processor time less this process's own; during a job, for which the kernel works too, that of all programs but
-//! this one and what it has started. The kernel counts it in ticks of 10 ms; it is read at the ends of phases that are long enough for that, else of
-//! several. The programs that used most are named, by readings at both ends of the phases; what a CPU quota withheld and how long some task of the
-//! machine waited are read there, too.
+//! this one and what it has started. Where not all programs are seen (in a PID namespace of its own, with `hidepid`), it is the machine's processor time less that of
+//! this program and what it has started, in which the kernel's own work is, too; and during each job the same less the agent and what it has started alone, which is
+//! counted alike wherever the agent runs and compares two sites of one machine ([`PhaseDisturbance::beyond_agent`]). The kernel counts it in ticks of 10 ms; it is read at
+//! the ends of phases that are long enough for that, else of several. The programs that used most are named, by readings at both ends of the phases; what a CPU quota
+//! withheld and how long some task of the machine waited are read there, too. No quota changes what `/proc/stat` counts, and in a virtual machine it is the guest's.
 
 use baremark_model::disturbed::{QUAD, queued_share};
 use baremark_model::seam::TickRate;
 use baremark_model::wire::{Disturbance, PhaseDisturbance, ProgramShare, Series};
 use baremark_sys::clock;
 use baremark_sys::cpu_time::{CpuTime, TICK_S};
-use baremark_sys::cpu_users::{CpuUsers, outermost_of_this_program, own_name};
+use baremark_sys::cpu_users::{CpuUsers, Sight, outermost_of_this_program, own_name};
 use baremark_sys::held_back::HeldBack;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -31,6 +33,22 @@ pub(crate) enum Work {
     Kernel,
     /// A job, which starts programs.
     Job,
+}
+
+/// Whose use of the CPUs is not the others', and what is seen of these.
+#[derive(Clone, Copy)]
+struct Standpoint {
+    /// The process whose descendants are not others.
+    root: u32,
+    /// The agent: this process, whose descendants are the work and what keeps it.
+    agent: u32,
+    sight: Sight,
+}
+
+impl Standpoint {
+    fn of_this_process() -> Self {
+        Standpoint { root: outermost_of_this_program(), agent: std::process::id(), sight: Sight::now() }
+    }
 }
 
 /// The state of the CPUs at one moment.
@@ -73,28 +91,37 @@ impl Reading {
         counts.then(|| (after.cpus as f64 * elapsed.as_secs_f64()).max(1e-9))
     }
 
-    /// What others took from here to `end`. During a kernel: idle time is the kernel's own account and not sampled; the rest of the time less
-    /// this process's own and what was stolen is the others'.
+    /// What others took from here to `end`. During a kernel, and of a job where not all programs are seen: idle time is the kernel's own account and
+    /// not sampled; the rest of the time less the own and what was stolen is the others'.
     #[expect(clippy::cast_precision_loss, reason = "ticks and nanoseconds of a trial")]
-    fn until(&self, end: &Reading, root: u32) -> PhaseDisturbance {
+    fn until(&self, end: &Reading, standpoint: &Standpoint) -> PhaseDisturbance {
         let Some((all_s, (before, after))) = self.all_s(end).zip(self.machine.zip(end.machine)) else {
             return PhaseDisturbance::default();
         };
         let stolen = after.stolen.saturating_sub(before.stolen) as f64 * TICK_S / all_s;
-        let others = match self.users.as_ref().zip(end.users.as_ref()) {
+        let idle = (after.all - after.busy).saturating_sub(before.all - before.busy) as f64 * TICK_S / all_s;
+        let beyond = |own_s: f64| 1.0 - idle - stolen - own_s / all_s;
+        let Standpoint { root, agent, sight } = *standpoint;
+        let (others, beyond_agent) = match self.users.as_ref().zip(end.users.as_ref()) {
             Some((before, after)) => {
-                after.others_since(before, root).iter().map(|(_, seconds)| seconds).sum::<f64>() / all_s
+                let others = match sight.all_programs {
+                    true => after.others_since(before, root).iter().map(|(_, seconds)| seconds).sum::<f64>() / all_s,
+                    false => beyond(after.tree_since(before, root)),
+                };
+                (others, beyond(after.tree_since(before, agent)))
             }
             None => {
-                let idle = (after.all - after.busy).saturating_sub(before.all - before.busy) as f64 * TICK_S / all_s;
-                let own = end.own_ns.saturating_sub(self.own_ns) as f64 / 1e9 / all_s;
-                1.0 - idle - stolen - own
+                let others = beyond(end.own_ns.saturating_sub(self.own_ns) as f64 / 1e9);
+                (others, others)
             }
         };
         PhaseDisturbance {
             queued: None,
             others: Some(others.clamp(0.0, 1.0)),
             stolen: Some(stolen.clamp(0.0, 1.0)),
+            // Ticks that are missing in one phase are in another one: of the mean of both the error is that of one.
+            beyond_agent: Some(beyond_agent.clamp(-1.0, 1.0)),
+            of_container: sight.stat_of_container,
             resolution: TICK_S / all_s,
         }
     }
@@ -103,8 +130,7 @@ impl Reading {
 /// Reads the CPUs' time while phases run.
 pub(crate) struct Meter {
     work: Work,
-    /// The process whose descendants are not others.
-    root: u32,
+    standpoint: Standpoint,
     fine: bool,
     first: Reading,
     last: Reading,
@@ -141,10 +167,10 @@ impl Meter {
         if work == Work::Kernel {
             first.users = None;
         }
-        let root = outermost_of_this_program();
+        let standpoint = Standpoint::of_this_process();
         let (last, phases) = (first.clone(), Vec::new());
         let held_back = (HeldBack::now(), Instant::now());
-        Meter { work, root, fine: phase >= FINE, last, first, users, phases, held_back, side: None, several: false }
+        Meter { work, standpoint, fine: phase >= FINE, last, first, users, phases, held_back, side: None, several: false }
     }
 
     /// The same for one side of a trial: between its phases are those of another site, which are no other programs'.
@@ -225,14 +251,14 @@ impl Meter {
 
     /// Phases up to `until` were over when `now` was read.
     fn over_at(&mut self, until: usize, now: Reading) {
-        let mut found = self.last.until(&now, self.root);
+        let mut found = self.last.until(&now, &self.standpoint);
         if let Some(side) = &mut self.side {
             found.resolution *= f64::from(side.spans.max(1));
             if let Some((all_s, (before, after))) =
                 self.last.all_s(&now).zip(self.last.users.as_ref().zip(now.users.as_ref()))
             {
                 side.all_s += all_s;
-                for (name, seconds) in after.others_since(before, self.root) {
+                for (name, seconds) in after.others_since(before, self.standpoint.root) {
                     *side.used.entry(name).or_default() += seconds;
                 }
             }
@@ -254,10 +280,10 @@ impl Meter {
         // Of short phases not the mean: each is known to a tick, and none is below zero.
         let whole = match (&self.side, self.work) {
             (Some(side), Work::Kernel) => {
-                side.begun.as_ref().map(|begun| begun.until(&self.last, self.root)).unwrap_or_default()
+                side.begun.as_ref().map(|begun| begun.until(&self.last, &self.standpoint)).unwrap_or_default()
             }
             (Some(_), Work::Job) => mean_of(&self.phases, series),
-            (None, _) => self.first.until(&self.last, self.root),
+            (None, _) => self.first.until(&self.last, &self.standpoint),
         };
         for (found, phase) in self.phases.iter_mut().zip(series) {
             found.queued = queued_share(std::iter::once(phase), rate);
@@ -273,6 +299,7 @@ impl Meter {
             throttled: now.throttled_since(before),
             pressure: now.pressure_since(before, since.elapsed()),
             programs: self.programs(),
+            hidden_programs: !self.standpoint.sight.all_programs,
             work_of_others: self.several,
             phases: self.phases,
         }
@@ -289,7 +316,7 @@ impl Meter {
             Work::Job => self.last.users.clone(),
             Work::Kernel => CpuUsers::now().ok(),
         };
-        let used = self.users.as_ref().zip(now).map(|(before, now)| now.others_since(before, self.root));
+        let used = self.users.as_ref().zip(now).map(|(before, now)| now.others_since(before, self.standpoint.root));
         let Some((used, all_s)) = used.zip(self.first.all_s(&self.last)) else { return Vec::new() };
         // Other sites run this program, too, and where they are a container's or were reached by ssh they are no descendants.
         let other_sites = if self.side.is_some() || self.several { own_name().ok() } else { None };
@@ -325,8 +352,15 @@ mod tests {
     use baremark_model::disturbed::{discarded, flags};
     use baremark_model::seam::{Audit, RankTime};
     use baremark_model::wire::{BodyRun, DiscardedQuad};
+    use std::fs;
 
     const RATE: TickRate = TickRate(1e9);
+
+    const ALL_SEEN: Standpoint =
+        Standpoint { root: 9, agent: 10, sight: Sight { all_programs: true, stat_of_container: false } };
+    /// The same in a PID namespace, in which the first process runs this program.
+    const IN_SANDBOX: Standpoint =
+        Standpoint { root: 1, agent: 10, sight: Sight { all_programs: false, stat_of_container: false } };
 
     /// A phase of 5 ms of two ranks that waited for so many microseconds.
     fn phase(place: usize, arm: usize, queued_us: u64) -> Series {
@@ -391,22 +425,87 @@ mod tests {
         let begun = Instant::now();
         let before = read(begun, 0, [1000, 5000, 10], 300);
         // Of 200 ticks in a second of two CPUs 80 were idle, 20 stolen and 50 this process's.
-        let seen = before.until(&read(begun, 1000, [1120, 5080, 30], 800), 1);
+        let seen = before.until(&read(begun, 1000, [1120, 5080, 30], 800), &ALL_SEEN);
         assert!(close(seen.others, 0.25) && close(seen.stolen, 0.1) && seen.queued.is_none(), "{seen:?}");
         assert!((seen.resolution - 0.005).abs() < 1e-12, "a tick of two hundred: {seen:?}");
         // Work of descendants is not the others': they have that much less.
-        let seen = before.until(&read(begun, 1000, [1120, 5080, 30], 1200), 1);
+        let seen = before.until(&read(begun, 1000, [1120, 5080, 30], 1200), &ALL_SEEN);
         assert!(close(seen.others, 0.05), "{seen:?}");
         // Ticks may make more of this process's time than there is.
-        let seen = before.until(&read(begun, 1000, [1120, 5080, 30], 1400), 1);
+        let seen = before.until(&read(begun, 1000, [1120, 5080, 30], 1400), &ALL_SEEN);
         assert_eq!(seen.others, Some(0.0));
+    }
+
+    /// The same with the processes that a `/proc` shows: number, parent, and ticks of CPU time.
+    fn read_job(begun: Instant, after_ms: u64, machine: [u64; 3], processes: &[(u32, u32, u64)]) -> Reading {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (pid, parent, ticks) in processes {
+            let process = folder.path().join(format!("proc/{pid}"));
+            fs::create_dir_all(&process).expect("it is ours");
+            let line = format!("{pid} (p{pid}) S {parent} 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 5 0 0");
+            fs::write(process.join("stat"), line).expect("it is ours");
+        }
+        let users = Some(CpuUsers::below(folder.path()).expect("a folder"));
+        Reading { users, ..read(begun, after_ms, machine, 0) }
+    }
+
+    /// In a second of two CPUs the job's programs (11, and 12, which ends) used 80 ticks, the lab (9) 4, another program (20) 50 and the kernel 6. In a sandbox
+    /// another program seemed to use nothing, so that a comparison with native named "CPU use by other programs" as its cause.
+    #[test]
+    fn what_others_use_is_counted_alike_where_they_are_not_seen() {
+        let begun = Instant::now();
+        let (machine_before, machine_after) = ([1000, 5000, 10], [1150, 5050, 20]);
+        let inside = [(1, 0, 30), (10, 1, 100), (11, 10, 40), (12, 10, 5)];
+        let inside_later = [(1, 0, 30), (10, 1, 125), (11, 10, 100)];
+        let outside = [(1, 0, 500), (2, 0, 3), (3, 2, 70), (9, 1, 200), (20, 1, 900)];
+        let outside_later = [(1, 0, 500), (2, 0, 3), (3, 2, 75), (9, 1, 204), (20, 1, 950)];
+        // The sandbox's first process is no process of the machine's namespace; the agent there is the lab's child.
+        let on_machine = |outside: &[(u32, u32, u64)], inside: &[(u32, u32, u64)]| {
+            let own = inside.iter().filter(|(pid, ..)| *pid != 1);
+            let own = own.map(|&(pid, parent, ticks)| (pid, if parent == 1 { 9 } else { parent }, ticks));
+            outside.iter().copied().chain(own).collect::<Vec<_>>()
+        };
+        let native = [
+            read_job(begun, 0, machine_before, &on_machine(&outside, &inside)),
+            read_job(begun, 1000, machine_after, &on_machine(&outside_later, &inside_later)),
+        ];
+        let sandbox =
+            [read_job(begun, 0, machine_before, &inside), read_job(begun, 1000, machine_after, &inside_later)];
+        let seen = native[0].until(&native[1], &ALL_SEEN);
+        assert!(close(seen.others, 0.25), "the program alone, which is seen: {seen:?}");
+        assert!(close(seen.stolen, 0.05) && close(seen.beyond_agent, 0.3), "with the lab and the kernel: {seen:?}");
+        let hidden = sandbox[0].until(&sandbox[1], &IN_SANDBOX);
+        assert!(close(hidden.others, 0.3) && close(hidden.beyond_agent, 0.3), "{hidden:?}");
+        assert!(!seen.of_container && !hidden.of_container);
+        let sight = Sight { stat_of_container: true, ..IN_SANDBOX.sight };
+        assert!(sandbox[0].until(&sandbox[1], &Standpoint { sight, ..IN_SANDBOX }).of_container);
+
+        let mut meter = Meter::begin(Work::Job, Duration::ZERO);
+        (meter.first, meter.last, meter.standpoint) = (sandbox[0].clone(), sandbox[0].clone(), IN_SANDBOX);
+        meter.users = sandbox[0].users.clone();
+        meter.over_at(1, sandbox[1].clone());
+        let found = meter.end(&[phase(0, 0, 0)], 1, RATE);
+        assert!(found.hidden_programs && found.programs.is_empty() && close(found.others, 0.3), "{found:?}");
+        assert_eq!(found.phases, [PhaseDisturbance { queued: Some(0.0), ..hidden }]);
+    }
+
+    /// A job with many processes whose time is known to ticks: what one reading lacks the next one has.
+    #[test]
+    fn ticks_that_are_missing_in_a_phase_are_in_the_next_one() {
+        let begun = Instant::now();
+        let at = |ms, ticks| read_job(begun, ms, [ms / 5, 0, 0], &[(1, 0, 0), (10, 1, ticks)]);
+        let readings = [at(0, 0), at(100, 24), at(200, 40)];
+        let shares = [0, 1].map(|from| readings[from].until(&readings[from + 1], &IN_SANDBOX));
+        assert_eq!(shares.map(|share| share.others.map(|others| (10.0 * others).round())), [Some(0.0), Some(2.0)]);
+        let mean = shares.iter().filter_map(|share| share.beyond_agent).sum::<f64>() / 2.0;
+        assert!(mean.abs() < 1e-9, "{shares:?}");
     }
 
     #[test]
     fn where_the_kernel_counts_nothing_nothing_is_known_of_others() {
         let begun = Instant::now();
         let before = read(begun, 0, [1000, 5000, 10], 300);
-        let silent = |reading: Reading| (before.until(&reading, 1).others, before.until(&reading, 1).stolen);
+        let silent = |reading: Reading| (before.until(&reading, &ALL_SEEN).others, before.until(&reading, &ALL_SEEN).stolen);
         assert_eq!(silent(Reading { machine: None, ..read(begun, 1000, [0; 3], 800) }), (None, None));
         assert_eq!(silent(read(begun, 1000, [1000, 5000, 10], 800)), (None, None), "its counts stand still");
         assert!(silent(read(begun, 9, [1000, 5000, 10], 300)).0.is_some(), "a tick has not passed yet");
@@ -430,7 +529,7 @@ mod tests {
         (1..).zip(readings.clone()).for_each(|(until, reading)| by_phase.over_at(until, reading));
         let others: Vec<Option<f64>> = by_phase.phases.iter().map(|phase| phase.others).collect();
         assert_eq!(others, [Some(0.0), Some(0.5), Some(0.0)]);
-        assert!(close(by_phase.first.until(&by_phase.last, 1).others, 1.0 / 6.0));
+        assert!(close(by_phase.first.until(&by_phase.last, &ALL_SEEN).others, 1.0 / 6.0));
 
         let mut by_quad = meter(Duration::from_millis(5));
         (0..QUAD - 1).for_each(|position| by_quad.phase_done(position));

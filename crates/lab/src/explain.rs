@@ -11,6 +11,7 @@ use crate::examined;
 use crate::own_time;
 use crate::run::{better, places, workload_of};
 use crate::tally::{self, Finished};
+use crate::used_by_others;
 use crate::values::{self, RATE};
 use baremark_model::arm::{ExecutorKind, PageSize};
 use baremark_model::codes::Cause;
@@ -42,8 +43,6 @@ const COUNTED: &[(&str, &str, Quantity)] = &[
 const EXITING: &str = "cost of VM exits, at most (by the control fma, exit for exit)";
 /// How long ranks waited for their CPUs.
 const QUEUED: &str = "ready to run while others had the CPU, in timed phases";
-/// What other programs used of the CPUs while an arm's phases ran, beyond the phases of what it is compared with.
-const USED_BY_OTHERS: &str = "CPU use by other programs in timed phases";
 /// Below this share of the time waiting is not worth a row, in percent.
 const QUEUED_LEAST: f64 = 0.1;
 
@@ -427,19 +426,12 @@ fn queued(plan: &Plan, trials: &[Finished], arm: usize) -> Option<ExplanationRow
 }
 
 /// How much more of the CPUs other programs used in an arm's phases than in those of what it is compared with, block by
-/// block; no row where the interval holds 0. Others that compute compete for memory, caches and the clock even on CPUs of their own.
+/// block; no row where the interval holds 0, or both were not counted in one way (which [`crate::observed`] says). Others that compute compete for memory, caches and the clock even on CPUs of their own.
 fn used_by_others(study: &Study<'_>, arm: usize) -> Option<ExplanationRow> {
     let (plan, trials) = (study.plan, study.trials);
-    let own = |pair: &Pair| pair.numerator == arm && pair.asked && pair.contrast != Contrast::SelfCheck;
+    let own = |pair: &Pair| pair.numerator == arm && used_by_others::is_compared(pair);
     let index = plan.pairs.iter().position(own)?;
-    let share = |side: tally::Side<'_>| {
-        let result = side.trial.counted()?;
-        let arms = result.series.iter().map(|phase| phase.arm);
-        Some(100.0 * result.disturbance.as_ref()?.others_of(side.arm, arms)?)
-    };
-    let sides = tally::sides(plan, trials, index);
-    let differences: Vec<f64> =
-        sides.iter().filter_map(|sides| sides.means(share)).map(|[below, above]| above - below).collect();
+    let differences = used_by_others::differences(plan, trials, index).ok()?;
     let confidence = study.ratios.get(index).map_or(1.0 - RATE, |row| row.confidence);
     let found = Estimate::of(&differences)?.interval(confidence);
     if found.contains(0.0) {
@@ -451,7 +443,7 @@ fn used_by_others(study: &Study<'_>, arm: usize) -> Option<ExplanationRow> {
         Ordering::Greater => "other programs disturbed it more: stop them, or repeat the run on a quiet machine",
         _ => "",
     };
-    let what = format!("{USED_BY_OTHERS} beyond {base}");
+    let what = format!("{} beyond {base}", used_by_others::WHAT);
     Some(row(plan, arm, (Cause::OtherPrograms, &what), "%", found, advice))
 }
 

@@ -44,4 +44,5 @@ pub mod tally;
 mod time_use;
 mod timeline;
 mod turns;
+mod used_by_others;
 mod values;

@@ -276,6 +276,7 @@ fn disturbance<'d>(found: impl Iterator<Item = &'d Disturbance> + Clone) -> Opti
         throttled: most(&|one| one.throttled),
         pressure: most(&|one| one.pressure),
         programs: turns::programs(found.clone()),
+        hidden_programs: found.clone().any(|one| one.hidden_programs),
         work_of_others: true,
         phases: Vec::new(),
     })

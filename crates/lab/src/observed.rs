@@ -5,11 +5,13 @@
 
 mod imported;
 
+use crate::around::own_place;
 use crate::run::{Run, places};
 use crate::tally::Finished;
+use crate::used_by_others;
 use crate::values;
 use baremark_model::arm::ExecutorKind;
-use baremark_model::environments::NATIVE;
+use baremark_model::environments::{self, NATIVE};
 use baremark_model::observation::{
     Observation, Observed, ObservedAbsence, ObservedCost, ObservedRow, ObservedSeries, THIS_MACHINE, Values,
 };
@@ -30,6 +32,9 @@ pub(crate) fn observed(run: &Run) -> Option<Observed> {
     if run.imported.is_empty() {
         all().next()?;
     }
+    let found = || run.trials.iter().filter_map(Finished::counted).filter_map(|result| result.disturbance.as_ref());
+    // One count for all arms of a run: that which all agents have.
+    let is_beyond_agent = found().any(|found| found.hidden_programs);
     let mut rows = Vec::new();
     for (arm, planned) in run.plan.arms.iter().enumerate() {
         let mut table = Table::default();
@@ -39,7 +44,7 @@ pub(crate) fn observed(run: &Run) -> Option<Observed> {
                 table.arm_of_trial(trial, result, index, observation);
             }
             table.counts_of_machine(result, index);
-            table.disturbance(result, index);
+            table.disturbance(result, index, is_beyond_agent);
         }
         rows.extend(table.rows(&planned.treatment));
     }
@@ -153,8 +158,9 @@ impl Table {
         }
     }
 
-    /// What others took of the CPUs while the arm's phases ran; of the machine as a whole over the phases of all arms.
-    fn disturbance(&mut self, result: &TrialResult, index: usize) {
+    /// What others took of the CPUs while the arm's phases ran; of the machine as a whole over the phases of all arms. Where some agent of the run did not see
+    /// the programs of its machine, all that the arm's own agent and its work did not use.
+    fn disturbance(&mut self, result: &TrialResult, index: usize, is_beyond_agent: bool) {
         let Some(found) = &result.disturbance else { return };
         // Of two sites this machine's comes first, and has seen the phases of both arms; an arm's own is the last that has.
         let has_seen = |seen: &&Observation| seen.arms.iter().any(|of| of.arm == index);
@@ -162,7 +168,11 @@ impl Table {
         let place = own.map_or(THIS_MACHINE, |observation| &observation.place).to_owned();
         let queued = found.queued.get(index).copied().flatten();
         let arms = || result.series.iter().map(|phase| phase.arm);
-        let (others, stolen) = (found.others_of(index, arms()), found.stolen_of(index, arms()));
+        let others = match is_beyond_agent {
+            true => found.beyond_agent_of(index, arms()).map(|share| share.max(0.0)),
+            false => found.others_of(index, arms()),
+        };
+        let stolen = found.stolen_of(index, arms());
         for (key, share) in [("phases.queued", queued), ("phases.others", others), ("phases.stolen", stolen)] {
             let Some(share) = share else { continue };
             let seen = Seen { key: key.to_owned(), instance: String::new(), value: 100.0 * share };
@@ -305,6 +315,14 @@ fn absent<'o>(run: &Run, all: impl Iterator<Item = &'o Observation>) -> Vec<Obse
     if run.plan.arms.iter().any(|planned| planned.arm.executor == ExecutorKind::Microvm) {
         let reason = "no guest OS: inside a microVM only the workload runs; KVM's counts are shown with its arms";
         absent.insert(ObservedAbsence { place: MACHINE.to_owned(), absence: Absence::new("all", reason) });
+    }
+    let compared = run.plan.pairs.iter().enumerate().filter(|(_, pair)| used_by_others::is_compared(pair));
+    for (index, pair) in compared {
+        let Err(reason) = used_by_others::differences(&run.plan, &run.trials, index) else { continue };
+        let [above, below] = [pair.numerator, pair.denominator].map(|arm| &run.plan.arms[arm]);
+        let place = own_place(&above.environment, environments::can(above.place())).to_owned();
+        let what = format!("{} beyond {}", used_by_others::WHAT, below.environment);
+        absent.insert(ObservedAbsence { place, absence: Absence::new(&what, reason) });
     }
     absent.into_iter().collect()
 }

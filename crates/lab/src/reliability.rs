@@ -35,6 +35,7 @@ pub(crate) fn of(trials: &[Finished]) -> Option<Reliability> {
     let known: Vec<&Disturbance> = counted.filter_map(|result| result.disturbance.as_ref()).collect();
     let own: Vec<&Disturbance> = known.iter().copied().filter(|found| !found.work_of_others).collect();
     let programs = programs(&known);
+    let hidden = own.iter().any(|found| found.hidden_programs);
     let (mut reasons, mut hindrances) = (Vec::new(), Vec::new());
     let mut grade = Grade::Good;
     let mut judge = |of: Hindrance, share: Option<f64>, limits: &Limits, words: &dyn Fn(f64) -> String| {
@@ -44,7 +45,7 @@ pub(crate) fn of(trials: &[Finished]) -> Option<Reliability> {
         hindrances.push(of);
     };
     judge(Hindrance::OtherPrograms, mean(own.iter().filter_map(|found| found.others)), &OTHERS, &|percent| {
-        format!("other programs used {percent:.0} % of the CPUs{}", named(&programs, percent))
+        format!("other programs used {percent:.0} % of the CPUs{}", named(&programs, percent, hidden))
     });
     judge(Hindrance::Stolen, mean(known.iter().filter_map(|found| found.stolen)), &STOLEN, &|percent| {
         format!("the hypervisor took {percent:.0} % of the CPUs (steal)")
@@ -83,15 +84,20 @@ fn programs(found: &[&Disturbance]) -> Vec<ProgramShare> {
 }
 
 /// " (cc1 61 %, make 9 %)": those of at least a percent. Where they are less than half of it all, the rest is said, too: more programs, those that
-/// have ended before they could be looked at, and the kernel's own work.
-fn named(programs: &[ProgramShare], percent: f64) -> String {
+/// have ended before they could be looked at, and the kernel's own work. Where some agent does not see all programs, that rest has no names.
+fn named(programs: &[ProgramShare], percent: f64, hidden: bool) -> String {
     let shown: Vec<&ProgramShare> = programs.iter().filter(|of| of.share >= LEAST_NAMED).collect();
     let known = 100.0 * shown.iter().map(|of| of.share).sum::<f64>();
     let mut parts: Vec<String> = shown.iter().map(|of| format!("{} {:.0} %", of.name, 100.0 * of.share)).collect();
     if !parts.is_empty() && known < percent / 2.0 {
-        parts.push(format!("others {:.0} %", percent - known));
+        let rest = if hidden { "unnamed" } else { "others" };
+        parts.push(format!("{rest} {:.0} %", percent - known));
     }
-    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
+    match (parts.is_empty(), hidden) {
+        (false, _) => format!(" ({})", parts.join(", ")),
+        (true, true) => " (unnamed: their processes are hidden from the agent)".to_owned(),
+        (true, false) => String::new(),
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a number of trials")]

@@ -314,6 +314,11 @@ impl<'t> Sides<'t> {
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / count)
     }
 
+    /// The trials of the denominator (0) or of the numerator (1).
+    pub fn of(&self, which: usize) -> &[Side<'t>] {
+        &self.0[which]
+    }
+
     /// The first trial of the denominator (0) or of the numerator (1).
     fn first(&self, which: usize) -> Side<'t> {
         self.0[which][0]

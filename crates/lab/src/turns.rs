@@ -282,6 +282,7 @@ fn disturbance(sides: &[(&str, SideResult); 2], times: &[(usize, u64, u64)]) -> 
         throttled: mean(|found| found.throttled),
         pressure: mean(|found| found.pressure),
         programs: programs(both.into_iter()),
+        hidden_programs: both.iter().any(|found| found.hidden_programs),
         work_of_others: both.iter().any(|found| found.work_of_others),
         phases: phases.unwrap_or_default(),
     })

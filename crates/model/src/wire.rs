@@ -522,7 +522,8 @@ pub struct Disturbance {
     pub queued: Vec<Option<f64>>,
     /// By arm: how often a rank slept at a barrier because another was late.
     pub rests: Vec<u64>,
-    /// The share of all CPUs' time that other programs and the kernel used; `None` where the kernel does not report it.
+    /// The share of all CPUs' time that other programs used, and the kernel where the work is this process or not all programs are seen; `None` where the kernel
+    /// does not report it.
     pub others: Option<f64>,
     /// The share of all CPUs' time that the hypervisor below took away; likewise.
     pub stolen: Option<f64>,
@@ -537,6 +538,10 @@ pub struct Disturbance {
     /// The other programs that used most, the most first; none where the kernel does not show them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<ProgramShare>,
+    /// Whether there are programs on the machine that the agent does not see, since it is in a PID namespace of its own or another user's processes are hidden:
+    /// they are among the others, and none is named.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hidden_programs: bool,
     /// Whether part of the measured work itself is done by other programs, such as a server that was there before, or at other sites, which may be on
     /// the same machine: what others used says then nothing of how good the trial is.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -563,12 +568,20 @@ pub struct PhaseDisturbance {
     /// The share of its ranks' time in which they were ready to run while somebody else had their CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued: Option<f64>,
-    /// The share of all CPUs' time that other programs and the kernel used.
+    /// The share of all CPUs' time that other programs used, as in [`Disturbance::others`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others: Option<f64>,
     /// The share of all CPUs' time that the hypervisor below took away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stolen: Option<f64>,
+    /// The share of all CPUs' time that was neither idle nor stolen nor used by the agent and what it has started: other programs', the kernel's and the lab's where that is on this
+    /// machine. It is counted alike whichever programs the agent sees; what it lacks in one phase because of ticks it has in the next, and may be below 0. `None` in
+    /// results of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beyond_agent: Option<f64>,
+    /// Whether these are shares of a container's CPUs and its programs', since a file of its own is in the place of `/proc/stat` (lxcfs).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub of_container: bool,
     /// The share that one tick of one CPU is: `others` and `stolen` are known to so much.
     pub resolution: f64,
 }
@@ -579,6 +592,12 @@ impl Disturbance {
     #[must_use]
     pub fn others_of(&self, arm: usize, arms: impl Iterator<Item = usize>) -> Option<f64> {
         self.of_arm(arm, arms, self.others, |phase| phase.others)
+    }
+
+    /// The same, of what the agent and what it has started did not use; `None` of a trial whose phases were not recorded.
+    #[must_use]
+    pub fn beyond_agent_of(&self, arm: usize, arms: impl Iterator<Item = usize>) -> Option<f64> {
+        self.of_arm(arm, arms, None, |phase| phase.beyond_agent)
     }
 
     /// The same, of what the hypervisor below took: two arms may run on two machines.

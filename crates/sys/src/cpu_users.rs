@@ -2,12 +2,18 @@
 //!
 //! Time of processes that ended is their parent's once it has waited for them (`proc_pid_stat(5)`: `cutime`, `cstime`), and counts as the parent's
 //! program: of a build that is `make` or `cargo`. What nobody waits for is lost. Kernel threads are no programs.
+//!
+//! A process in a PID namespace of its own sees the programs of that namespace alone, and with `hidepid` its user's alone ([`Sight`]). `/proc/stat` has the CPU time of the
+//! whole machine there, too, unless a container has another file in its place.
 
 use crate::cpu_time::TICK_S;
-use crate::process_tree::{Entry, entries, members, parse};
+use crate::namespace::FIRST_PROCESSES;
+use crate::process_tree::{Entry, entries_below, members, parse};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// The parent of all kernel threads.
 const KTHREADD: u32 = 2;
@@ -22,7 +28,15 @@ impl CpuUsers {
     /// # Errors
     /// What reading the folder `/proc` gives.
     pub fn now() -> io::Result<Self> {
-        entries().map(CpuUsers)
+        CpuUsers::below(Path::new("/"))
+    }
+
+    /// The same of a machine whose files are below `root`.
+    ///
+    /// # Errors
+    /// What reading the folder `proc` there gives.
+    pub fn below(root: &Path) -> io::Result<Self> {
+        entries_below(root).map(CpuUsers)
     }
 
     /// What programs used from `earlier` to this, in seconds of processor time by name, the most first: all but the process `root` and its
@@ -54,25 +68,81 @@ impl CpuUsers {
         used.into_iter().map(|(pid, ticks)| (pid, seconds(ticks))).collect()
     }
 
+    /// What the process `root` and its descendants used from `earlier` to this, those that have ended among them, in seconds of processor time.
+    #[must_use]
+    pub fn tree_since(&self, earlier: &Self, root: u32) -> f64 {
+        let tree = self.trees(earlier, &BTreeSet::from([root]));
+        let own = self.all_since(earlier).into_iter().filter(|(pid, _)| tree.contains(pid));
+        seconds(own.map(|(_, ticks)| ticks).sum())
+    }
+
     /// Ticks of each process, but those of `roots` and their descendants and of the kernel's threads.
     fn used_since(&self, earlier: &Self, roots: &BTreeSet<u32>) -> Vec<(u32, u64)> {
+        let own = self.trees(earlier, roots);
+        let is_kernels = |pid: u32| pid == KTHREADD || self.0.get(&pid).is_some_and(|found| found.parent == KTHREADD);
+        let mut used = self.all_since(earlier);
+        used.retain(|(pid, _)| !own.contains(pid) && !is_kernels(*pid));
+        used
+    }
+
+    /// The processes `roots` and their descendants, at both times.
+    fn trees(&self, earlier: &Self, roots: &BTreeSet<u32>) -> BTreeSet<u32> {
         let tree = |users: &CpuUsers| roots.iter().flat_map(|root| members(&users.0, *root)).collect::<Vec<_>>();
-        let own: BTreeSet<u32> = [self, earlier].into_iter().flat_map(tree).collect();
-        let same = |pid: &u32, process: &Entry| earlier.0.get(pid).filter(|before| before.started == process.started);
-        // What a child had used before `earlier` is no use of its parent's since.
+        [self, earlier].into_iter().flat_map(tree).collect()
+    }
+
+    /// Ticks of each process from `earlier` to this.
+    fn all_since(&self, earlier: &Self) -> Vec<(u32, u64)> {
+        let is_there = |pid: u32, before: &Entry| self.0.get(&pid).is_some_and(|now| now.started == before.started);
+        // What a child had used before `earlier` is no use since of who waited for it: its parent, or whose child that was, if it has ended, too.
         let mut had: BTreeMap<u32, u64> = BTreeMap::new();
         for (pid, before) in &earlier.0 {
-            if self.0.get(pid).is_none_or(|now| now.started != before.started) {
-                *had.entry(before.parent).or_default() += before.ticks;
+            if !is_there(*pid, before) {
+                let mut above = before.parent;
+                // The processes were read one after the other: their parents may be no tree.
+                for _ in 0..earlier.0.len() {
+                    let Some(ended) = earlier.0.get(&above).filter(|of| !is_there(above, of)) else { break };
+                    above = ended.parent;
+                }
+                *had.entry(above).or_default() += before.ticks;
             }
         }
         let of = |(pid, process): (&u32, &Entry)| {
-            let before = same(pid, process).map_or(0, |before| before.ticks + had.get(pid).copied().unwrap_or(0));
+            let same = earlier.0.get(pid).filter(|before| before.started == process.started);
+            let before = same.map_or(0, |before| before.ticks + had.get(pid).copied().unwrap_or(0));
             (*pid, process.ticks.saturating_sub(before))
         };
-        let counts =
-            |(pid, process): &(&u32, &Entry)| !own.contains(*pid) && **pid != KTHREADD && process.parent != KTHREADD;
-        self.0.iter().filter(counts).map(of).collect()
+        self.0.iter().map(of).collect()
+    }
+}
+
+/// What a process sees of who uses a machine's CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sight {
+    /// Whether every program of the machine is among those that `/proc` shows.
+    pub all_programs: bool,
+    /// Whether `/proc/stat` is another file than the kernel's: that of a container, which has the CPU time of the container alone (lxcfs).
+    pub stat_of_container: bool,
+}
+
+impl Sight {
+    /// What this process sees.
+    #[must_use]
+    pub fn now() -> Self {
+        Sight::below(Path::new("/"))
+    }
+
+    /// The same of a machine whose files are below `root`.
+    #[must_use]
+    pub fn below(root: &Path) -> Self {
+        let folder = root.join("proc");
+        // Kernels without PID namespaces have no such file; with `hidepid` the first process is another user's.
+        let namespace = fs::read_link(folder.join("self/ns/pid"));
+        let is_apart = namespace.is_ok_and(|namespace| namespace.as_os_str() != FIRST_PROCESSES);
+        let all_programs = !is_apart && fs::read(folder.join("1/stat")).is_ok();
+        let device = |path: &Path| fs::metadata(path).ok().map(|found| found.dev());
+        let devices = device(&folder).zip(device(&folder.join("stat")));
+        Sight { all_programs, stat_of_container: devices.is_some_and(|(folder, stat)| folder != stat) }
     }
 }
 
@@ -161,6 +231,78 @@ mod tests {
         for ((name, seconds), (as_expected, of)) in found.iter().zip(expected) {
             assert!(name == as_expected && (seconds - of).abs() < 1e-9, "{found:?}");
         }
+    }
+
+    /// A command that a shell of a build had started before, and that has ended with the shell: what it had used is no use of the build's since.
+    #[test]
+    fn what_a_childs_child_had_used_is_no_use_of_who_waited_for_both() {
+        let before =
+            users(&[(1, "init", 0, 0, 0), (20, "make", 1, 5, 100), (21, "sh", 20, 6, 2), (22, "cc", 21, 7, 500)]);
+        let after = users(&[(1, "init", 0, 0, 0), (20, "make", 1, 5, 642)]);
+        assert_eq!(after.others_since(&before, 10), [("make".to_owned(), 0.4)]);
+        assert!((after.tree_since(&before, 20) - 0.4).abs() < 1e-9);
+        // Of one snapshot whose processes are each other's parents nothing is followed without an end.
+        let round = users(&[(1, "init", 0, 0, 0), (30, "a", 31, 5, 1), (31, "b", 30, 5, 1)]);
+        assert_eq!(after.others_since(&round, 10), [("make".to_owned(), 6.42)]);
+    }
+
+    #[test]
+    fn a_tree_has_what_its_processes_used_and_what_ended_in_it() {
+        let before = users(&[
+            (1, "init", 0, 0, 50),
+            (10, "baremark", 1, 5, 400),
+            (11, "postgres", 10, 6, 40),
+            (12, "sh", 10, 6, 30),
+            (20, "make", 1, 5, 1000),
+        ]);
+        let after = users(&[
+            (1, "init", 0, 0, 90),
+            // Waited for 12, which had used 30 before and 20 more.
+            (10, "baremark", 1, 5, 460),
+            (11, "postgres", 10, 6, 240),
+            (13, "postgres", 11, 9, 7),
+            (20, "make", 1, 5, 1900),
+        ]);
+        let used = after.tree_since(&before, 10);
+        assert!((used - (0.3 + 2.0 + 0.07)).abs() < 1e-9, "{used}");
+    }
+
+    /// A `/proc` with these processes, in the PID namespace of that name.
+    fn played(namespace: &str, pids: &[u32]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a folder");
+        let own = folder.path().join("proc/self/ns");
+        fs::create_dir_all(&own).expect("a folder");
+        std::os::unix::fs::symlink(namespace, own.join("pid")).expect("a link");
+        fs::write(folder.path().join("proc/stat"), "cpu  1 0 1 9 0 0 0 0 0 0\ncpu0 1 0 1 9 0 0 0 0 0 0\n").expect("it");
+        for pid in pids {
+            let process = folder.path().join(format!("proc/{pid}"));
+            fs::create_dir(&process).expect("a folder");
+            let line = format!("{pid} (sh) S 1 1 1 0 -1 0 0 0 0 0 7 0 0 0 20 0 1 0 5 0 0");
+            fs::write(process.join("stat"), line).expect("it is ours");
+        }
+        folder
+    }
+
+    #[test]
+    fn programs_are_hidden_by_a_namespace_and_where_the_first_process_cannot_be_read() {
+        let all = |namespace: &str, pids: &[u32]| Sight::below(played(namespace, pids).path()).all_programs;
+        assert!(all(FIRST_PROCESSES, &[1, 20]));
+        assert!(!all("pid:[4026532999]", &[1, 20]), "a sandbox has a first process, too");
+        assert!(!all(FIRST_PROCESSES, &[20]), "hidepid");
+        let machine = played(FIRST_PROCESSES, &[1, 20]);
+        let users = CpuUsers::below(machine.path()).expect("a folder");
+        assert_eq!(users.0.keys().copied().collect::<Vec<_>>(), [1, 20]);
+    }
+
+    /// A container's file is one of another file system, as each in this machine's `/proc` is to a folder on a disk or in memory.
+    #[test]
+    fn a_stat_of_another_file_system_is_not_the_kernels() {
+        let machine = played(FIRST_PROCESSES, &[1]);
+        assert!(!Sight::below(machine.path()).stat_of_container);
+        let stat = machine.path().join("proc/stat");
+        fs::remove_file(&stat).expect("it is ours");
+        std::os::unix::fs::symlink("/proc/self/stat", &stat).expect("a link");
+        assert!(Sight::below(machine.path()).stat_of_container);
     }
 
     /// A server and what it starts for its requests are no other programs.

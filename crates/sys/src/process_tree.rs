@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::path::Path;
 
 /// What a tree of processes has used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -256,8 +257,13 @@ pub(crate) fn members(all: &BTreeMap<u32, Entry>, root: u32) -> BTreeSet<u32> {
 
 /// All processes.
 pub(crate) fn entries() -> io::Result<BTreeMap<u32, Entry>> {
+    entries_below(Path::new("/"))
+}
+
+/// The same of a machine whose files are below `root`.
+pub(crate) fn entries_below(root: &Path) -> io::Result<BTreeMap<u32, Entry>> {
     let mut all = BTreeMap::new();
-    for entry in fs::read_dir("/proc")?.flatten() {
+    for entry in fs::read_dir(root.join("proc"))?.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         // A process may end while it is looked at.
         let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };

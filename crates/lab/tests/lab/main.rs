@@ -28,3 +28,4 @@ mod spend;
 mod spread;
 mod timelines;
 mod turns;
+mod used_by_others;

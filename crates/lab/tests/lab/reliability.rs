@@ -61,6 +61,19 @@ fn other_programs_lower_the_grade_and_are_named() {
     assert!(found.programs[0].name == "sh" && (found.programs[0].share - 0.2).abs() < 1e-9, "{found:?}");
 }
 
+/// In a sandbox what others used is known, and who they are is not.
+#[test]
+fn programs_that_an_agent_does_not_see_are_said_to_be_unnamed() {
+    let hidden = |programs: &[(&str, f64)]| Disturbance { hidden_programs: true, ..others(0.3, programs) };
+    let says = |found: &Disturbance| words(found).1;
+    assert_eq!(
+        says(&hidden(&[])),
+        ["other programs used 30 % of the CPUs (unnamed: their processes are hidden from the agent)"]
+    );
+    assert_eq!(says(&hidden(&[("sh", 0.06)])), ["other programs used 30 % of the CPUs (sh 6 %, unnamed 24 %)"]);
+    assert_eq!(says(&hidden(&[("sh", 0.2)])), ["other programs used 30 % of the CPUs (sh 20 %)"]);
+}
+
 #[test]
 fn a_server_that_was_there_before_is_named_and_lowers_nothing() {
     let found = Disturbance { work_of_others: true, ..others(0.6, &[("nginx", 0.6)]) };

@@ -161,6 +161,7 @@ fn result() -> TrialResult {
         spent_ns: BTreeMap::from([("phases".to_owned(), 400_000_000)]),
         disturbance: Some(Disturbance {
             programs: vec![ProgramShare { name: "make".to_owned(), share: 0.25 }],
+            hidden_programs: false,
             work_of_others: true,
             queued: vec![Some(0.01), None],
             rests: vec![0, 3],
@@ -168,7 +169,12 @@ fn result() -> TrialResult {
             stolen: None,
             throttled: Some(0.125),
             pressure: Some(0.75),
-            phases: vec![PhaseDisturbance { queued: Some(0.02), others: Some(0.1), stolen: None, resolution: 0.25 }],
+            phases: vec![PhaseDisturbance {
+                queued: Some(0.02),
+                others: Some(0.1),
+                resolution: 0.25,
+                ..PhaseDisturbance::default()
+            }],
         }),
         discarded: vec![DiscardedQuad { quad: 3, why: "ranks waited".to_owned() }],
         observations: Vec::new(),

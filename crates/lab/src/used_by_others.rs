@@ -1,0 +1,103 @@
+//! How much more of the CPUs other programs used in the phases of one arm of a ratio than in those of the other, counted alike for both.
+//!
+//! An agent that sees all programs of its machine counts them, and leaves out the kernel's work and the lab. One in a PID namespace of its own sees none of them: it has what neither
+//! the work nor idle CPUs took. Where one side of a ratio is such, both are compared by what each agent and its work did not use, in which kernel and lab are on both sides.
+
+use crate::around::own_place;
+use crate::tally::{self, Finished, Side, Sides};
+use baremark_model::environments;
+use baremark_model::observation::THIS_MACHINE;
+use baremark_model::plan::{Contrast, Pair, Plan};
+use baremark_model::wire::{Disturbance, PhaseDisturbance, TrialResult};
+use std::collections::BTreeSet;
+
+/// The quantity, in words.
+pub(crate) const WHAT: &str = "CPU use by other programs in timed phases";
+
+/// Whether a pair has such a row: one that the study asks for, of two different things.
+pub(crate) fn is_compared(pair: &Pair) -> bool {
+    pair.asked && pair.contrast != Contrast::SelfCheck
+}
+
+/// The numerator's share less the denominator's of a pair, in percent of all CPUs' time, block by block.
+///
+/// # Errors
+/// Why there is none: both were not counted in one way.
+pub(crate) fn differences(plan: &Plan, trials: &[Finished], pair: usize) -> Result<Vec<f64>, String> {
+    let arms = [plan.pairs[pair].denominator, plan.pairs[pair].numerator].map(|arm| &plan.arms[arm]);
+    let names = arms.map(|arm| arm.environment.as_str());
+    let has_one_agent = arms.iter().all(|arm| own_place(&arm.environment, environments::can(arm.place())) == THIS_MACHINE);
+    let sides = tally::sides(plan, trials, pair);
+    let [below, above] = [0, 1].map(|which| Counted::of(&sides, which));
+    let is_beyond_agent = below.hidden || above.hidden;
+    if !has_one_agent {
+        let unlike = |why: String| Err(format!("the two sides were not counted in one way: {why}"));
+        let of_containers = [&below, &above].map(|side| side.of_container.contains(&true));
+        if let (true, false) | (false, true) = (below.is_unknown, above.is_unknown) {
+            let name = names[usize::from(above.is_unknown)];
+            return unlike(format!("the kernel of {name} does not report CPU time"));
+        }
+        if below.of_container.union(&above.of_container).count() > 1 {
+            let inside = names.iter().zip(of_containers).filter(|(_, is_so)| *is_so).map(|(name, _)| *name);
+            let inside = inside.collect::<Vec<_>>().join(" and ");
+            return unlike(format!("/proc/stat is not the kernel's in {inside} but a container's (lxcfs)"));
+        }
+        if below.is_of_earlier_version || above.is_of_earlier_version {
+            return unlike("trials of an earlier version have no such count".to_owned());
+        }
+    }
+    let share = |side: Side<'_>| {
+        let (result, found) = disturbance(side)?;
+        let arms = result.series.iter().map(|phase| phase.arm);
+        let share = match is_beyond_agent {
+            true => found.beyond_agent_of(side.arm, arms),
+            false => found.others_of(side.arm, arms),
+        };
+        Some(100.0 * share?)
+    };
+    Ok(sides.iter().filter_map(|sides| sides.means(share)).map(|[below, above]| above - below).collect())
+}
+
+/// How an arm's trials counted what others used.
+#[derive(Default)]
+struct Counted {
+    /// Programs that the agent did not see are among them.
+    hidden: bool,
+    /// In phases, whether `/proc/stat` was a container's.
+    of_container: BTreeSet<bool>,
+    /// There are trials, and the kernel counted in none of them.
+    is_unknown: bool,
+    /// It is not known which programs the agent saw.
+    is_of_earlier_version: bool,
+}
+
+impl Counted {
+    fn of(sides: &[Sides<'_>], which: usize) -> Self {
+        let mut counted = Counted::default();
+        let (mut trials, mut known) = (0, 0);
+        for &side in sides.iter().flat_map(|sides| sides.of(which)) {
+            let Some((result, found)) = disturbance(side) else { continue };
+            if found.phases.is_empty() {
+                // Of several sites that work at once neither is known.
+                counted.is_of_earlier_version |= found.others.is_some();
+                continue;
+            }
+            let arms = result.series.iter().map(|phase| phase.arm);
+            let phases = arms.zip(&found.phases).filter(|(arm, _)| *arm == side.arm).map(|(_, phase)| phase);
+            let phases: Vec<&PhaseDisturbance> = phases.filter(|phase| phase.others.is_some()).collect();
+            trials += 1;
+            known += usize::from(!phases.is_empty());
+            counted.hidden |= found.hidden_programs;
+            counted.is_of_earlier_version |= phases.iter().any(|phase| phase.beyond_agent.is_none());
+            counted.of_container.extend(phases.iter().map(|phase| phase.of_container));
+        }
+        counted.is_unknown = trials > 0 && known == 0;
+        counted
+    }
+}
+
+/// The trial of a side, where it counts, and what others took of the CPUs in it.
+fn disturbance(side: Side<'_>) -> Option<(&TrialResult, &Disturbance)> {
+    let result = side.trial.counted()?;
+    Some((result, result.disturbance.as_ref()?))
+}
