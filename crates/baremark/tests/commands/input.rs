@@ -116,6 +116,11 @@ fn doctor_lists_every_feature_with_what_it_needs() {
     // Everybody has this machine as it is.
     let lacking: Vec<&str> = names.filter(|name| !["native", "null"].contains(name) && !listed(name)).collect();
     assert!(lacking.is_empty() && listed("hardware counters") && listed("network paths"), "{lacking:?} {features:#?}");
+    // Of a second look at containers and sandboxes: who may count none reads what it takes.
+    let calls = features.iter().find(|feature| feature["name"] == "counts of system calls").expect("it is listed");
+    let needs = calls["needs"].as_str().unwrap();
+    assert!(needs.contains("CAP_BPF and CAP_PERFMON") && needs.contains("unprivileged_bpf_disabled"), "{calls:#}");
+    assert!(calls["here"].is_boolean() && calls["grant"].as_str().unwrap().starts_with("sudo "), "{calls:#}");
     for feature in &features {
         assert!(!feature["needs"].as_str().unwrap().is_empty(), "{feature:#}");
         assert_eq!(

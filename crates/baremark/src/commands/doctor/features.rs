@@ -12,6 +12,7 @@ use baremark_observe::{LIST, Root, observer};
 use baremark_report::{Style, beside};
 use baremark_sys::confine;
 use baremark_sys::control_group::{self, Controller};
+use baremark_trace::calls::CallTrace;
 use serde::Serialize;
 use std::fs;
 
@@ -31,7 +32,7 @@ pub struct Listed {
 /// A feature that is not an environment: its name, what it needs, the command that grants it, and why it is missing.
 type Row = (&'static str, &'static str, &'static str, fn(&Limits) -> Option<String>);
 
-const ROWS: [Row; 9] = [
+const ROWS: [Row; 10] = [
     (
         "control groups",
         "root, or a control group that is delegated to the user",
@@ -57,6 +58,12 @@ const ROWS: [Row; 9] = [
         |_| observed("counters"),
     ),
     ("traces of I/O", "root (CAP_BPF and CAP_PERFMON)", "sudo baremark histograms", |_| observed("io-histograms")),
+    (
+        "counts of system calls",
+        "root (CAP_BPF and CAP_PERFMON; kernel.unprivileged_bpf_disabled = 0 is not enough)",
+        "sudo baremark run --in native,sandbox -- PROGRAM",
+        |_| CallTrace::start().err().map(|why| why.to_string()),
+    ),
     ("KVM's statistics", "root, and debugfs", "mount -t debugfs debugfs /sys/kernel/debug", |_| observed("kvm")),
     ("network paths", "root (CAP_NET_ADMIN and CAP_SYS_ADMIN)", "sudo baremark run ...", |_| {
         Namespace::new().err().map(|why| why.to_string())
