@@ -7,8 +7,9 @@ use crate::part::parts;
 use crate::text::{Style, beside, clean, cut, left, width};
 use crate::words::at_once;
 use baremark_model::command::{
-    self, CALL_COST, CPU, EXIT_COST, EXIT_SHARE, EXITLESS_CALLS, EXITLESS_FALLBACKS, FORWARDED_CALLS, GUEST_FAULTS,
-    GUEST_SIGNALS, GUEST_START, PEAK_MEMORY, POLLING_CPU, RUN_TIMES, SYSTEM, USER, VM_EXITS, WALL,
+    self, CALL_COST, CONTEXT_SWITCHES, CPU, EXIT_COST, EXIT_SHARE, EXITLESS_CALLS, EXITLESS_FALLBACKS, FORWARDED_CALLS,
+    GUEST_FAULTS, GUEST_SIGNALS, GUEST_START, MAJOR_FAULTS, PAGE_FAULTS, PEAK_MEMORY, POLLING_CPU, RUN_TIMES, SYSTEM,
+    USER, VM_EXITS, WALL,
 };
 use baremark_model::descriptor::{Better, Metric};
 use baremark_model::document::{Document, EstimateRow, RatioRow};
@@ -224,7 +225,7 @@ fn sentence(document: &Document, row: &RatioRow) -> String {
     }
 }
 
-/// By how much the one side is longer, where that is known; else what the outcome says.
+/// By how much the one side has more of the metric or less, where that is known; else what the outcome says.
 fn outcome(document: &Document, row: &RatioRow, pair: &str) -> String {
     let better = document.estimates.iter().find(|of| of.metric == row.metric).map(|of| (of.better, of.unit.as_str()));
     let above = pair.split(" / ").next().unwrap_or_default();
@@ -235,14 +236,29 @@ fn outcome(document: &Document, row: &RatioRow, pair: &str) -> String {
     let (least, most) = if lo > 1.0 { (lo - 1.0, hi - 1.0) } else { (1.0 - hi, 1.0 - lo) };
     let places = number::decimals(50.0 * (most - least), Digits::Plain).unwrap_or(1).clamp(0, 4);
     let range = format!("{} - {} %", fixed(100.0 * least, places), fixed(100.0 * most, places));
-    match (unit, lo > 1.0, better) {
-        ("s", true, _) => format!("{above} takes {range} longer"),
-        ("s", false, _) => format!("{above} takes {range} less time"),
-        (_, true, Better::Higher) => format!("{above} is better by {range}"),
-        (_, true, Better::Lower) => format!("{above} is worse by {range}"),
-        (_, false, Better::Higher) => format!("{above} is worse by {range}"),
-        (_, false, Better::Lower) => format!("{above} is better by {range}"),
+    if let Some((verb, [more, less])) = in_words(&row.metric, unit, better) {
+        return format!("{above} {verb} {range} {}", if lo > 1.0 { more } else { less });
     }
+    match (lo > 1.0, better) {
+        (true, Better::Higher) | (false, Better::Lower) => format!("{above} is better by {range}"),
+        (true, Better::Lower) | (false, Better::Higher) => format!("{above} is worse by {range}"),
+    }
+}
+
+/// How a program is compared by a metric: a verb, and what more and less of the metric is; `None` where better and worse say it as well.
+fn in_words(metric: &str, unit: &str, better: Better) -> Option<(&'static str, [&'static str; 2])> {
+    let of_programs = [
+        (&CPU, "uses", ["more CPU time", "less CPU time"]),
+        (&USER, "uses", ["more CPU time in user mode", "less CPU time in user mode"]),
+        (&SYSTEM, "uses", ["more CPU time in the kernel", "less CPU time in the kernel"]),
+        (&PEAK_MEMORY, "uses", ["more memory at its peak", "less memory at its peak"]),
+        (&CONTEXT_SWITCHES, "has", ["more context switches", "fewer context switches"]),
+        (&PAGE_FAULTS, "has", ["more page faults", "fewer page faults"]),
+        (&MAJOR_FAULTS, "has", ["more page faults that read from a disk", "fewer page faults that read from a disk"]),
+    ];
+    let of_time = ("takes", ["longer", "less time"]);
+    let own = of_programs.into_iter().find(|(of, ..)| of.key == metric).map(|(_, verb, words)| (verb, words));
+    own.or_else(|| (unit == "s" && better == Better::Lower).then_some(of_time))
 }
 
 /// What makes up most of a difference in wall time: exits from the microVM, or a part of CPU time, user or system.

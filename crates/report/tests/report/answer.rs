@@ -2,7 +2,7 @@
 
 use crate::documents::{self, estimate, ratio, treatment};
 use baremark_model::command::RUN_TIMES;
-use baremark_model::document::{Document, EstimateRow, Outcome};
+use baremark_model::document::{Document, EstimateRow, Outcome, RatioRow};
 use baremark_model::plan::Duet;
 use baremark_model::seam::Sample;
 use baremark_report::{Style, html, summary};
@@ -124,6 +124,36 @@ fn nothing_ran_at_once_where_nothing_was_compared() {
     for screen in [of_commands, table, summary::render(&document, &wide)] {
         assert!(!screen.contains("both at once"), "{screen}");
     }
+}
+
+/// "B takes 6 % longer" was said of programs that ran at once and were compared by CPU time.
+#[test]
+fn a_comparison_of_commands_says_what_was_compared() {
+    let [below, above] = ["A", "B"].map(|command| treatment(&[("command", command)]));
+    let says = |metric: &str, unit: &str, found: [f64; 3]| {
+        let mut document = documents::typical();
+        let estimates = [(&below, 1.0), (&above, found[0])].map(|(arm, value)| estimate(metric, arm, value, 0.01));
+        document.estimates = estimates.map(|row| EstimateRow { unit: unit.to_owned(), ..row }).to_vec();
+        document.ratios = vec![RatioRow { metric: metric.to_owned(), ..ratio(&above, &below, found) }];
+        document.run.metric = metric.to_owned();
+        let text = baremark_report::commands::render(&document, &[], &Style { width: 200, ..Style::default() });
+        let line = text.lines().find(|line| line.starts_with("B / A = ")).unwrap_or_else(|| panic!("{text}"));
+        let (_, outcome) = line.split_once("): ").expect("an outcome");
+        // The numbers are those of the interval, whatever was compared.
+        outcome.split_whitespace().filter(|word| !word.starts_with(|first: char| first.is_ascii_digit())).collect::<Vec<_>>().join(" ")
+    };
+    let (more, less) = ([1.1, 1.08, 1.12], [0.9, 0.88, 0.92]);
+    let both = |metric: &str, unit: &str| [more, less].map(|found| says(metric, unit, found));
+    assert_eq!(both("wall_s", "s"), ["B takes - % longer.", "B takes - % less time."]);
+    assert_eq!(both("cpu_s", "s"), ["B uses - % more CPU time.", "B uses - % less CPU time."]);
+    assert_eq!(both("user_s", "s")[0], "B uses - % more CPU time in user mode.");
+    assert_eq!(both("system_s", "s")[1], "B uses - % less CPU time in the kernel.");
+    assert_eq!(both("peak_memory_bytes", "B")[0], "B uses - % more memory at its peak.");
+    assert_eq!(both("context_switches", "1")[1], "B has - % fewer context switches.");
+    assert_eq!(both("page_faults", "1")[0], "B has - % more page faults.");
+    assert_eq!(both("major_faults", "1")[1], "B has - % fewer page faults that read from a disk.");
+    assert_eq!(both("time_of_a_frame", "s")[0], "B takes - % longer.", "what a program reports itself");
+    assert_eq!(both("errors", "1"), ["B is worse by - %.", "B is better by - %."]);
 }
 
 /// How long a program took next to another shows how long it waited for its CPU.
