@@ -325,3 +325,41 @@ fn what_another_dead_owners_change_uses_is_undone_after_it() {
     assert_eq!(recovery.failed.len(), 1, "{recovery:?}");
     assert_eq!(records(place.folder.path()), ["77-1.journal"]);
 }
+
+/// A change that a living process still has, and one that cannot be undone.
+struct Refusing;
+
+impl Kind for Refusing {
+    fn name(&self) -> &'static str {
+        "refusing"
+    }
+
+    fn undo(&self, details: &serde_json::Value) -> io::Result<Undone> {
+        match details["held"] == true {
+            true => Err(io::Error::from(io::ErrorKind::WouldBlock)),
+            false => Err(io::Error::other("it refuses")),
+        }
+    }
+}
+
+/// The changes of an owner some of which failed are tried again once those of all others are undone.
+#[test]
+fn a_change_that_is_held_counts_once_however_often_it_is_tried() {
+    let change = |id: u64, held: bool| {
+        let target = if held { "held" } else { "refused" };
+        let change = json!({ "kind": "refusing", "target": target, "details": { "held": held } });
+        line(&json!({ "make": { "id": id, "change": change } }))
+    };
+    let both = owner_line(&dead()) + &change(0, true) + &change(1, false);
+    let refused = [("refused".to_owned(), "it refuses".to_owned())];
+    // A damaged file is not read again.
+    for (text, damaged) in [(both.clone(), 0), (both + "torn in the middle\n", 1)] {
+        let place = place();
+        place.record(text);
+        let journal = Journal::open(place.path("journal"), vec![Box::new(Refusing)]).unwrap();
+        let recovery = journal.recover().unwrap();
+        assert_eq!((recovery.held, &recovery.failed[..]), (1, &refused[..]), "{recovery:?}");
+        assert_eq!((recovery.damaged.len(), recovery.undone.len()), (damaged, 0), "{recovery:?}");
+        assert_eq!(records(place.folder.path()), ["77-1.journal"]);
+    }
+}

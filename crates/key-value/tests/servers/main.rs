@@ -143,7 +143,7 @@ fn an_interrupt_ends_a_phase_and_leaves_nothing() {
     assert_eq!(left(folder.path()), [""; 0]);
 }
 
-/// In turns with another site each phase has a server of its own, and nothing is left of it between them.
+/// A job that takes turns with another site has nothing to stop between them: each phase has a server of its own, and nothing is left of it.
 #[test]
 fn no_server_is_there_while_another_site_has_its_turns() {
     if !is_here() {
@@ -155,12 +155,8 @@ fn no_server_is_there_while_another_site_has_its_turns() {
     let (keeper, phase) = (PathBuf::from("/nonexistent"), Duration::from_secs(1));
     let around = Surroundings { keeper: &keeper, cpus: &[], seed: 5, phase, overwritable: &[], interrupt: &interrupt };
     let mut ready = ALL[0].prepare(&arm, around).unwrap();
-    ready.takes_turns();
-    ready.warm_up().unwrap();
     for phase in 0..3 {
-        ready.rest().unwrap();
         assert_eq!(left(folder.path()), [""; 0], "{phase}");
-        ready.wake();
         let run = ready.run().unwrap();
         assert!(run.checked.ends_with("impossible: 0"), "{phase}: {}", run.checked);
     }
