@@ -30,6 +30,7 @@ use crate::patience::{GLANCE, unless};
 use api::{Api, Until};
 use baremark_model::environments::VERSION;
 use baremark_model::site::{Environment, Link, Missing, Portion, Site, SiteError};
+use baremark_sys::process_tree;
 use events::Events;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -353,6 +354,10 @@ impl Site for GuestSite {
         let mut lines = self.process.log();
         lines.extend(self.events.restarted().then(|| RESTARTED.to_owned()));
         lines
+    }
+
+    fn hypervisor_cpu_ns(&self) -> Option<u64> {
+        process_tree::cpu_ns(self.process.pid())
     }
 }
 

@@ -30,6 +30,7 @@ use crate::lab::LabPort;
 use baremark_model::disk_latency::DiskLatency;
 use baremark_model::site::{Environment, Link, Missing, OWN_ROOT, Portion, Site, SiteError, loopback};
 use baremark_sys::affinity::pin_thread;
+use baremark_sys::process_tree;
 use disk_totals::DiskTotals;
 use qmp::Qmp;
 use std::fs::File;
@@ -339,6 +340,11 @@ impl Site for QemuSite {
         lines.extend(self.guest.log());
         lines.extend(self.qmp.stopped().map(str::to_owned));
         lines
+    }
+
+    fn hypervisor_cpu_ns(&self) -> Option<u64> {
+        let processes = std::iter::once(&self.guest).chain(&self.files);
+        processes.map(|process| process_tree::cpu_ns(process.pid())).sum()
     }
 
     /// Its loopback cannot be led to.

@@ -24,6 +24,9 @@ const PHASE_IN_ROUND_TRIPS: u64 = 20;
 const MOST_HEARING_NS: u64 = 200_000;
 /// A side that uses more than this share of one CPU while the other has its turns is not idle; what it takes to hear of a turn apart.
 const MOST_IDLE_CPU: f64 = 0.01;
+/// The trial counts, for what a guest needs that does nothing depends on its kernel and on the machine; it may have slowed the other side.
+const HYPERVISOR_AT_WORK: &str =
+    "the hypervisor of one side used more than 1 % of a CPU while that side waited for its turns";
 /// Of many short phases every fourth is reported to the watcher.
 const MANY_PHASES: usize = 16;
 /// Programs that are named of those that used the CPUs.
@@ -88,18 +91,30 @@ pub(crate) fn run(
     let phases_begun = Instant::now();
     let elapsed_ns = || Nanos::from(phases_begun.elapsed()).0;
     let mut others = [0_u32; 2];
+    let mut hypervisors = [None::<Idle>; 2];
     let mut times = Vec::with_capacity(spec.schedule.len());
     for (position, &arm) in spec.schedule.iter().enumerate() {
         let begin_ns = elapsed_ns();
         if position > 0 && position % QUAD == 0 && cut.is_some_and(|most| begin_ns >= most) {
             break;
         }
-        let side =
-            sides.get_mut(arm).ok_or_else(|| LinkError::OutOfTurn(format!("a schedule names arm {arm} of 2")))?;
+        let [below, above] = &mut *sides;
+        let (side, waiting) = match arm {
+            0 => (below, above),
+            1 => (above, below),
+            _ => return Err(LinkError::OutOfTurn(format!("a schedule names arm {arm} of 2"))),
+        };
         let turn = ToAgent::Turn { others: std::mem::take(&mut others[arm]) };
+        let cpu_ns = waiting.agent.site.hypervisor_cpu_ns();
         side.agent.send(&turn).and_then(|()| trial.at_turn(side)).map_err(|why| why.at(side.place))?;
         others[1 - arm] += 1;
-        times.push((arm, begin_ns, elapsed_ns()));
+        let end_ns = elapsed_ns();
+        times.push((arm, begin_ns, end_ns));
+        if let Some((before, after)) = cpu_ns.zip(waiting.agent.site.hypervisor_cpu_ns()) {
+            let idle = hypervisors[1 - arm].get_or_insert_default();
+            idle.ns += end_ns - begin_ns;
+            idle.cpu_ns += after.saturating_sub(before);
+        }
         let of = spec.schedule.len();
         if of <= MANY_PHASES || (position + 1).is_multiple_of(QUAD) {
             (trial.came)(Came::Phase { position, of });
@@ -115,7 +130,7 @@ pub(crate) fn run(
         [trial.end(below, others[0])?, trial.end(above, others[1])?]
     };
     let elapsed_ns = Nanos::from(begun.elapsed()).0;
-    join(both, &times, (phases_ns, elapsed_ns), &Prepared { round_trips_ns, has_repetitions })
+    join(both, &times, (phases_ns, elapsed_ns), &Prepared { round_trips_ns, has_repetitions }, hypervisors)
 }
 
 /// What waiting for a side needs.
@@ -167,12 +182,14 @@ struct Prepared {
     has_repetitions: bool,
 }
 
-/// What both sides measured as one trial; `times` are the turns that were given: whose, and from when to when by the lab's clock.
+/// What both sides measured as one trial; `times` are the turns that were given: whose, and from when to when by the lab's clock. `hypervisors` is what those of both sides used
+/// of this machine in the other's turns.
 fn join(
     sides: [(&str, SideResult); 2],
     times: &[(usize, u64, u64)],
     (phases_ns, elapsed_ns): (u64, u64),
     prepared: &Prepared,
+    hypervisors: [Option<Idle>; 2],
 ) -> Result<TrialResult, LinkError> {
     let mut void = Vec::new();
     let mut flagged: Vec<String> = Vec::new();
@@ -183,6 +200,8 @@ fn join(
         void.extend(side.result.void.iter().map(|why| format!("at {place}: {why}")));
         void.extend(not_idle(place, side.idle, stretches.saturating_mul(hearing_ns)));
         flagged.extend(side.result.flags.iter().cloned());
+        let is_at_work = hypervisors[own].is_some_and(|idle| share(idle) > MOST_IDLE_CPU);
+        flagged.extend(is_at_work.then(|| HYPERVISOR_AT_WORK.to_owned()));
     }
     let mut own = [0, 1].map(|side: usize| sides[side].1.result.series.iter());
     let rates = [0, 1].map(|side: usize| sides[side].1.result.tick_rate_per_s);
@@ -228,7 +247,8 @@ fn join(
     };
     let observations = observations(&sides);
     let partners = [sides[1].0.to_owned(), sides[0].0.to_owned()];
-    let arms = sides.into_iter().zip(partners).map(|((place, side), partner)| record(place, side, &partner));
+    let arms = sides.into_iter().zip(partners).zip(hypervisors);
+    let arms = arms.map(|(((place, side), partner), hypervisor)| record(place, side, &partner, hypervisor));
     let arms = arms.collect::<Option<Vec<ArmRecord>>>();
     let arms = arms.ok_or_else(|| LinkError::OutOfTurn("a side has no arm".to_owned()))?;
     Ok(TrialResult { arms, observations, ..result })
@@ -236,9 +256,8 @@ fn join(
 
 /// Why a trial does not count, one side of which was at work while the other had its turns. To hear that these are over is no such work, and takes longest
 /// where each system call is slow, as under a kernel in user space.
-#[expect(clippy::cast_precision_loss, reason = "nanoseconds of a trial")]
 fn not_idle(place: &str, idle: Idle, hearing_ns: u64) -> Option<String> {
-    let share = idle.cpu_ns.saturating_sub(hearing_ns) as f64 / (idle.ns as f64).max(1.0);
+    let share = share(Idle { cpu_ns: idle.cpu_ns.saturating_sub(hearing_ns), ..idle });
     (share > MOST_IDLE_CPU).then(|| {
         format!(
             "at {place}: it used {:.1} % of a CPU while the other side had its turns, more than {:.0} %",
@@ -246,6 +265,12 @@ fn not_idle(place: &str, idle: Idle, hearing_ns: u64) -> Option<String> {
             100.0 * MOST_IDLE_CPU
         )
     })
+}
+
+/// The share of one CPU.
+#[expect(clippy::cast_precision_loss, reason = "nanoseconds of a trial")]
+fn share(idle: Idle) -> f64 {
+    idle.cpu_ns as f64 / (idle.ns as f64).max(1.0)
 }
 
 /// A phase with the times of its ranks in nanoseconds since the first phase began, as far as the lab's clock shows: the first rank's start is the
@@ -333,19 +358,22 @@ fn observations(sides: &[(&str, SideResult); 2]) -> Vec<Observation> {
 }
 
 /// What is true of one arm, with how it took turns.
-#[expect(clippy::cast_precision_loss, reason = "nanoseconds of a trial")]
-fn record(place: &str, side: SideResult, partner: &str) -> Option<ArmRecord> {
+fn record(place: &str, side: SideResult, partner: &str, hypervisor: Option<Idle>) -> Option<ArmRecord> {
     let SideResult { result, idle } = side;
     let mut arm = result.arms.into_iter().next()?;
-    let share = 100.0 * idle.cpu_ns as f64 / (idle.ns as f64).max(1.0);
+    let of_cpu = |idle: Idle| format!("{:.2} % of a CPU", 100.0 * share(idle));
     let notes = [
-        ("place", place.to_owned()),
-        ("in turns with", partner.to_owned()),
-        ("while it waited", format!("{share:.2} % of a CPU")),
+        ("place", Some(place.to_owned())),
+        ("in turns with", Some(partner.to_owned())),
+        ("while it waited", Some(of_cpu(idle))),
+        ("its hypervisor, while it waited", hypervisor.map(of_cpu)),
     ];
-    arm.executor.notes.extend(notes.map(|(name, what)| (name.to_owned(), what)));
+    arm.executor.notes.extend(notes.into_iter().filter_map(|(name, what)| Some((name.to_owned(), what?))));
     arm.counters.insert("idle_ns".to_owned(), idle.ns);
     arm.counters.insert("idle_cpu_ns".to_owned(), idle.cpu_ns);
+    if let Some(hypervisor) = hypervisor {
+        arm.counters.insert("idle_hypervisor_cpu_ns".to_owned(), hypervisor.cpu_ns);
+    }
     Some(arm)
 }
 

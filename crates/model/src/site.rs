@@ -118,6 +118,11 @@ pub trait Site: Send {
         Ok(Vec::new())
     }
 
+    /// CPU time in ns that the hypervisor of the site has used on this machine, the guest's and that of its devices; `None` of a site without one of which this machine knows.
+    fn hypervisor_cpu_ns(&self) -> Option<u64> {
+        None
+    }
+
     /// Where the site reaches what this machine reaches at an address of another network than its loopback, such as that of a site on the lab's
     /// bridge.
     ///

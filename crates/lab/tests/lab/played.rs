@@ -21,7 +21,7 @@ use baremark_model::wire::{
 use baremark_stats::Rng;
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -70,11 +70,15 @@ pub struct Played {
     costs_ns: [f64; 2],
     /// It dies where it is to time fewer calls.
     least_calls: u64,
+    /// What the hypervisor of a site uses of the CPUs between two questions.
+    hypervisor_ns: Option<u64>,
 }
 
 struct PlayedSite {
     link: Option<Link>,
     there: Arc<AtomicUsize>,
+    hypervisor_ns: Option<u64>,
+    asked: AtomicU64,
 }
 
 impl Drop for PlayedSite {
@@ -105,6 +109,7 @@ impl Played {
             idle: Idle { ns: 1_000_000, cpu_ns: 1000 },
             costs_ns: [100.0, 500.0],
             least_calls: 0,
+            hypervisor_ns: None,
         }
     }
 
@@ -123,6 +128,12 @@ impl Played {
     /// Agents whose turns are told to `turning`, and which use so much CPU time while they wait for them.
     pub fn in_turns(mut self, idle: Idle, turning: impl Fn(usize, u32) -> bool + Send + Sync + 'static) -> Self {
         (self.idle, self.turning) = (idle, Arc::new(turning));
+        self
+    }
+
+    /// Sites with a hypervisor, which uses so much of the CPUs between two questions.
+    pub fn with_hypervisor(mut self, used_ns: u64) -> Self {
+        self.hypervisor_ns = Some(used_ns);
         self
     }
 
@@ -184,7 +195,8 @@ impl Environment for Played {
         thread::spawn(move || play(agent, &played));
         let link = Link { from_agent: Box::new(lab.try_clone().unwrap()), to_agent: Box::new(lab) };
         self.there.fetch_add(1, Ordering::SeqCst);
-        Ok(Box::new(PlayedSite { link: Some(link), there: self.there() }))
+        let (hypervisor_ns, asked) = (self.hypervisor_ns, AtomicU64::new(0));
+        Ok(Box::new(PlayedSite { link: Some(link), there: self.there(), hypervisor_ns, asked }))
     }
 }
 
@@ -197,6 +209,10 @@ impl Site for PlayedSite {
 
     fn log(&self) -> Vec<String> {
         vec!["the last words of a played agent".to_owned()]
+    }
+
+    fn hypervisor_cpu_ns(&self) -> Option<u64> {
+        Some(self.hypervisor_ns? * self.asked.fetch_add(1, Ordering::SeqCst))
     }
 }
 

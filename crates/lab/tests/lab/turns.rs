@@ -173,6 +173,29 @@ fn a_side_that_works_on_while_the_other_has_its_turns_voids_the_trial() {
     assert_eq!(reasons, &[why]);
 }
 
+/// What a guest's agent knows of itself is not what the guest and its hypervisor use of this machine.
+#[test]
+fn a_hypervisor_that_works_while_its_side_waits_is_recorded_and_flagged() {
+    let trial = |used_ns: u64| {
+        let native = Played::new(|_| Answer::Values(vec![1.0]));
+        let guest = Played::new(|_| Answer::Values(vec![0.9])).with_hypervisor(used_ns);
+        let (plan, mut memory) = (of_trials(4), Memory::default());
+        conduct(&plan, vec![("native", native), ("container", guest)], &mut memory, &NEVER).0.unwrap();
+        assert_eq!(memory.trials[0].status, TrialStatus::Ok);
+        memory.trials.swap_remove(0).result.unwrap()
+    };
+    let (note, counter) = ("its hypervisor, while it waited", "idle_hypervisor_cpu_ns");
+    let idle = trial(0);
+    assert_eq!((idle.arms[1].executor.notes[note].as_str(), idle.arms[1].counters[counter]), ("0.00 % of a CPU", 0));
+    assert!(!idle.arms[0].executor.notes.contains_key(note) && !idle.arms[0].counters.contains_key(counter));
+    let flag = "the hypervisor of one side used more than 1 % of a CPU while that side waited for its turns";
+    assert!(!idle.flags.iter().any(|found| found == flag), "{:?}", idle.flags);
+    // More than any machine has in the time of the test: in each of the other side's 6 turns.
+    let busy = trial(1_000_000_000_000);
+    assert_eq!(busy.arms[1].counters[counter], 6_000_000_000_000);
+    assert!(busy.flags.iter().any(|found| found == flag), "{:?}", busy.flags);
+}
+
 #[test]
 fn an_agent_of_a_version_without_turns_is_refused_with_the_remedy() {
     let place = || Played::new(|_| Answer::Values(vec![1.0]));
