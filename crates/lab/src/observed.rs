@@ -318,11 +318,11 @@ fn absent<'o>(run: &Run, all: impl Iterator<Item = &'o Observation>) -> Vec<Obse
     }
     let compared = run.plan.pairs.iter().enumerate().filter(|(_, pair)| used_by_others::is_compared(pair));
     for (index, pair) in compared {
-        let Err(reason) = used_by_others::differences(&run.plan, &run.trials, index) else { continue };
+        let Err(why) = used_by_others::differences(&run.plan, &run.trials, index) else { continue };
         let [above, below] = [pair.numerator, pair.denominator].map(|arm| &run.plan.arms[arm]);
         let place = own_place(&above.environment, environments::can(above.place())).to_owned();
         let what = format!("{} beyond {}", used_by_others::WHAT, below.environment);
-        absent.insert(ObservedAbsence { place, absence: Absence::new(&what, reason) });
+        absent.insert(ObservedAbsence { place, absence: Absence::new(&what, why.to_string()) });
     }
     absent.into_iter().collect()
 }

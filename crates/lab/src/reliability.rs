@@ -45,7 +45,9 @@ pub(crate) fn of(trials: &[Finished]) -> Option<Reliability> {
         hindrances.push(of);
     };
     judge(Hindrance::OtherPrograms, mean(own.iter().filter_map(|found| found.others)), &OTHERS, &|percent| {
-        format!("other programs used {percent:.0} % of the CPUs{}", named(&programs, percent, hidden))
+        // What is not theirs by name may be the kernel's.
+        let whose = if hidden { "other programs and the kernel" } else { "other programs" };
+        format!("{whose} used {percent:.0} % of the CPUs{}", named(&programs, percent, hidden))
     });
     judge(Hindrance::Stolen, mean(known.iter().filter_map(|found| found.stolen)), &STOLEN, &|percent| {
         format!("the hypervisor took {percent:.0} % of the CPUs (steal)")

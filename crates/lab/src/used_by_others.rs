@@ -14,6 +14,20 @@ use std::collections::BTreeSet;
 /// The quantity, in words.
 pub(crate) const WHAT: &str = "CPU use by other programs in timed phases";
 
+/// Why the sides of a ratio are not compared: they were not counted in one way.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unlike {
+    /// One side's kernel has no account, such as gVisor's.
+    #[error("the two sides were not counted in one way: the kernel of {0} does not report CPU time")]
+    NotReported(String),
+    /// One side has the account of a container alone.
+    #[error("the two sides were not counted in one way: /proc/stat is not the kernel's in {0} but a container's (lxcfs)")]
+    OfContainer(String),
+    /// It is not known which programs an agent saw.
+    #[error("the two sides were not counted in one way: trials of an earlier version have no such count")]
+    EarlierVersion,
+}
+
 /// Whether a pair has such a row: one that the study asks for, of two different things.
 pub(crate) fn is_compared(pair: &Pair) -> bool {
     pair.asked && pair.contrast != Contrast::SelfCheck
@@ -23,7 +37,7 @@ pub(crate) fn is_compared(pair: &Pair) -> bool {
 ///
 /// # Errors
 /// Why there is none: both were not counted in one way.
-pub(crate) fn differences(plan: &Plan, trials: &[Finished], pair: usize) -> Result<Vec<f64>, String> {
+pub(crate) fn differences(plan: &Plan, trials: &[Finished], pair: usize) -> Result<Vec<f64>, Unlike> {
     let arms = [plan.pairs[pair].denominator, plan.pairs[pair].numerator].map(|arm| &plan.arms[arm]);
     let names = arms.map(|arm| arm.environment.as_str());
     let has_one_agent = arms.iter().all(|arm| own_place(&arm.environment, environments::can(arm.place())) == THIS_MACHINE);
@@ -31,19 +45,16 @@ pub(crate) fn differences(plan: &Plan, trials: &[Finished], pair: usize) -> Resu
     let [below, above] = [0, 1].map(|which| Counted::of(&sides, which));
     let is_beyond_agent = below.hidden || above.hidden;
     if !has_one_agent {
-        let unlike = |why: String| Err(format!("the two sides were not counted in one way: {why}"));
-        let of_containers = [&below, &above].map(|side| side.of_container.contains(&true));
-        if let (true, false) | (false, true) = (below.is_unknown, above.is_unknown) {
-            let name = names[usize::from(above.is_unknown)];
-            return unlike(format!("the kernel of {name} does not report CPU time"));
+        if below.is_unknown != above.is_unknown {
+            return Err(Unlike::NotReported(names[usize::from(above.is_unknown)].to_owned()));
         }
         if below.of_container.union(&above.of_container).count() > 1 {
-            let inside = names.iter().zip(of_containers).filter(|(_, is_so)| *is_so).map(|(name, _)| *name);
-            let inside = inside.collect::<Vec<_>>().join(" and ");
-            return unlike(format!("/proc/stat is not the kernel's in {inside} but a container's (lxcfs)"));
+            let is_inside = [&below, &above].map(|side| side.of_container.contains(&true));
+            let inside = names.iter().zip(is_inside).filter(|(_, is_so)| *is_so).map(|(name, _)| *name);
+            return Err(Unlike::OfContainer(inside.collect::<Vec<_>>().join(" and ")));
         }
         if below.is_of_earlier_version || above.is_of_earlier_version {
-            return unlike("trials of an earlier version have no such count".to_owned());
+            return Err(Unlike::EarlierVersion);
         }
     }
     let share = |side: Side<'_>| {

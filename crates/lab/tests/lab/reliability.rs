@@ -68,10 +68,10 @@ fn programs_that_an_agent_does_not_see_are_said_to_be_unnamed() {
     let says = |found: &Disturbance| words(found).1;
     assert_eq!(
         says(&hidden(&[])),
-        ["other programs used 30 % of the CPUs (unnamed: their processes are hidden from the agent)"]
+        ["other programs and the kernel used 30 % of the CPUs (unnamed: their processes are hidden from the agent)"]
     );
-    assert_eq!(says(&hidden(&[("sh", 0.06)])), ["other programs used 30 % of the CPUs (sh 6 %, unnamed 24 %)"]);
-    assert_eq!(says(&hidden(&[("sh", 0.2)])), ["other programs used 30 % of the CPUs (sh 20 %)"]);
+    assert_eq!(says(&hidden(&[("sh", 0.06)])), ["other programs and the kernel used 30 % of the CPUs (sh 6 %, unnamed 24 %)"]);
+    assert_eq!(says(&hidden(&[("sh", 0.2)])), ["other programs and the kernel used 30 % of the CPUs (sh 20 %)"]);
 }
 
 #[test]
