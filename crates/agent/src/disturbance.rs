@@ -14,7 +14,7 @@ use baremark_model::seam::TickRate;
 use baremark_model::wire::{Disturbance, PhaseDisturbance, ProgramShare, Series};
 use baremark_sys::clock;
 use baremark_sys::cpu_time::{CpuTime, TICK_S};
-use baremark_sys::cpu_users::{CpuUsers, Sight, outermost_of_this_program, own_name};
+use baremark_sys::cpu_users::{CpuUsers, Sight, outermost_of_this_program, own_name, own_number};
 use baremark_sys::held_back::HeldBack;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -47,7 +47,7 @@ struct Standpoint {
 
 impl Standpoint {
     fn of_this_process() -> Self {
-        Standpoint { root: outermost_of_this_program(), agent: std::process::id(), sight: Sight::now() }
+        Standpoint { root: outermost_of_this_program(), agent: own_number(), sight: Sight::now() }
     }
 }
 

@@ -163,7 +163,14 @@ pub fn own_name() -> io::Result<String> {
 /// has started. This process itself where its parent is another program, or cannot be looked at.
 #[must_use]
 pub fn outermost_of_this_program() -> u32 {
-    outermost_of(std::process::id())
+    outermost_of(own_number())
+}
+
+/// The number that this process has in `/proc`, which may be of another PID namespace than it.
+#[must_use]
+pub fn own_number() -> u32 {
+    let number = fs::read_link("/proc/self").ok().and_then(|link| link.to_str()?.parse().ok());
+    number.unwrap_or_else(std::process::id)
 }
 
 /// The first process above `pid` that runs the same program without another between them: `pid` itself where its parent runs another.
@@ -327,6 +334,7 @@ mod tests {
         let mut child =
             std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().expect("cat starts");
         let users = CpuUsers::now().expect("/proc");
+        assert!(users.0.contains_key(&own_number()), "what reads /proc is in it");
         let tree = members(&users.0, outermost_of_this_program());
         assert!(tree.contains(&std::process::id()) && tree.contains(&child.id()), "{tree:?}");
         drop(child.stdin.take());
