@@ -14,6 +14,7 @@ use baremark_lab::comparison::Chosen;
 use baremark_model::codes::Origin;
 use baremark_model::document::{Document, FORMAT, FORMER_FORMAT};
 use baremark_model::plan::Treatment;
+use baremark_model::renamed;
 use baremark_store::{RunState, Store};
 use serde::Deserialize;
 use std::fs::File;
@@ -51,7 +52,15 @@ pub fn find(context: &Context, text: &str) -> Result<Chosen, Refusal> {
             "'{text}' names no run; write RUN or RUN,RUN,RUN, or a file of --json"
         )));
     }
-    Ok(Chosen { documents, levels })
+    Ok(Chosen { levels: todays(text, &documents, levels), documents })
+}
+
+/// Levels by the names that factors have today, with a warning where one was typed by a former name.
+fn todays(text: &str, documents: &[Document], mut levels: Treatment) -> Treatment {
+    for (typed, now) in documents.iter().flat_map(|document| renamed::levels(document, &mut levels)).collect::<Vec<_>>() {
+        say(format_args!("warning: {text}: '{typed}' is called '{now}' now"));
+    }
+    levels
 }
 
 /// The runs that `baremark import --as` gave this name; none where there is no store.
@@ -204,7 +213,9 @@ fn read(file: &Path, memory: &mut u64) -> Result<Found, Unread> {
         // Of a document of the former format the trials are read; its outcomes are worked out anew wherever they are used.
         let wrong = |why: serde_json::Error| refused(format!("{name}: {why}"));
         *memory -= baremark_json::check(&bytes, *memory).map_err(wrong)?;
-        return serde_json::from_slice(&bytes).map(Found::Document).map_err(wrong);
+        let mut document = serde_json::from_slice(&bytes).map_err(wrong)?;
+        renamed::document(&mut document);
+        return Ok(Found::Document(document));
     }
     // The format is the first key of a result document.
     let own = bytes[..bytes.len().min(FIRST_KEYS)].windows(OWN.len()).any(|at| at == OWN);

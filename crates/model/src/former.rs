@@ -1,14 +1,47 @@
 //! Parameters, and keys of commands and topologies, that had another name in earlier versions. They are read as what they are called today, with a notice, from
-//! studies, topologies and stored arms.
+//! studies and topologies, and without one from what is stored ([`renamed`](crate::renamed)).
 
-/// The former name of a parameter and its name.
-const RENAMED: [(&str, &str); 4] =
-    [("time", "duration"), ("warm", "warm_up"), ("max", "most"), ("warmup", "warmup_runs")];
+/// A parameter that has another name today.
+struct Renamed {
+    /// The workloads whose parameter it is, by their kinds; none of a key that no factor can be.
+    kinds: &'static [&'static str],
+    /// What it was called.
+    before: &'static str,
+    /// What it is called.
+    now: &'static str,
+}
+
+const fn renamed(kinds: &'static [&'static str], before: &'static str, now: &'static str) -> Renamed {
+    Renamed { kinds, before, now }
+}
+
+const RENAMED: [Renamed; 6] = [
+    renamed(&["sessions", "jvm-warehouse"], "time", "duration"),
+    renamed(&["sessions", "jvm-warehouse"], "warm", "warm_up"),
+    renamed(&["jvm-warehouse"], "pages", "heap_pages"),
+    renamed(&["start-up", "density"], "place", "server_environment"),
+    renamed(&["density"], "max", "most"),
+    renamed(&[], "warmup", "warmup_runs"),
+];
 
 /// What a parameter of this former name is called; `None` of any other name.
 #[must_use]
 pub fn now(key: &str) -> Option<&'static str> {
-    RENAMED.iter().find(|(former, _)| *former == key).map(|(_, now)| *now)
+    RENAMED.iter().find(|of| of.before == key).map(|of| of.now)
+}
+
+/// What a factor of a study is called that has this former name, a parameter or a path in an application's section; `None` of any other name.
+#[must_use]
+pub fn key_now(key: &str) -> Option<String> {
+    now(key).map(str::to_owned).or_else(|| Some(path_now(key)).filter(|path| path != key))
+}
+
+/// The same of what is stored of workloads of these kinds: what others call so is their own.
+#[must_use]
+pub fn key_now_of(kinds: &[&str], key: &str) -> Option<String> {
+    let is_theirs = |of: &&Renamed| of.before == key && of.kinds.iter().any(|kind| kinds.contains(kind));
+    let own = RENAMED.iter().find(is_theirs).map(|of| of.now.to_owned());
+    own.or_else(|| Some(path_now(key)).filter(|path| path != key))
 }
 
 /// The notice of a key that was typed at `place`, a file and a line, and has another name today.
@@ -20,7 +53,7 @@ pub fn notice(place: &str, section: &str, typed: &str, now: &str) -> String {
 /// What a parameter was called; `None` where it was always called so.
 #[must_use]
 pub fn before(key: &str) -> Option<&'static str> {
-    RENAMED.iter().find(|(_, now)| *now == key).map(|(former, _)| *former)
+    RENAMED.iter().find(|of| of.now == key).map(|of| of.before)
 }
 
 /// Keys of a topology's sections: the section, the former name and the name.

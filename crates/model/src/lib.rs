@@ -51,6 +51,7 @@ pub mod published;
 pub mod qos;
 pub mod quantity;
 pub mod reference;
+pub mod renamed;
 pub mod scale;
 #[cfg(test)]
 mod schema;

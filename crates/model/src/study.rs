@@ -23,9 +23,10 @@ use toml::de::{DeTable, DeValue};
 mod command_section;
 mod design;
 mod keys;
+mod layout;
 mod own_section;
 
-use keys::{beside, factor_like, line_in, place_of};
+use keys::{beside, line_in, place_of};
 
 /// A factor and the levels that the study gives it, in the order typed.
 #[derive(Clone, Debug, PartialEq)]
@@ -218,7 +219,7 @@ impl Reader<'_> {
         let factors = self.factors(&workloads, take("factors"), take("workload"));
         // After a mistake among the factors, what else names one is not judged: it may be right.
         let judged = self.mistakes.mistakes() == before && document.len() == sections.len();
-        let (layout, metric, also) = self.layout(&workloads, judged.then_some(&factors), take("report"));
+        let (layout, metric, also) = self.layout(&workloads, judged.then_some(&factors[..]), take("report"));
         let published = text_of(head.remove("published"));
         match workloads.as_mut_slice() {
             [only] => (only.metric, only.also, only.published) = (metric, also, published),
@@ -664,98 +665,6 @@ impl Reader<'_> {
         }
         (!levels.is_empty()).then_some(levels)
     }
-
-    /// `factors` are those of the study, or `None` where they are not all known. The metric is that of a single workload.
-    fn layout(
-        &mut self,
-        workloads: &[Chosen],
-        factors: Option<&Vec<Factor>>,
-        entries: &[Entry<'_>],
-    ) -> (Layout, Option<String>, Vec<String>) {
-        let flat: Vec<Entry<'_>> = entries.iter().filter(|(key, ..)| *key != "ratio_to").copied().collect();
-        let mut typed = self.known("report", tables::REPORT, &flat);
-        let (metric, also) = (text_of(typed.remove("metric")), typed.remove("also"));
-        let against = text_of(typed.remove("against"));
-        let also = if let [only] = workloads {
-            self.metric(only.descriptor, metric.as_deref(), line_in(entries, "metric"));
-            self.metric(only.descriptor, against.as_deref(), line_in(entries, "against"));
-            self.also(only.descriptor, also, line_in(entries, "also"))
-        } else {
-            let typed = [("metric", metric.is_some()), ("also", also.is_some()), ("against", against.is_some())];
-            for (key, _) in typed.iter().filter(|(_, typed)| *typed) {
-                let what = format!("'{key}' is ambiguous");
-                self.report(line_in(entries, key), what, "write it in the [workload.KIND] whose metric it is");
-            }
-            Vec::new()
-        };
-        let rows = text_of(typed.remove("rows"));
-        let columns = text_of(typed.remove("columns")).unwrap_or_else(|| "environment".to_owned());
-        let mut ratio_to = BTreeMap::new();
-        if let Some(factors) = factors {
-            for (key, name) in [("rows", rows.as_deref()), ("columns", Some(columns.as_str()))] {
-                let Some(name) = name.filter(|name| *name != "environment") else { continue };
-                if !factors.iter().any(|factor| factor.key == name) {
-                    let what = format!("{key} = '{name}' is not a factor of this study");
-                    self.report(line_in(entries, key), what, factor_like(name, &keys_of(factors)));
-                }
-            }
-            if let Some(&(_, line, value)) = entries.iter().find(|(key, ..)| *key == "ratio_to") {
-                ratio_to = self.ratio_to(workloads, factors, line, value.get_ref());
-            } else {
-                ratio_to = native_of(factors);
-            }
-        }
-        (Layout { rows, columns, ratio_to, against }, metric, also)
-    }
-
-    fn ratio_to(
-        &mut self,
-        workloads: &[Chosen],
-        factors: &[Factor],
-        line: usize,
-        value: &DeValue<'_>,
-    ) -> BTreeMap<String, Value> {
-        let Some(table) = value.as_table().filter(|table| !table.is_empty()) else {
-            let remedy = "write a table of levels, such as { environment = \"native\" }";
-            self.report(line, "ratio_to names no treatment".to_owned(), remedy);
-            return BTreeMap::new();
-        };
-        let mut wanted = BTreeMap::new();
-        for (key, line, value) in self.layer.entries(table) {
-            let knob = knobs_of(workloads).into_iter().find(|knob| knob.key == key);
-            let knob = knob.or_else(|| own_knob(workloads, key));
-            let (Some(knob), Some(factor)) = (knob, factors.iter().find(|factor| factor.key == key)) else {
-                let what = format!("ratio_to names '{key}', which is not a factor of this study");
-                self.report(line, what, factor_like(key, &keys_of(factors)));
-                continue;
-            };
-            match self.level(knob, value.get_ref()) {
-                Err(misfit) => self.report(line, misfit.what, misfit.remedy),
-                Ok(level) if key == environments::FACTOR && !environments::can(&level.to_string()).runs_work() => {
-                    let what = format!("ratio_to names the environment '{level}', which runs nothing");
-                    self.report(line, what, "name one that runs the work, such as \"native\"");
-                }
-                Ok(level) if factor.levels.contains(&level) => drop(wanted.insert(key.to_owned(), level)),
-                Ok(level) => {
-                    let labels: Vec<String> = factor.levels.iter().map(ToString::to_string).collect();
-                    let what = format!("ratio_to names {key} = {level}, which is not a level of that factor");
-                    self.report(line, what, format!("its levels are {}", labels.join(", ")));
-                }
-            }
-        }
-        wanted
-    }
-}
-
-fn keys_of(factors: &[Factor]) -> Vec<&str> {
-    factors.iter().map(|factor| factor.key.as_str()).collect()
-}
-
-/// What several environments are compared with where the study does not say: native, if it is one of them.
-fn native_of(factors: &[Factor]) -> BTreeMap<String, Value> {
-    let varied = factors.iter().find(|factor| factor.key == environments::FACTOR && factor.levels.len() > 1);
-    let native = varied.and_then(|of| of.levels.iter().find(|level| level.to_string() == environments::NATIVE));
-    native.map(|level| BTreeMap::from([(environments::FACTOR.to_owned(), level.clone())])).unwrap_or_default()
 }
 
 /// What a study of these workloads can vary.

@@ -99,9 +99,9 @@ impl Place {
     }
 }
 
-/// The knob of places.
+/// The knob of places. The factor `environment` of every study is where this program runs that starts them.
 pub(crate) const PLACE: Knob =
-    Knob::new("place", Kind::Choice(&["process", "microvm", "container", "gvisor", "qemu"]), Default::Typed("process"))
+    Knob::new("server_environment", Kind::Choice(&["process", "microvm", "container", "gvisor", "qemu"]), Default::Typed("process"))
         .help(
             "where the server is started: as a process, in the microVM, in a container of podman, which this \
              program alone is in, in such a container by gVisor (runsc, ptrace platform), or in a QEMU guest \
@@ -138,7 +138,7 @@ pub(crate) const GUEST_MEMORY: Knob =
 
 /// The knob of containers' runtimes.
 pub(crate) const RUNTIME: Knob = Knob::new("runtime", Kind::Choice(&["runc", "crun"]), Default::Typed("runc"))
-    .help("runtime of containers; place = gvisor has its own");
+    .help("runtime of containers; server_environment = gvisor has its own");
 
 /// The knob of the page cache.
 pub(crate) const CACHE: Knob = Knob::new("cache", Kind::Choice(&["warm", "cold"]), Default::Typed("warm")).help(
@@ -148,10 +148,7 @@ pub(crate) const CACHE: Knob = Knob::new("cache", Kind::Choice(&["warm", "cold"]
 
 /// The word of a parameter, or the usual one.
 pub(crate) fn word(arm: &ResolvedArm, knob: &Knob, usual: &'static str) -> String {
-    match arm.parameters.get(knob.key) {
-        Some(Value::Choice(word)) => word.clone(),
-        _ => usual.to_owned(),
-    }
+    knob.find(arm).ok().flatten().unwrap_or_else(|| usual.to_owned())
 }
 
 /// Starts servers in one place.

@@ -141,3 +141,31 @@ impl Ready {
         server.end().map(|()| start)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baremark_model::study;
+
+    /// A study of an earlier version varies, shows and divides by the name that the parameter had then.
+    #[test]
+    fn the_former_name_of_a_factor_is_one_of_today_wherever_a_study_has_it() {
+        let parse = |name: &str| {
+            let text = format!(
+                "[study]\ntitle = \"t\"\n[workload]\nkind = \"start-up\"\n[factors]\n{name} = [\"process\", \"microvm\"]\n\
+                 at_once = [1, 4]\n[report]\nrows = \"at_once\"\ncolumns = \"{name}\"\nratio_to = {{ {name} = \"process\" }}\n"
+            );
+            study::parse("a.toml", text.as_bytes(), &[StartUp.descriptor()]).unwrap_or_else(|why| panic!("{why}"))
+        };
+        let (then, now) = (parse("place"), parse("server_environment"));
+        let keys = |study: &study::Study| study.factors.iter().map(|factor| factor.key.clone()).collect::<Vec<_>>();
+        assert_eq!(keys(&then), ["server_environment", "at_once"]);
+        assert_eq!((keys(&then), &then.layout), (keys(&now), &now.layout));
+        assert_eq!(then.layout.columns, "server_environment");
+        let notice = |line: u32, section: &str| {
+            format!("a.toml:{line}: 'place' in [{section}] is called 'server_environment' now")
+        };
+        assert_eq!(then.renamed, [notice(6, "factors"), notice(10, "report"), notice(11, "report")]);
+        assert!(now.renamed.is_empty(), "{:?}", now.renamed);
+    }
+}

@@ -31,7 +31,7 @@ const WAREHOUSES: Knob =
         .help("warehouses, one thread each");
 const HEAP: Knob = Knob::new("heap", Kind::Size { min: 64 << 20, max: 1 << 42 }, Default::Typed("1 GiB"))
     .help("the heap's size, least and most");
-const PAGES: Knob = Knob::new("pages", Kind::Choice(&["4k", "thp", "2m"]), Default::Typed("4k"))
+const PAGES: Knob = Knob::new("heap_pages", Kind::Choice(&["4k", "thp", "2m"]), Default::Typed("4k"))
     .help("page size of the heap: 4 KiB pages, transparent huge pages, or reserved 2 MiB pages");
 const COLLECTOR: Knob =
     Knob::new("gc", Kind::Choice(&["parallel", "g1", "serial", "z"]), Default::Typed("parallel")).help("the collector");

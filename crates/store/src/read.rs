@@ -12,8 +12,10 @@ use crate::tally::{self, Rows, moment, state_of};
 use baremark_model::codes::Decision;
 use baremark_model::document::LookRow;
 use baremark_model::imported::Imported;
+use baremark_model::plan::Plan;
+use baremark_model::renamed;
 use baremark_model::units::{Nanos, UnixTime};
-use baremark_model::wire::TrialResult;
+use baremark_model::wire::{TrialResult, TrialSpec};
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
@@ -191,8 +193,9 @@ impl Store {
             }
             Err(other) => return Err(other),
         };
-        let mut plan = part(&plan).map_err(|why| garbled("plan", why))?;
+        let mut plan: Plan = part(&plan).map_err(|why| garbled("plan", why))?;
         let study_text = comments::into_plan(&study_text, &mut plan);
+        renamed::plan(&mut plan);
         Ok(StoredRun {
             id: head.id.clone(),
             plan,
@@ -275,7 +278,7 @@ fn trial(run: &RunId, row: &Row<'_>, tally: &mut Rows) -> rusqlite::Result<Resul
             block,
             cell,
             seq,
-            spec: part(spec).map_err(|why| format!("specification: {why}"))?,
+            spec: part(spec).map(today).map_err(|why| format!("specification: {why}"))?,
             status: part(status).map_err(|why| format!("status: {why}"))?,
             result: result.map(part).transpose().map_err(|why| format!("result: {why}"))?.map(compact),
             started: UnixTime(started),
@@ -283,6 +286,12 @@ fn trial(run: &RunId, row: &Row<'_>, tally: &mut Rows) -> rusqlite::Result<Resul
         })
     };
     Ok(parts().map_err(|why: String| Torn { block, cell, seq, why }))
+}
+
+/// A request with its parameters as they are called today.
+fn today(mut spec: TrialSpec) -> TrialSpec {
+    renamed::request(&mut spec);
+    spec
 }
 
 /// A column's text where it lies: results are long, and nobody keeps them as text.

@@ -3,8 +3,11 @@
 use crate::common::bench::{Bench, text};
 use crate::common::schemas::assert_fits;
 use crate::common::stored::{self, SMALL_RUN};
+use flate2::read::GzDecoder;
 use serde_json::Value;
 use std::fs;
+use std::io::Read;
+use std::path::Path;
 
 /// A bench with the store of that run, and the run's document.
 fn bench() -> (Bench, Value) {
@@ -147,4 +150,29 @@ fn runs_of_several_boots_are_joined_into_one_table_with_what_differs() {
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains(says), "{said}");
     }
+}
+
+/// A document of an earlier version has the names that its factors had then, which nobody has to know.
+#[test]
+fn a_document_with_a_former_name_of_a_factor_is_compared_by_the_name_of_today() {
+    let bench = Bench::new();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/kinds/start-up.json.gz");
+    let mut document = String::new();
+    GzDecoder::new(fs::File::open(golden).unwrap()).read_to_string(&mut document).unwrap();
+    assert!(document.contains("\"place\"") && !document.contains("server_environment"));
+    bench.write("then.json", document);
+    let output =
+        bench.run(&["compare", "then.json:place=process", "then.json:server_environment=microvm", "--json"]);
+    let said = text(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said.matches("'place' is called 'server_environment' now").count(), 1, "{said}");
+    let comparison = assert_fits(&output.stdout, "baremark-comparison/2");
+    let rows = comparison["rows"].as_array().unwrap();
+    // At once 1 and 4, from a warm and a cold cache.
+    assert_eq!(rows.len(), 4, "{comparison:#}");
+    for row in rows {
+        let factors: Vec<&String> = row["treatment"].as_object().unwrap().keys().collect();
+        assert_eq!(factors, ["at_once", "cache", "ranks"], "{row:#}");
+    }
+    assert_eq!(comparison["other"]["levels"]["server_environment"], "microvm", "{comparison:#}");
 }

@@ -13,7 +13,7 @@ title = "starts"
 kind = "start-up"
 [factors]
 environment = "native"
-place = "process"
+server_environment = "process"
 [design]
 phase = "100 ms"
 least_blocks = 4

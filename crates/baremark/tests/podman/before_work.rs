@@ -4,9 +4,9 @@ use crate::common::before_work::{apart, one, starts_and_answers};
 
 #[test]
 fn a_server_in_gvisor_answers_itself_and_is_weighed() {
-    let Some(document) = apart("start-up", "place = \"gvisor\"") else { return };
+    let Some(document) = apart("start-up", "server_environment = \"gvisor\"") else { return };
     starts_and_answers(&document);
-    let document = apart("density", "place = \"gvisor\"\nmost = 2\n").unwrap();
+    let document = apart("density", "server_environment = \"gvisor\"\nmost = 2\n").unwrap();
     assert!(one(&document, "memory_mib") > 5.0, "{document:#}");
     assert!(document["flags"].to_string().contains("at least 2 copies keep every limit"), "{document:#}");
 }

@@ -192,7 +192,7 @@ fn java_warehouses_run_as_their_study_says() {
         };
         for pages in levels {
             let pages = format!("{pages:?}");
-            let text = shrunk("jvm-warehouse", &[&SMALL_HEAP[..], &NATIVE, &[("pages", &pages)]].concat());
+            let text = shrunk("jvm-warehouse", &[&SMALL_HEAP[..], &NATIVE, &[("heap_pages", &pages)]].concat());
             all_positive(
                 &document(&text.replace("[factors]", "warm_up = \"200 ms\"\n[factors]")),
                 &["transactions_per_s"],

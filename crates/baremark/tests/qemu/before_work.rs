@@ -21,7 +21,7 @@ fn guest_kernel() -> Option<PathBuf> {
 #[test]
 fn a_server_in_a_guest_boots_answers_itself_and_is_weighed_with_what_qemu_takes() {
     let Some(kernel) = guest_kernel() else { return };
-    let guest = format!("place = \"qemu\"\naccel = \"tcg\"\nkernel = \"{}\"\n", kernel.display());
+    let guest = format!("server_environment = \"qemu\"\naccel = \"tcg\"\nkernel = \"{}\"\n", kernel.display());
     let document = apart("start-up", &guest).unwrap();
     starts_and_answers(&document);
     assert!(document["flags"].to_string().contains("emulated (TCG)"), "{}", document["flags"]);

@@ -31,7 +31,7 @@ fn desktop_users_run_in_a_guest() {
 #[ignore = "soak: runs Java and builds Apache httpd on an emulated processor"]
 fn java_and_a_compiler_run_in_guests() {
     if has("study jvm-warehouse", &["java", "javac"]) {
-        let small = [&SMALL_HEAP[..], &[("pages", "\"4k\"")]].concat();
+        let small = [&SMALL_HEAP[..], &[("heap_pages", "\"4k\"")]].concat();
         let Some(document) = in_a_guest("jvm-warehouse", "\"1 GiB\"", &small) else { return };
         all_positive(&document, &["transactions_per_s"]);
     }

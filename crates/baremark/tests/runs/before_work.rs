@@ -29,8 +29,8 @@ fn a_wake_up_has_a_latency_by_each_way() {
 fn a_server_is_started_in_each_place_and_answers() {
     let bench = Bench::new();
     let places = if kvm() { "[\"process\", \"microvm\"]" } else { "[\"process\"]" };
-    let report = "columns = \"place\"\nratio_to = { place = \"process\" }";
-    let factors = format!("place = {places}\nat_once = [1, 2]\ncache = [\"warm\", \"cold\"]");
+    let report = "columns = \"server_environment\"\nratio_to = { server_environment = \"process\" }";
+    let factors = format!("server_environment = {places}\nat_once = [1, 2]\ncache = [\"warm\", \"cold\"]");
     // Each phase starts one, or two at once.
     bench.write("s.toml", in_one_block(&study("\"start-up\"", &factors, report)).replace("60 ms", "1 ms"));
     // The folder of a process that was killed is removed by the next one. It lies where no other test looks for one.
@@ -42,7 +42,7 @@ fn a_server_is_started_in_each_place_and_answers() {
     let document: Value = serde_json::from_slice(&ran.stdout).unwrap();
     assert!(!orphan.exists(), "{}", orphan.display());
     let [began, listening, answered] =
-        ["began_ms", "listening_ms", "answered_ms"].map(|metric| estimates(&document, metric, "place"));
+        ["began_ms", "listening_ms", "answered_ms"].map(|metric| estimates(&document, metric, "server_environment"));
     assert!(!began.is_empty(), "{document:#}");
     for ((began, listening), answered) in began.iter().zip(&listening).zip(&answered) {
         assert!(
@@ -57,14 +57,14 @@ fn a_server_is_started_in_each_place_and_answers() {
 fn copies_are_counted_with_their_memory_and_their_latency() {
     let bench = Bench::new();
     let places = if kvm() { "[\"process\", \"microvm\"]" } else { "[\"process\"]" };
-    let report = "metric = \"memory_mib\"\ncolumns = \"place\"\nratio_to = { place = \"process\" }";
+    let report = "metric = \"memory_mib\"\ncolumns = \"server_environment\"\nratio_to = { server_environment = \"process\" }";
     let text_of = |load: &str, more: &str| {
-        let study = study("\"density\"", &format!("place = {places}\nload = \"{load}\""), report);
+        let study = study("\"density\"", &format!("server_environment = {places}\nload = \"{load}\""), report);
         in_one_block(&study).replace("[factors]", &format!("{more}\n[factors]")).replace("quads = 1", "quads = 0")
     };
     bench.write("light.toml", text_of("light", "most = 5\nlimit = \"1 min\""));
     let document = bench.json(&["run", "light.toml", "--json"]);
-    let of = |metric: &str| estimates(&document, metric, "place");
+    let of = |metric: &str| estimates(&document, metric, "server_environment");
     assert!(of("copies").is_empty(), "a ceiling is no answer: {document:#}");
     let cpu = of("cpu");
     assert!(!cpu.is_empty() && cpu.iter().all(|(_, share)| *share >= 0.0), "{document:#}");

@@ -29,7 +29,7 @@ fn warehouses_trade_and_their_books_balance() {
         arm(&[
             ("warehouses", Value::Count(2)),
             ("heap", Value::SizeBytes(Bytes(heap))),
-            ("pages", Value::Choice(pages.to_owned())),
+            ("heap_pages", Value::Choice(pages.to_owned())),
             ("warm_up", Value::TimeNs(Nanos(100_000_000))),
             ("duration", Value::TimeNs(Nanos(1_000_000_000))),
         ])

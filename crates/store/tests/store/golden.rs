@@ -1,11 +1,15 @@
 //! A store that an earlier version wrote, only read and brought up to date.
 
-use crate::support::{STARTED, plan, run};
+use crate::support::{STARTED, plan, run, spec};
+use baremark_model::arm::{PageSize, ResolvedArm};
+use baremark_model::descriptor::Value;
+use baremark_model::event::TrialStatus;
 use baremark_model::maximum::{Plan as SearchPlan, SearchRequest};
-use baremark_model::plan::Plan;
+use baremark_model::plan::{Plan, PlannedArm, Treatment};
 use baremark_model::scale::InjectedCosts;
-use baremark_model::units::{Share, UnixTime};
-use baremark_store::{RunId, RunRecord, RunState, Store};
+use baremark_model::units::{Nanos, Share, UnixTime};
+use baremark_model::wire::{ArmSpec, Member, TrialSpec};
+use baremark_store::{RunId, RunRecord, RunState, Store, TrialEntry};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -85,4 +89,63 @@ fn what_earlier_versions_kept_in_comments_of_a_study_is_in_the_plan() {
         let head = store.load_head(&id).unwrap();
         assert_eq!((head.study_text, head.plan), (stored.study_text, store.load(&id).unwrap().plan));
     }
+}
+
+/// A plan of Java warehouses whose factor and parameters have these names, and the request of a trial of it.
+fn of_java(pages: &str, warm_up: &str) -> (Plan, TrialSpec) {
+    let text = |text: &str| Value::Choice(text.to_owned());
+    let arm = ResolvedArm::native(1, PageSize::Small).with(pages, text("thp"));
+    let arm = arm.with(warm_up, Value::TimeNs(Nanos(1))).with("gc", text("g1"));
+    let planned = PlannedArm {
+        treatment: Treatment::from([(pages.to_owned(), "thp".to_owned())]),
+        environment: "native".to_owned(),
+        like: None,
+        arm: arm.clone(),
+        emulated: false,
+    };
+    let plan = Plan {
+        workload: "jvm-warehouse".to_owned(),
+        factors: vec![(pages.to_owned(), vec!["4k".to_owned(), "thp".to_owned()])],
+        rows: Some(pages.to_owned()),
+        arms: vec![planned],
+        ..plan()
+    };
+    let arms = vec![ArmSpec { members: vec![Member { count: 1, arm }] }];
+    (plan, TrialSpec { workload: "jvm-warehouse".to_owned(), arms, ..spec(1) })
+}
+
+/// What is read of a run whose plan and trial were stored so.
+fn read_back(plan: &Plan, spec: &TrialSpec) -> (Plan, TrialSpec) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("baremark.db");
+    let store = Store::open(&path).unwrap();
+    let id = store.create_run(&RunRecord { plan: plan.clone(), ..run(None) }).unwrap();
+    let entry = TrialEntry {
+        block: 0,
+        cell: 0,
+        seq: 0,
+        spec,
+        status: &TrialStatus::Failed { reason: "it was not there".to_owned() },
+        result: None,
+        started: UnixTime(STARTED.0 + 1),
+        elapsed: Nanos(5),
+        blocks_complete: 1,
+    };
+    store.add_trial(&id, &entry).unwrap();
+    store.finish(&id, UnixTime(STARTED.0 + 2), "complete").unwrap();
+    let mut stored = store.load_intact(&id).unwrap();
+    assert_eq!(store.load_head(&id).unwrap().plan, stored.plan);
+    (stored.plan, stored.trials.remove(0).spec)
+}
+
+#[test]
+fn what_was_stored_with_former_names_of_parameters_has_those_of_today() {
+    let today = of_java("heap_pages", "warm_up");
+    let (plan, spec) = of_java("pages", "warm");
+    assert_eq!(read_back(&plan, &spec), today);
+    assert_eq!(read_back(&today.0, &today.1), today);
+    // What another workload calls so is its own.
+    let own = Plan { workload: "command".to_owned(), ..plan };
+    let spec = TrialSpec { workload: "command".to_owned(), ..spec };
+    assert_eq!(read_back(&own, &spec), (own, spec));
 }

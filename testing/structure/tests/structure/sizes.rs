@@ -15,7 +15,6 @@ const LONGER: &[(&str, usize)] = &[
     ("crates/load/src/http2.rs", 1094),
     ("crates/model/src/command.rs", 844),
     ("crates/model/src/plan.rs", 990),
-    ("crates/model/src/study.rs", 806),
     ("apps/gpu/src/vulkan.rs", 836),
 ];
 
