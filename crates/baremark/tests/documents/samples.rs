@@ -323,5 +323,8 @@ fn links_between_documents_lead_to_files() {
 fn the_readme_fits_two_screens_and_has_its_two_commands() {
     let readme = read("README.md");
     assert!(readme.lines().count() <= 90, "{} lines", readme.lines().count());
+    // Rows of a table are on one line whatever their length.
+    let wide = readme.lines().find(|line| !line.starts_with('|') && line.chars().count() > 120);
+    assert_eq!(wide, None, "longer than 120 columns");
     assert!(readme.contains("make run") && readme.contains("make test"), "{readme}");
 }
