@@ -236,14 +236,14 @@ enum Command {
     /// A side is RUN[,RUN ...][:FACTOR=LEVEL[+FACTOR=LEVEL ...]]. Each RUN is a stored run, the name of imported runs, a file that
     /// --json or another program (hyperfine, fio, k6 ...) wrote, or a folder of such files. Levels of one run are compared block by block; runs share no block, so that at least three a
     /// side are needed. Whatever else differs between the sides is named.
-    #[command(after_help = compare::EXAMPLES)]
+    #[command(after_help = compare::EXAMPLES, override_usage = compare::USAGE)]
     Compare {
         /// Baseline side
         base: String,
         /// Side that is compared with the baseline
         other: String,
         /// With --join: further sides, eight at most with the baseline
-        #[arg(value_name = "OTHER", requires = "join")]
+        #[arg(value_name = "MORE", requires = "join")]
         more: Vec<String>,
         /// Divide the ratios of each side by those of the baseline: boots, releases or MMU modes, which cannot share a run
         ///

@@ -98,7 +98,7 @@ pub fn markdown(document: &Document, commands: &[(String, String)]) -> String {
             writeln!(text, "| {name} | `{command}` | {value} | {cpu} | {memory} | {ratio} | {interval} | {words} |");
     }
     if let Some(duet) = document.run.duet.filter(|_| !document.ratios.is_empty()) {
-        let _ = writeln!(text, "\nPrograms: {}.", at_once(duet));
+        let _ = writeln!(text, "\nPrograms {}.", at_once(duet));
     }
     text
 }
@@ -213,7 +213,7 @@ fn sentence(document: &Document, row: &RatioRow) -> String {
     let pair = pair(row);
     let Some(ratio) = row.ratio else { return format!("{pair}: {}", clean(&row.words)) };
     let elapsed: u64 = document.trials.iter().map(|trial| trial.elapsed_ns).sum();
-    let how = document.run.duet.map(|duet| format!(", {}", at_once(duet))).unwrap_or_default();
+    let how = document.run.duet.map(|duet| format!("; programs {}", at_once(duet))).unwrap_or_default();
     let ran = format!("{} in {}{how}", count(row.blocks as u64, "block"), duration(elapsed));
     let shown = fixed(ratio, decimals(row, ratio));
     match interval(row) {

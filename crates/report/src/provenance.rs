@@ -132,7 +132,7 @@ fn design(run: &RunHead) -> String {
         false => format!("phases of {}, ", design.phase),
     };
     let (precision, delta, budget, seed) = (design.precision, design.delta, design.budget, design.seed);
-    let how = run.duet.map(|duet| format!("{}, ", at_once(duet))).unwrap_or_default();
+    let how = run.duet.map(|duet| format!("programs {}, ", at_once(duet))).unwrap_or_default();
     format!("precision {precision}, delta {delta}, budget {budget}, {phases}{how}seed {seed}")
 }
 

@@ -637,7 +637,7 @@ fn pages(part: &Part<'_>) -> Option<String> {
 fn notes(document: &Document, rows: &[Row<'_>]) -> Vec<String> {
     // Where there is nothing to compare, none ran next to another.
     let duet = document.run.duet.filter(|_| !document.ratios.is_empty());
-    let mut notes: Vec<String> = duet.map(|duet| format!("Programs: {}.", at_once(duet))).into_iter().collect();
+    let mut notes: Vec<String> = duet.map(|duet| format!("Programs {}.", at_once(duet))).into_iter().collect();
     let cautioned = rows.iter().filter_map(|row| Some(format!("{}: {}", row.label, caution(row.ratio?)?)));
     let cautioned: Vec<String> = cautioned.collect();
     match cautioned.as_slice() {

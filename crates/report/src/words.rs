@@ -12,12 +12,12 @@ use baremark_model::document::{Document, Outcome, RatioRow, ReferenceRow, Sensit
 use baremark_model::environments;
 use baremark_model::plan::{Contrast, Duet, Treatment};
 
-/// How both programs of a pair ran.
+/// How both programs of a pair ran, after "programs".
 #[must_use]
 pub fn at_once(duet: Duet) -> String {
     let [first, second] = duet.cpus;
-    let core = if duet.one_core { ", two threads of one core" } else { "" };
-    format!("both at once on CPUs {first} and {second}{core}, swapped")
+    let core = if duet.one_core { " (two threads of one core)" } else { "" };
+    format!("run at the same time on CPUs {first} and {second}{core}, which they swap")
 }
 
 /// A ratio in words.

@@ -18,6 +18,11 @@ Examples:
   baremark compare 7f3a,91c0,aa01 b2e4,c3d9,d017
   baremark compare --join 7f3a 91c0 b2e4     # boots or MMU modes in one table";
 
+/// With several sides it is another command, which takes other options.
+pub const USAGE: &str = "\
+baremark compare [OPTIONS] <BASE> <OTHER>
+       baremark compare --join <BASE> <OTHER> [MORE]...";
+
 /// Options of both `compare` and `check`.
 #[derive(clap::Args)]
 pub struct CompareArgs {

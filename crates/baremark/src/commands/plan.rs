@@ -206,7 +206,7 @@ fn describe(plan: &Plan) -> String {
         let said = match cell {
             Cell::Pair(_) => {
                 let how = match plan.duet {
-                    Some(duet) => at_once(duet),
+                    Some(duet) => format!("programs {}", at_once(duet)),
                     None if plan.environments_of(cell).len() > 1 => "interleaved, at a site each".to_owned(),
                     None => "interleaved".to_owned(),
                 };

@@ -144,6 +144,7 @@ fn runs_of_several_boots_are_joined_into_one_table_with_what_differs() {
         (&["compare", "--join", "a.json", "a.json"][..], "is named twice"),
         (&[&["compare", "--join"][..], &["a.json"; 9][..]].concat(), "9 sides are named; join 2 to 8"),
         (&["compare", "a.json", "b.json", "c.json"], "--join"),
+        (&["compare", "a.json"], "<BASE> <OTHER> baremark compare --join <BASE> <OTHER> [MORE]..."),
     ] {
         let output = bench.run(arguments);
         let said = text(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ");

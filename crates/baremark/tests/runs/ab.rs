@@ -115,14 +115,14 @@ fn both_commands_of_a_duet_run_at_the_same_time_and_a_killed_one_is_resumed() {
     // Each runs once in a phase.
     bench.write("duet.toml", text(&printed.stdout).replace("repeat = true", "repeat = false"));
     let planned = unbroken(&bench.run(&["plan", "duet.toml"]).stdout);
-    assert!(planned.contains("both at once on CPUs"), "{planned}");
+    assert!(planned.contains("run at the same time on CPUs"), "{planned}");
     let mut command = bench.command(&["run", "duet.toml", "--quick"]);
     let mut lab = stopped_at(command.stdout(Stdio::null()).stderr(Stdio::null()), "trial-stored");
     kill(&mut lab);
     let ran = bench.run(&["--quiet", "resume"]);
     let out = unbroken(&ran.stdout);
     assert!(ran.status.success(), "{out}{}", text(&ran.stderr));
-    assert!(out.contains("both at once on CPUs") && out.contains(", swapped"), "{out}");
+    assert!(out.contains("run at the same time on CPUs") && out.contains(", which they swap"), "{out}");
     let document = bench.json(&["--json", "report"]);
     sound(&document);
     let cpus = document["run"]["duet"]["cpus"].as_array().unwrap();
