@@ -1,6 +1,6 @@
 //! `oltp-hammer`: single-row statements by random primary key, each a transaction of its own, without thinking.
 //!
-//! After the catalog's row B5: a load generator on a table that fits the database's page cache, with connections for each CPU
+//! After a published study: a load generator on a table that fits the database's page cache, with connections for each CPU
 //! of the server. It stresses processes, page tables and locks more than storage when commits are not synced.
 
 use crate::database::{Access, Connection, Database, Dialect, Failure, Param, Rows};
@@ -71,7 +71,7 @@ static METRICS: [Metric; 20] = joined(&[&OWN, &KERNEL, &[AT_UTILIZATION, CPU_UTI
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "oltp-hammer",
     help: "single-row statements by random primary key on a table in the page cache, by connections for each CPU",
-    source: "this program, after a published study (the catalog's B5)",
+    source: "this program, after a published study",
     parameters: &PARAMETERS,
     metrics: &METRICS,
     footprint: Some(HELD_IN_TURNS),

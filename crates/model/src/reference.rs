@@ -23,13 +23,12 @@ What is varied: each key takes one level or a list of levels, and every combinat
 workload may stand here too, instead of in `[workload]`.
 ";
 const OBSERVE: &str = "\
-System activity that is recorded, at the place where it runs and on the lab's own machine; it never fails a trial. `which` may
-also be a list.
+System activity that is recorded, where the work runs and on this machine; it never fails a trial. `which` may also be a list.
 ";
 const ENVIRONMENTS: &str = "\
-What can be set about a place where the work runs: NAME is that of the place, and the keys are listed below it.
+What can be set about an environment: NAME is its name, below which its keys are listed.
 
-NAME may also be one of your own, which is a further level of the factor `environment`; then `like` says which place it is, and only
+NAME may also be one of your own, which is a further level of the factor `environment`; then `like` names the environment that it extends, and only
 what differs needs to be set. So two guests or containers of different settings are in one study, in the same
 blocks:
 
@@ -65,9 +64,9 @@ left alone, `{{key}` is a literal `{key}`. No shell is involved. `baremark init`
 - `[command.parameters]`: `key = default`, a whole number, `true`, `false` or a text; may be varied in `[factors]`.
 - `[command.quick]`: what `--quick` takes for a parameter, where that is less.
 - `prepare`: a list of programs with their arguments that are run before every run, unmeasured, in the same folder.
-- `setup`: such a list, run on the lab's own machine before the first trial of a run, and once more when the run is resumed. Programs
+- `setup`: such a list, run on this machine before the first trial of a run, and once more when the run is resumed. Programs
   that are the same for several treatments are run once.
-- `cleanup`: such a list, run on the lab's own machine after the last trial of a run, also of one that is interrupted.
+- `cleanup`: such a list, run on this machine after the last trial of a run, also of one that is interrupted.
 - `[command.files]`: `name = text`, put into the folder before every run.
 - `[command.bring]`: `name = path`, files of this machine, programs included, that are brought to the site and put into the folder before every run; argv names them as `{folder}/name`.
 - `[command.environment]`: `NAME = text`, environment variables.

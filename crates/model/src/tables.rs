@@ -21,7 +21,7 @@ pub const STUDY: &[Knob] = &[
 pub const FACTORS: &[Knob] = &[
     Knob::new(environments::FACTOR, Kind::Choice(environments::NAMES), Default::Typed(environments::NATIVE)).help(
         "where the workload runs; microvm is native with the executor microvm, null is a no-op that measures \
-         the harness overhead; or a name of your own that [environments.NAME] says what it is like",
+         the harness overhead; or a name of your own, described in [environments.NAME]",
     ),
     Knob::new("page", Kind::Page, Default::Typed("4k")).help(
         "the page size that the application sees: the process's own when native, the guest's in a virtual \
@@ -43,7 +43,10 @@ pub const FACTORS: &[Knob] = &[
         Kind::Count { min: 1, max: 4096 },
         Default::Derived("one rank per CPU that the process may use"),
     )
-    .help("ranks of the team, one pinned thread (and one vCPU) each; with count, those of all machines together"),
+    .help(
+        "CPUs of the work: a kernel has a thread pinned to each (and a vCPU), a program may use them; with count, those \\
+         of all machines together",
+    ),
     Knob::new("placement", Kind::Choice(Placement::WORDS), Default::Typed("numbered")).help(
         "the CPUs of the ranks: pinned by number, moved by the operating system, as near to each other as \
          they fit, as far apart as they can be, inside the first socket, or one a core; of several machines \

@@ -38,7 +38,8 @@ pub struct Damage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Tables {
     /// Order-Entry on a 64-vCPU virtual machine: what the host did for each throughput, and what the guest saw.
-    D1,
+    #[value(alias = "d1")]
+    OrderEntry,
 }
 
 /// What the lines of comma-separated values are.

@@ -67,7 +67,7 @@ pub fn run(context: &Context, named: Option<&str>, form: &Form, damage: &Damage)
         };
         return Ok((text, Exit::Success));
     }
-    if form.tables == Some(Tables::D1) {
+    if form.tables == Some(Tables::OrderEntry) {
         let text = baremark_report::terminal::order_entry(&document()?, &crate::watch::style());
         return Ok((text, Exit::Success));
     }

@@ -122,7 +122,7 @@ fn order_entry_answers() {
     let bench = Bench::new();
     bench.write("study.toml", study(&bench, "kind = \"order-entry\"\nconnections = 2"));
     until(&bench, "block 1 is stored");
-    let tables = text(&bench.run(&["report", "--tables", "d1"]).stdout);
+    let tables = text(&bench.run(&["report", "--tables", "order-entry"]).stdout);
     assert!(tables.contains("tx_per_s") && tables.contains("59.5K"), "{tables}");
     let (ours, _) = tables.split_once("Published, on other hardware").unwrap();
     assert!(!ours.contains('–') && ours.contains("CPU utilization"), "a blank without a reason: {ours}");

@@ -95,7 +95,7 @@ const OPERATION_METRICS: usize = 4;
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "management-db",
     help: "operations of a virtualization manager on its database, alone and while a steady feed of samples runs; the list is ours",
-    source: "this program, after a published study (the catalog's D3) that names no operations",
+    source: "this program, after a published study that names no operations",
     parameters: &PARAMETERS,
     metrics: &METRICS,
     alternates: |arm| Settings::of(arm).is_ok_and(|settings| settings.common.setup.can_rest()),
