@@ -69,7 +69,7 @@ impl Exit {
             exit: Exit::Missing,
             meaning: "no part of it can run on this machine",
             commands: &[
-                ("run", "nothing of a shipped study can run on this machine"),
+                ("run", "nothing of the study can run on this machine"),
                 ("ab", "a command is not installed"),
             ],
         },
@@ -79,6 +79,7 @@ impl Exit {
             commands: &[
                 ("check", "slower than the baseline"),
                 ("ab --fail-above", "worse by more"),
+                ("run --fail-above", "worse by more"),
                 ("load", "a limit is exceeded; with --find-max, already at the lowest level"),
                 ("verify", "a number of the bundle does not follow from its trials, or no allowed signer signed it"),
                 ("report --verify-document", "something in the result cannot be"),
@@ -93,6 +94,7 @@ impl Exit {
             commands: &[
                 ("check", "a loss of --margin could have been missed: more runs are needed"),
                 ("ab --fail-above", "more blocks are needed"),
+                ("run --fail-above", "more blocks are needed"),
                 (
                     "load",
                     "too few samples for a limit; with --find-max, no maximum was found: no time, too few windows that count, or even the \

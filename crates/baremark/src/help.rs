@@ -10,7 +10,7 @@ const WIDTH: usize = 80;
 
 /// The commands by what they are for; each is in one group.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Measure", &["run", "ab", "load", "auction", "resume", "nodes", "echo"]),
+    ("Measure", &["run", "ab", "load", "auction", "guest", "resume", "nodes", "echo"]),
     ("Compare", &["compare", "check", "history"]),
     ("Explain", &["report", "explain", "predict", "top", "histograms"]),
     ("Data", &["import", "bundle", "verify", "site"]),
@@ -114,7 +114,7 @@ fn overview() -> String {
     text.push_str(
         "
 Options of every command:
-  --store FILE     The store of all runs [default: ~/.local/share/baremark]
+  --store FILE     All runs [default: ~/.local/share/baremark/baremark.db]
   --json           Print one JSON document instead of text
   --quiet, --wait  Show no progress; wait for other runs; see also --wait-quiet
 

@@ -79,7 +79,7 @@ struct Common {
     /// Wait until no other run of the store measures on this machine
     #[arg(long, global = true)]
     wait: bool,
-    /// Wait for idle CPUs, at most TIME [default: 10 min]
+    /// Wait for idle CPUs, at most TIME [default: 10min]
     #[arg(long, global = true, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "10 min")]
     wait_quiet: Option<Nanos>,
 }
@@ -103,7 +103,7 @@ impl ModeArgs {
 #[derive(Args)]
 struct RunArgs {
     /// The study file or the shipped study's name
-    #[arg(required_unless_present = "program", conflicts_with_all = ["Options", "program"])]
+    #[arg(conflicts_with_all = ["Options", "program"])]
     study: Option<String>,
     #[command(flatten)]
     mode: ModeArgs,
@@ -261,7 +261,7 @@ enum Command {
         #[arg(long, value_name = "BASELINE")]
         against: String,
         /// Loss that must not go unnoticed: exit 5 unless it would have been found with a power of 80 %
-        #[arg(long, value_name = "SHARE", default_value = "5 %", value_parser = compare::share)]
+        #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = compare::share)]
         margin: Share,
         /// Write a summary in Markdown to FILE
         #[arg(long, value_name = "FILE")]
@@ -376,6 +376,7 @@ enum Command {
     /// As `auction run`
     #[command(hide = true)]
     AuctionRun(auction_run::RunArgs),
+<<<<<<< HEAD
     #[command(flatten)]
     Part(PartOfRun),
 }
@@ -404,6 +405,51 @@ fn typed() -> Cli {
         let read = Cli::from_arg_matches(&help::arranged(Cli::command()).get_matches());
         read.unwrap_or_else(|why| why.exit())
     })
+=======
+    /// Serve a lab over standard input and output (environments start this)
+    #[command(hide = true)]
+    Agent {
+        /// Be the first process of a guest and serve the lab over this port, a device or vsock:NUMBER
+        #[arg(long, value_name = "PORT")]
+        guest: Option<PathBuf>,
+        /// With --guest: the address of the guest's network card, such as 10.0.2.15/24
+        #[arg(long, value_name = "ADDRESS")]
+        address: Option<String>,
+        /// With --guest: take the root of the host, which the virtio file system of this tag shares
+        #[arg(long, value_name = "TAG")]
+        host_files: Option<String>,
+        /// With --guest: serve no lab, but report about every 10 ms that the guest works, and write so many bytes of its memory each second
+        #[arg(long, value_name = "BYTES")]
+        beat: Option<u64>,
+        /// With --beat: write numbered records to this disk
+        #[arg(long, value_name = "DISK")]
+        disk: Option<PathBuf>,
+        /// Say a line before the first frame, so that what a launcher says is distinguished from it
+        #[arg(long)]
+        announce: bool,
+        /// Serve the lab by files in this folder
+        #[arg(long, value_name = "FOLDER")]
+        courier: Option<PathBuf>,
+        /// With --courier: leave when the lab has given no sign of life for so many seconds
+        #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+        silence_limit: u64,
+    },
+    /// Keep the programs of a workload for the agent at standard input and output (agents start this)
+    #[command(hide = true)]
+    Keep,
+    /// Run a program in the microVM, with the host's kernel behind it
+    #[command(after_help = guest::EXAMPLES)]
+    Guest(guest::GuestArgs),
+    /// Run a program under protection by checkpoints (the workload protection starts this)
+    #[command(hide = true)]
+    Protect(protect::ProtectArgs),
+    /// Be the users of the workload sessions (agents start this)
+    #[command(hide = true)]
+    Desktop {
+        /// What to be, and with what
+        arguments: Vec<String>,
+    },
+>>>>>>> cfcd278a (plan writes a line for each place it writes to; errors and help name what a new user can do)
 }
 
 fn main() -> Exit {
@@ -471,6 +517,11 @@ fn recovers(command: &Command) -> bool {
 /// `baremark run`: a study, or a program in several environments.
 fn run_study(context: &mut Context, mut args: RunArgs) -> Result<(String, Exit), Refusal> {
     let Some(study) = &args.study else {
+        if args.program.is_empty() {
+            let what = "neither a study nor a program is named";
+            let remedy = "write run STUDY (`baremark list studies`), or run --in native,microvm -- PROGRAM";
+            return Err(Refusal::bad_input(format!("{what}; {remedy}")));
+        }
         args.options.spending = args.spending;
         return ab::places(context, &args.options, &args.program);
     };

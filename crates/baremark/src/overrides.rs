@@ -32,13 +32,13 @@ pub struct Changes {
 #[derive(clap::Args, Clone, Default)]
 #[command(next_help_heading = "Measurement")]
 pub struct Spending {
-    /// Metric to compare by; of programs wall_s, cpu_s, NAME or NAME:higher [default: wall_s, or the study's]
+    /// Metric to compare by; of programs wall_s, cpu_s, NAME or NAME:higher [default: the study's; of programs wall_s]
     #[arg(long, value_name = "METRIC")]
     pub by: Option<String>,
-    /// Stop when the 95 % interval is this narrow [default: 1 %, half of --fail-above, or the study's]
+    /// Stop when the 95 % interval is this narrow [default: the study's; of programs 1 %, or half of --fail-above]
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub precision: Option<Share>,
-    /// Stop after TIME at the latest [default: 60s, or the study's]
+    /// Stop after TIME at the latest [default: the study's; of programs 60s]
     #[arg(long, value_name = "TIME")]
     pub budget: Option<Nanos>,
     /// Print the study that would be run, for `baremark run`, and run nothing

@@ -18,6 +18,7 @@ use baremark_harness::workload::{self as applications, Found};
 use baremark_load::url;
 use baremark_load::workload as load;
 use baremark_model::arm::ResolvedArm;
+use baremark_model::codes::Origin;
 use baremark_model::environments;
 use baremark_model::job::Job;
 use baremark_model::knob::Misfit;
@@ -39,8 +40,13 @@ pub fn of(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, R
 }
 
 fn resolved(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, Refusal> {
-    let wrong = |problems: Problems| Refusal::bad_input(problems);
-    let study = study::parse(&source.name, &source.bytes, &descriptors()).map_err(wrong)?;
+    // Nobody has seen the lines of a study that a command line has written.
+    let seen = |mut problems: Problems| {
+        let is_written = Origin::of(&source.name) == Origin::Load;
+        problems.list.iter_mut().filter(|_| is_written).for_each(|problem| problem.line = 0);
+        problems
+    };
+    let study = study::parse(&source.name, &source.bytes, &descriptors()).map_err(|why| Refusal::bad_input(seen(why)))?;
     study.renamed.iter().for_each(say);
     let parameters = study.workloads.iter().map(|chosen| &chosen.parameters);
     let mut limits = limits(data::of(parameters, &study.environments))?;
@@ -57,7 +63,8 @@ fn resolved(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan,
     if is_here && plan.as_ref().is_ok_and(&mut limited) {
         plan = resolve(&source.name, &study, &limits, mode);
     }
-    let mut plan = plan.map_err(|problems| Refusal { exit: exit_of(&problems), message: problems.to_string() })?;
+    let mut plan =
+        plan.map_err(|problems| Refusal { exit: exit_of(&problems), message: seen(problems).to_string() })?;
     for kind in [block::KIND, baremark_disks::provision::KIND] {
         one_engine::settle(&mut plan, kind);
     }

@@ -3,7 +3,7 @@
 use crate::exit::Refusal;
 use crate::watch::say;
 use baremark_model::codes::Origin;
-use baremark_model::problem::nearest;
+use baremark_model::problem::near;
 use baremark_model::published;
 use baremark_model::study::LONGEST_STUDY;
 use baremark_model::units::Bytes;
@@ -177,7 +177,10 @@ fn no_study(named: &str) -> Refusal {
         return Refusal::missing(format!("{named} cannot be run: {why}; `baremark list published` names the others"));
     }
     let names: Vec<&str> = SHIPPED.iter().map(|study| study.name).collect();
-    let hint = nearest(named, &names);
+    let hint = match near(named, &names) {
+        Some(name) => format!("did you mean '{name}'?"),
+        None => "`baremark list studies` says what each shipped one answers".to_owned(),
+    };
     Refusal::bad_input(format!("there is no file and no shipped study '{named}'; {hint}"))
 }
 

@@ -19,7 +19,7 @@ Examples:
 /// What it takes.
 #[derive(clap::Args)]
 pub struct EchoArgs {
-    /// Where to listen, TCP and UDP; port 0 takes a free one. Other machines reach only an address that is theirs to reach
+    /// Address to listen on, TCP and UDP; port 0 takes a free one. Name an address of this machine that the other reaches
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
     /// Print the clock first, and end when standard input does (the workload start-up starts it so)

@@ -34,7 +34,7 @@ pub struct ExplainArgs {
     #[arg(long)]
     now: bool,
     /// With --now: observation time (2 s to 10 min)
-    #[arg(long = "for", value_name = "TIME", default_value = "5 s", requires = "now")]
+    #[arg(long = "for", value_name = "TIME", default_value = "5s", requires = "now")]
     time: Nanos,
 }
 

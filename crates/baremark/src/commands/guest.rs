@@ -12,6 +12,13 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Shown by `--help`.
+pub const EXAMPLES: &str = "\
+Examples:
+  baremark guest -- gzip -9 -c data > /dev/null
+  baremark guest --stats counters.json -- ./prog   # calls, exits, faults
+  baremark run --in native,microvm -- ./prog       # compared with native";
+
 #[derive(Args)]
 pub struct GuestArgs {
     /// Page size of the guest's leaf entries: 4k or 2m

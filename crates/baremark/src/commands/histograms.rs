@@ -42,10 +42,10 @@ pub struct HistogramsArgs {
     #[arg(long, conflicts_with_all = ["disk", "html"])]
     pub net: bool,
     /// Trace for TIME; an interrupt ends it earlier
-    #[arg(long, value_name = "TIME", default_value = "10 s")]
+    #[arg(long, value_name = "TIME", default_value = "10s")]
     pub duration: Nanos,
     /// Time between two columns of the heat maps
-    #[arg(long, value_name = "TIME", default_value = "1 s")]
+    #[arg(long, value_name = "TIME", default_value = "1s")]
     interval: Nanos,
     /// Show this device or interface alone, such as vda (repeat for several)
     #[arg(long, value_name = "DEVICE")]

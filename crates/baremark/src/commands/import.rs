@@ -53,7 +53,7 @@ pub struct ImportArgs {
     /// Files of results, each of which becomes a run; - for standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Format of the files [default: recognised]
+    /// Format of the files [default: what is recognised in each]
     #[arg(long, value_name = "FORMAT", value_parser = format_names())]
     format: Option<String>,
     /// Name for these runs, by which compare and check find all of them [default: the file's name]

@@ -104,13 +104,13 @@ pub struct LoadArgs {
     #[arg(help_heading = GENERATOR, long, value_name = "LIST", value_delimiter = ',')]
     cpus: Vec<usize>,
     /// Test duration
-    #[arg(help_heading = LOAD, long, value_name = "TIME", default_value = "10 s", conflicts_with = "count")]
+    #[arg(help_heading = LOAD, long, value_name = "TIME", default_value = "10s", conflicts_with = "count")]
     duration: Nanos,
     /// Stop after N operations
     #[arg(help_heading = LOAD, long, value_name = "N")]
     count: Option<u64>,
     /// Request timeout
-    #[arg(help_heading = REQUESTS, long, value_name = "TIME", default_value = "10 s")]
+    #[arg(help_heading = REQUESTS, long, value_name = "TIME", default_value = "10s")]
     timeout: Nanos,
     /// Mean time between the intended starts of a user's operations; overrides the scenario's cycle
     #[arg(help_heading = LOAD, long, value_name = "TIME")]

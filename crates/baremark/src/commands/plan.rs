@@ -175,9 +175,13 @@ fn line(head: &str, says: &str) -> String {
     beside(head, says, &style())
 }
 
-/// A blank line, then what is said.
+/// A blank line, then what is said; each of its lines begins where it is indented to.
 fn paragraph(says: &str) -> String {
-    format!("\n{}", line("", says))
+    let lines = says.lines().map(|said| {
+        let own = said.trim_start();
+        line(&" ".repeat(said.len() - own.len()), own)
+    });
+    format!("\n{}", lines.collect::<String>())
 }
 
 /// A time that is only about right.

@@ -42,11 +42,13 @@ Examples:
   baremark predict --in qemu,container -- ./prog   # as these translate
   baremark predict --calibrate          # measure this machine for it";
 
+const NOTHING: &str = "nothing to predict is named; write predict STUDY, or predict -- PROGRAM";
+
 /// The command's arguments.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The study file or the shipped study's name
-    #[arg(required_unless_present_any = ["validate", "calibrate", "distances", "program"], conflicts_with_all = ["validate", "calibrate", "distances", "program"])]
+    #[arg(conflicts_with_all = ["validate", "calibrate", "distances", "program"])]
     study: Option<String>,
     /// The processor to predict for [default: this machine's]; an unknown one prints the list
     #[arg(long, value_name = "NAME")]
@@ -81,6 +83,13 @@ pub struct Arguments {
     program: Vec<OsString>,
 }
 
+impl Arguments {
+    /// Whether neither a study nor a program is named, nor what is known of one.
+    fn names_nothing(&self) -> bool {
+        self.study.is_none() && self.distances.is_none() && self.program.is_empty()
+    }
+}
+
 /// What accesses memory.
 enum Subject {
     Kernel(Kernel),
@@ -98,6 +107,10 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
         // A prediction that failed is reported in words; the command itself did what was asked.
         let text = if context.json { validation_json(&shown) } else { style().plain(&shown.text) };
         return Ok((text, Exit::Success));
+    }
+    // A processor that is not known is answered with those that are, whatever shall be predicted.
+    if arguments.names_nothing() && !arguments.calibrate && arguments.machine.is_none() {
+        return Err(Refusal::bad_input(NOTHING));
     }
     let paging = if arguments.machine.is_none() { mmu_virtualization().mode } else { MmuMode::Unknown };
     let places: Vec<Has> = arguments.environments.iter().map(|typed| has(typed, &paging)).collect::<Result<_, _>>()?;
@@ -260,6 +273,9 @@ fn subjects(context: &Context, arguments: &Arguments) -> Result<Subjects, Refusa
         let histogram: Histogram =
             text.parse().map_err(|why| Refusal::bad_input(format!("{}: {why}", path.display())))?;
         return Ok((vec![(Subject::Distances(Box::new(histogram)), 1)], Vec::new()));
+    }
+    if arguments.names_nothing() {
+        return Err(Refusal::bad_input(NOTHING));
     }
     if let Some(path) = &arguments.save_distances {
         writable(path)?;

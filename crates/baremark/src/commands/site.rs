@@ -33,7 +33,6 @@ Examples:
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The folder to write, created if it does not exist
-    #[arg(required_unless_present_any = ["serve", "metrics"])]
     folder: Option<PathBuf>,
     /// Bundles to show instead of the store's runs
     bundles: Vec<PathBuf>,
@@ -51,7 +50,7 @@ pub fn run(context: Context, arguments: &Arguments) -> Result<(String, Exit), Re
         _ if arguments.metrics => metrics::run(&context),
         (_, Some(port)) => serve::run(context, port),
         (Some(folder), None) => write(&context, folder, &arguments.bundles),
-        (None, None) => Err(Refusal::bad_input("no folder is named; name one, or serve pages with --serve")),
+        (None, None) => Err(Refusal::bad_input("no folder is named; name one to write pages to, or give --serve or --metrics")),
     }
 }
 

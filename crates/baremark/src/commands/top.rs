@@ -40,15 +40,15 @@ const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 #[derive(clap::Args)]
 pub struct TopArgs {
     /// Sampling interval
-    #[arg(long, value_name = "TIME", default_value = "1 s")]
+    #[arg(long, value_name = "TIME", default_value = "1s")]
     interval: Nanos,
     /// Stop after N samples
     #[arg(long, value_name = "N")]
     count: Option<u32>,
-    /// Observers, with commas between them [default: the usual ones and lost]
+    /// Observers, with commas between them [default: those of runs, and lost: time without a CPU]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     which: Vec<String>,
-    /// Measure the cost of observing instead, as a share of one CPU [default: 20 readings]
+    /// Measure the cost of observing instead, as a share of one CPU; --count readings [default: 20]
     #[arg(long)]
     cost: bool,
     /// Show guests, containers and processes: CPU, ready time, memory, disk with latency in queue and device, network

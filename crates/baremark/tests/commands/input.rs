@@ -55,8 +55,14 @@ fn a_study_that_is_not_there_names_what_is() {
     let bench = Bench::new();
     let message = refused(&bench, &["run", "standrad"], 2);
     assert!(message.contains("no file and no shipped study 'standrad'; did you mean 'standard'?"), "{message}");
+    let message = refused(&bench, &["run", "nothing-of-the-kind"], 2);
+    assert!(message.ends_with("; `baremark list studies` says what each shipped one answers\n"), "{message}");
     let message = refused(&bench, &["run", "."], 2);
     assert!(message.contains("is a folder"), "{message}");
+    for nothing in [&["run"][..], &["run", "--in", "native"]] {
+        let message = refused(&bench, nothing, 2);
+        assert!(message.contains("neither a study nor a program is named; write run STUDY"), "{nothing:?}: {message}");
+    }
     for reading in
         [&["report", "nothing"][..], &["report"], &["check", "--against", "a"], &["resume"], &["resume", "a"]]
     {
@@ -67,7 +73,7 @@ fn a_study_that_is_not_there_names_what_is() {
         );
         assert!(!bench.store().exists(), "{reading:?} made a store");
     }
-    for form in ["--csv", "--tables=d1"] {
+    for form in ["--csv", "--tables=order-entry", "--tables=d1"] {
         let message = refused(&bench, &["report", form, "--json"], 2);
         assert!(message.contains("both print to standard output; write one of them"), "{form}: {message}");
     }
@@ -130,7 +136,7 @@ fn doctor_lists_every_feature_with_what_it_needs() {
         );
     }
     let said = text(&bench.run(&["doctor"]).stdout);
-    let (_, below) = said.split_once("Features, and what each needs:\n").unwrap_or_else(|| panic!("{said}"));
+    let (_, below) = said.split_once("\nFeatures, what each needs, and the command that grants that alone:\n").unwrap_or_else(|| panic!("{said}"));
     assert_eq!(below.lines().filter(|line| !line.starts_with("   ")).count(), features.len(), "{said}");
 }
 

@@ -130,6 +130,7 @@ fn what_cannot_be_predicted_is_refused_with_a_remedy() {
     assert!(program.contains(", or any program after --"), "{program}");
     let odd = refused(&bench, &["predict", "--distances", "odd.txt", "--machine", "zen-4"], 2);
     assert!(odd.contains("odd.txt: line 1: 'once upon a time'"), "{odd}");
-    refused(&bench, &["predict"], 2);
+    let nothing = refused(&bench, &["predict"], 2);
+    assert!(nothing.contains("nothing to predict is named; write predict STUDY, or predict -- PROGRAM"), "{nothing}");
     refused(&bench, &["predict", "small.toml", "--validate"], 2);
 }

@@ -22,6 +22,16 @@ fn a_printed_study_is_the_study_and_each_can_be_printed() {
     assert!(text(&unknown.stderr).contains("did you mean 'standard'"), "{}", text(&unknown.stderr));
 }
 
+/// What is written where is a line for each environment.
+#[test]
+fn a_plan_names_what_it_writes_by_line() {
+    let plan = Bench::new().run(&["plan", "block"]);
+    let planned = text(&plan.stdout);
+    assert!(plan.status.success(), "{}", text(&plan.stderr));
+    assert!(planned.lines().any(|line| line.starts_with("  native: writes a file without a name in")), "{planned}");
+    assert!(planned.lines().all(|line| line.chars().count() <= 80), "{planned}");
+}
+
 #[test]
 fn a_shipped_study_and_a_file_are_changed_from_the_command_line() {
     let bench = Bench::new();

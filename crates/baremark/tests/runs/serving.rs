@@ -55,4 +55,5 @@ fn nothing_is_served_where_there_is_no_store() {
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
     let neither = Bench::new().run(&["site"]);
     assert_eq!(neither.status.code(), Some(2), "{}", text(&neither.stderr));
+    assert!(text(&neither.stderr).contains("no folder is named; name one"), "{}", text(&neither.stderr));
 }

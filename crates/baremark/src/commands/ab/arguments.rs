@@ -15,7 +15,7 @@ pub struct Arguments {
     /// Commands to compare; the others are compared with the first
     #[arg(value_name = "COMMAND", required = true)]
     pub(super) commands: Vec<String>,
-    /// Take commands as NAME=COMMAND
+    /// Take each command as NAME=COMMAND; reports show NAME
     #[arg(short = 'n', long = "name", action = clap::ArgAction::Count)]
     pub(super) named: u8,
     /// Arguments that are appended to every command

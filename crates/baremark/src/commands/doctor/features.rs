@@ -108,9 +108,8 @@ fn settable(limits: &Limits) -> Option<String> {
     if !confine::is_root() {
         return Some("only the superuser sets them".to_owned());
     }
-    let absent: Vec<&str> = FEATURES.iter().map(|of| of.key).filter(|key| limits.absent.contains_key(*key)).collect();
-    let all = FEATURES.len();
-    missing(!absent.is_empty(), &format!("{} of {all} are not on this machine: {}", absent.len(), absent.join(", ")))
+    // Those that a machine does not have are named by `verify-host`.
+    missing(FEATURES.iter().all(|of| limits.absent.contains_key(of.key)), "this machine has none of them")
 }
 
 /// What each needs; of one that is missing also why, and the command that grants what it needs, whatever else is missing: a device, or counters of a
@@ -118,7 +117,7 @@ fn settable(limits: &Limits) -> Option<String> {
 pub fn describe(all: &[Listed], style: &Style) -> String {
     let widest = all.iter().map(|of| of.name.len()).max().unwrap_or(0);
     let blank = " ".repeat(widest + 5);
-    let mut text = "\nFeatures, and what each needs:\n".to_owned();
+    let mut text = "\nFeatures, what each needs, and the command that grants that alone:\n".to_owned();
     for of in all {
         let mark = match of.here {
             Some(true) => "yes",
@@ -130,7 +129,7 @@ pub fn describe(all: &[Listed], style: &Style) -> String {
         text.push_str(&beside(&format!("{blank}missing: "), why, style));
         if !of.grant.is_empty() {
             text.push_str(&beside(
-                &format!("{blank}granted by, unless more is missing: "),
+                &format!("{blank}granted by: "),
                 &format!("`{}`", of.grant),
                 style,
             ));

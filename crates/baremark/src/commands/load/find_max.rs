@@ -52,7 +52,7 @@ pub struct SearchArgs {
     #[arg(long, value_name = "N", default_value_t = 6, requires = "find_max")]
     visits: usize,
     /// Final step size, as a share of the load level
-    #[arg(long, value_name = "SHARE", default_value = "2.5 %", requires = "find_max")]
+    #[arg(long, value_name = "SHARE", default_value = "2.5%", requires = "find_max")]
     step: Share,
     /// Count windows that exceed a limit while other programs use the CPUs, else measured again
     #[arg(long, requires = "find_max")]
