@@ -127,6 +127,11 @@ pub(crate) fn label(part: &Part<'_>) -> &'static str {
     if noun(&distributions(part)) == RUN_TIME { "Run times" } else { LATENCIES }
 }
 
+/// The same as a label of the first screen, which has eight columns for each.
+pub(crate) fn short_label(part: &Part<'_>) -> &'static str {
+    if noun(&distributions(part)) == RUN_TIME { "Runs" } else { LATENCIES }
+}
+
 /// The percentiles in a line, where they are of few treatments: `read: p50 0.45, p99 5.8, p99.9 9.3 ms`.
 pub(crate) fn line(part: &Part<'_>) -> Option<String> {
     /// Distributions and treatments that a line can hold.
@@ -334,9 +339,14 @@ fn draw(
     Some(Figure { caption, name: id, svg })
 }
 
-/// The unit in which the longest of these times has at most four digits before the point, and how many of their own it is.
+/// The unit in which the longest of these times has one digit to four before the point, and how many of their own it is.
 fn scale(unit: &str, most: f64) -> (f64, &str) {
     let at = TIMES.iter().position(|known| *known == unit).unwrap_or(0);
+    if at > 0 && most > 0.0 && most < 1.0 {
+        let shorter = (0..at).rev().zip(1..).map(|(at, steps)| (1000_f64.powi(-steps), TIMES[at]));
+        let fits = |(per, _): &(f64, &str)| most / per >= 1.0;
+        return shorter.clone().find(fits).or_else(|| shorter.last()).unwrap_or((1.0, TIMES[at]));
+    }
     let longer = (at..TIMES.len()).zip(0..).map(|(at, steps)| (1000_f64.powi(steps), TIMES[at]));
     let fits = |(per, _): &(f64, &str)| most / per < 1e4;
     longer.clone().find(fits).or_else(|| longer.last()).unwrap_or((1.0, TIMES[at]))

@@ -355,7 +355,7 @@ pub(crate) fn said(document: &Document) -> Vec<(&'static str, String)> {
         lines.push(("Search", found.join(" ")));
     }
     if let [part] = parts.as_slice() {
-        lines.extend(latency::line(part).map(|text| (latency::label(part), text)));
+        lines.extend(latency::line(part).map(|text| (latency::short_label(part), text)));
     }
     match unmeasured::said(document) {
         Some(predicted) => lines.extend(predicted),

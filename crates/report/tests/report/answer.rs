@@ -265,6 +265,8 @@ fn run_times_have_their_quartiles_in_every_form() {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let spread = "1392 runs: mean 18.2, sd 0.710, min 17.6, p25 17.9, p75 18.5, max 25.1 ms; user 16.7, system 1.15 ms";
     assert!(words.contains(spread), "{text}");
+    let screen = summary::render(&document, &Style::default());
+    assert!(screen.contains("\nRuns    min 17.6, p25 17.9, p50 18.1, p75 18.5, max 25.1 ms.\n"), "{screen}");
     let page = baremark_report::html::render(&document);
     assert!(page.contains("run time by percentile"), "{page}");
     let details = baremark_report::terminal::render(&document, &Style::default());
