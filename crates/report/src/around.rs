@@ -107,7 +107,7 @@ fn price(place: &Place<'_>, costs: &[&ObservedCost]) -> String {
     let most = |of: fn(&ObservedCost) -> f64| costs.iter().map(|cost| of(cost)).fold(0.0, f64::max);
     let at_most = if costs.len() > 1 { "at most " } else { "" };
     format!(
-        "{}: observing took {at_most}{} of one CPU ({}, {:.0} µs each)",
+        "{}: observing took {at_most}{} of one CPU ({}, {:.0} us each)",
         place.name(),
         percent(most(|cost| cost.share)),
         count(readings, "reading"),
@@ -249,10 +249,10 @@ mod tests {
             remarks(&observed(&places)),
             [
                 "container; qemu, each of several; this machine: kvm is not observed: it does not exist",
-                "container: observing took 0.010 % of one CPU (1 reading, 1 µs each)",
-                "container, each of several: observing took at most 0.030 % of one CPU (5 readings, 3 µs each)",
-                "qemu, each of several: observing took at most 0.050 % of one CPU (9 readings, 5 µs each)",
-                "this machine: observing took 0.060 % of one CPU (6 readings, 6 µs each)",
+                "container: observing took 0.010 % of one CPU (1 reading, 1 us each)",
+                "container, each of several: observing took at most 0.030 % of one CPU (5 readings, 3 us each)",
+                "qemu, each of several: observing took at most 0.050 % of one CPU (9 readings, 5 us each)",
+                "this machine: observing took 0.060 % of one CPU (6 readings, 6 us each)",
             ]
         );
         assert_eq!(Place::of("a, b of c"), Place { kind: "a, b of c", member: false });

@@ -386,7 +386,11 @@ impl Reader<'_> {
             let knob = command::READING.iter().find(|knob| knob.key == name);
             let remedy = format!("write {name} in [{section}]: {}", knob.map_or_else(String::new, Knob::takes));
             if !entries.iter().any(|(typed, ..)| *typed == name) {
-                self.report(line, format!("metric '{key}' has no {name}"), remedy);
+                let what = match name {
+                    "better" => format!("metric '{key}' does not say whether higher or lower is better"),
+                    _ => format!("metric '{key}' has no {name}"),
+                };
+                self.report(line, what, remedy);
             }
         };
         let unit = text(known.remove("unit"));

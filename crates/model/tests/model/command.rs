@@ -127,6 +127,7 @@ fn mistakes_are_told_with_their_line_and_what_would_be_right() {
         ("json = \"/jobs", "json = \"jobs", "is not a JSON pointer; begin it with /"),
         ("json = \"/jobs/*/{key}\"\n", "", "metric 'rate' does not say where its value stands"),
         ("unit = \"us\"\n", "", "metric 'delay_us' has no unit"),
+        ("better = \"lower\"\n", "", "metric 'delay_us' does not say whether higher or lower is better"),
         ("scale = \"1e-3\"", "scale = \"few\"", "scale = 'few' must be a number above 0"),
         ("[command.metrics.rate]", "[command.metrics.wall_s]", "'wall_s' is a metric that every program has"),
         ("exit = [0, 3]", "exit = [0, 256]", "exit = 256 is out of range"),
