@@ -49,7 +49,7 @@ mod tests {
     use baremark_model::percentile::Percentile;
     use baremark_model::published;
     use baremark_model::unit::{Dimension, Unit, comparable};
-    use baremark_model::{command, identity};
+    use baremark_model::{command, former, identity};
 
     fn metrics() -> Vec<&'static Metric> {
         let of = |descriptor: &&'static Descriptor| descriptor.metrics;
@@ -66,6 +66,39 @@ mod tests {
             let is_time = unit.is_ok_and(|unit| unit.dimension == Dimension::Time);
             let said = is_time && metric.help.contains("th percentile") && !metric.help.contains(" less ");
             assert!(!said || Percentile::of_key(metric.key).is_some(), "{}: {}", metric.key, metric.help);
+        }
+    }
+
+    /// What is measured, which percentile, in which unit: `latency_p99_9_us`, `latency_max_us`.
+    #[test]
+    fn keys_of_percentiles_have_one_form() {
+        let mut found = 0;
+        for metric in metrics() {
+            let Some(Percentile { of, share }) = Percentile::of_key(metric.key) else { continue };
+            let percent = format!("p{:04.1}", 100.0 * share);
+            let percent = percent.trim_end_matches(".0").replace('.', "_");
+            let which = if share < 1.0 { percent.as_str() } else { "max" };
+            let (what, unit) = of.rsplit_once('_').unwrap_or_else(|| panic!("{}: of what?", metric.key));
+            assert_eq!((metric.key, metric.unit), (format!("{what}_{which}_{unit}").as_str(), unit));
+            found += 1;
+        }
+        assert!(found > 50, "{found} percentiles");
+    }
+
+    /// A key that another version had is not one of today, and what it is called now is a parameter.
+    #[test]
+    fn parameters_have_no_former_name() {
+        for descriptor in RUNNERS.descriptors() {
+            for knob in descriptor.parameters {
+                assert_eq!(former::key_now_of(&[descriptor.kind], knob.key), None, "{}", descriptor.kind);
+            }
+        }
+        for (kinds, before, now) in former::of_kinds() {
+            for kind in kinds {
+                let descriptor = RUNNERS.descriptors().into_iter().find(|descriptor| descriptor.kind == *kind);
+                let parameter = descriptor.and_then(|descriptor| descriptor.parameter(now));
+                assert!(parameter.is_some(), "{kind}: {now}, {before} before");
+            }
         }
     }
 

@@ -17,12 +17,17 @@ const fn renamed(kinds: &'static [&'static str], before: &'static str, now: &'st
 
 const RENAMED: [Renamed; 6] = [
     renamed(&["sessions", "jvm-warehouse"], "time", "duration"),
-    renamed(&["sessions", "jvm-warehouse"], "warm", "warm_up"),
+    renamed(&["jvm-warehouse"], "warm", "warm_up"),
     renamed(&["jvm-warehouse"], "pages", "heap_pages"),
     renamed(&["start-up", "density"], "place", "server_environment"),
     renamed(&["density"], "max", "most"),
     renamed(&[], "warmup", "warmup_runs"),
 ];
+
+/// The parameters that have another name today: the kinds of workloads, the former name and the name.
+pub fn of_kinds() -> impl Iterator<Item = (&'static [&'static str], &'static str, &'static str)> {
+    RENAMED.iter().map(|of| (of.kinds, of.before, of.now))
+}
 
 /// What a parameter of this former name is called; `None` of any other name.
 #[must_use]
