@@ -259,6 +259,20 @@ mod tests {
     }
 
     #[test]
+    fn the_page_of_commands_has_command_lines_that_are_read() {
+        let page = include_str!("../../../docs/commands.md");
+        let own = |line: &&str| line.starts_with("baremark");
+        let lines: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("    ")).filter(own).collect();
+        assert!(lines.len() > 40, "{lines:#?}");
+        for line in lines {
+            let typed = line.split('#').next().unwrap_or_default().trim().replace("SHELL", "bash");
+            let words = split(&typed).unwrap_or_else(|why| panic!("{line}: {why}"));
+            let read = arranged(Cli::command()).try_get_matches_from(words);
+            assert!(read.is_ok(), "{line}: {:?}", read.err());
+        }
+    }
+
+    #[test]
     fn help_all_has_each_command_and_exit_code() {
         let text = everything(&command());
         for (_, names) in GROUPS {

@@ -183,6 +183,8 @@ enum Command {
     List {
         /// What to list [default: the names of everything]
         what: Option<list::What>,
+        /// With workloads: this one alone
+        kind: Option<String>,
     },
     /// Check whether this machine is fit to measure, and show what is noisy and what to change
     #[command(after_help = doctor::EXAMPLES)]
@@ -583,7 +585,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Help { command }) => help::run(Cli::command(), &command),
         Some(Command::Predict(arguments)) => predict::run(&context, &arguments),
         Some(Command::Load(args)) => load::run(&context, *args),
-        Some(Command::List { what }) => list::run(&context, what),
+        Some(Command::List { what, kind }) => list::run(&context, what, kind.as_deref()),
         Some(Command::Doctor { machine }) => doctor::run(machine.as_deref(), context.json),
         Some(Command::Explain(args)) => explain::run(&context, &args),
         Some(Command::History { changes }) => history::run(&context, changes),

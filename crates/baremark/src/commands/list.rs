@@ -11,6 +11,7 @@ use baremark_model::command;
 use baremark_model::descriptor::{Better, Default, Descriptor, Knob, Value};
 use baremark_model::environments::{self, EnvironmentKind};
 use baremark_model::plan::Mode;
+use baremark_model::problem::nearest;
 use baremark_model::published;
 use baremark_model::study::{self, Study};
 use baremark_model::tables;
@@ -29,6 +30,7 @@ Examples:
   baremark list                         # studies, workloads, environments
   baremark list studies                 # what each answers, needs and takes
   baremark list workloads               # parameters and metrics of each
+  baremark list workloads block         # of one alone
   baremark list keys                    # every key of a study file";
 
 /// What to list.
@@ -50,13 +52,16 @@ pub enum What {
     ExitCodes,
 }
 
-/// The listing; without a word, what can be listed.
-pub fn run(context: &Context, what: Option<What>) -> Result<(String, Exit), Refusal> {
+/// The listing; without a word, what can be listed. `only` is the kind of the workload that is listed alone.
+pub fn run(context: &Context, what: Option<What>, only: Option<&str>) -> Result<(String, Exit), Refusal> {
     let json = context.json;
     let Some(what) = what else { return Ok((lists(context)?, Exit::Success)) };
+    if let Some(only) = only.filter(|_| what != What::Workloads) {
+        return Err(Refusal::bad_input(format!("'{only}': only workloads are listed one by one; write list workloads KIND")));
+    }
     let text = match (what, json) {
-        (What::Workloads, false) => workloads(),
-        (What::Workloads, true) => pretty(&json!({ "workloads": workloads_json() })),
+        (What::Workloads, false) => workloads(&chosen(only)?),
+        (What::Workloads, true) => pretty(&json!({ "workloads": workloads_json(&chosen(only)?) })),
         (What::Environments, _) => environments(json)?,
         (What::Studies, _) => studies(context)?,
         (What::Published, _) => published(json),
@@ -128,9 +133,19 @@ fn entry(name: &str, help: &str) -> String {
     }
 }
 
-fn workloads() -> String {
+/// The workload of this kind, or all.
+fn chosen(only: Option<&str>) -> Result<Vec<&'static Descriptor>, Refusal> {
+    let all = descriptors();
+    let Some(kind) = only else { return Ok(all) };
+    let kinds: Vec<&str> = all.iter().map(|descriptor| descriptor.kind).collect();
+    let found = all.into_iter().find(|descriptor| descriptor.kind == kind);
+    let unknown = || Refusal::bad_input(format!("unknown workload '{kind}'; {}", nearest(kind, &kinds)));
+    found.map(|descriptor| vec![descriptor]).ok_or_else(unknown)
+}
+
+fn workloads(chosen: &[&Descriptor]) -> String {
     let mut text = String::new();
-    for descriptor in descriptors() {
+    for descriptor in chosen {
         let _ = writeln!(text, "{}", descriptor.kind);
         text.push_str(&beside("  ", descriptor.help, &style()));
         text.push_str(&beside("  source: ", descriptor.source, &style()));
@@ -148,8 +163,8 @@ fn workloads() -> String {
     text
 }
 
-fn workloads_json() -> serde_json::Value {
-    descriptors()
+fn workloads_json(chosen: &[&Descriptor]) -> serde_json::Value {
+    chosen
         .iter()
         .map(|descriptor| {
             let metrics: Vec<_> = descriptor

@@ -95,6 +95,13 @@ fn lists_and_doctor_answer() {
         let wide: Vec<&str> = shown.lines().filter(|line| line.chars().count() > 80).collect();
         assert!(wide.is_empty(), "list {what}: {wide:#?}");
     }
+    let one = text(&bench.run(&["list", "workloads", "block"]).stdout);
+    assert!(one.starts_with("block\n") && !one.contains("\nredis\n"), "{one}");
+    let one = bench.json(&["list", "workloads", "block", "--json"]);
+    assert_eq!((one["workloads"].as_array().unwrap().len(), &one["workloads"][0]["kind"]), (1, &"block".into()));
+    let unknown = refused(&bench, &["list", "workloads", "blok"], 2);
+    assert!(unknown.contains("unknown workload 'blok'; did you mean 'block'?"), "{unknown}");
+    assert!(refused(&bench, &["list", "keys", "block"], 2).contains("write list workloads KIND"));
     let all = text(&bench.run(&["list"]).stdout);
     assert!(all.lines().all(|line| line.chars().count() <= 80), "{all}");
     let keys = bench.json(&["list", "keys", "--json"]);
