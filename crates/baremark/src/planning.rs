@@ -40,7 +40,7 @@ pub fn of(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, R
 }
 
 fn resolved(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, Refusal> {
-    // Nobody has seen the lines of a study that a command line has written.
+    // The user does not see the study that a command line becomes, nor its lines.
     let seen = |mut problems: Problems| {
         let is_written = Origin::of(&source.name) == Origin::Load;
         problems.list.iter_mut().filter(|_| is_written).for_each(|problem| problem.line = 0);

@@ -15,7 +15,7 @@ const fn renamed(kinds: &'static [&'static str], before: &'static str, now: &'st
     Renamed { kinds, before, now }
 }
 
-const RENAMED: [Renamed; 6] = [
+static RENAMED: [Renamed; 6] = [
     renamed(&["sessions", "jvm-warehouse"], "time", "duration"),
     renamed(&["jvm-warehouse"], "warm", "warm_up"),
     renamed(&["jvm-warehouse"], "pages", "heap_pages"),

@@ -67,7 +67,7 @@ fn what_cannot_be_done_is_refused_with_a_remedy() {
     bench.write("odd.toml", "[operations.a]\nlimti = \"1 s\"\n[[operations.a.requests]]\nget = \"/\"\n");
     for (arguments, told) in [
         (&["load", "127.0.0.1"][..], "write such as http://"),
-        // The study that the command line becomes has lines that nobody has seen.
+        // The user does not see the lines of the study that the command line becomes.
         (&["load", "http://"], "error: baremark load: url: 'http://' has no host; write such as http://"),
         (&["load", "http://nowhere.invalid/"], "'nowhere.invalid' could not be resolved"),
         (&["load", "http://127.0.0.1:9/", "--rate", "ramp from=0 to=5"], "add over=VALUE"),

@@ -153,7 +153,7 @@ fn runs_of_several_boots_are_joined_into_one_table_with_what_differs() {
     }
 }
 
-/// A document of an earlier version has the names that its factors had then, which nobody has to know.
+/// A document of an earlier version has the names that its factors had then; today's are enough for it.
 #[test]
 fn a_document_with_a_former_name_of_a_factor_is_compared_by_the_name_of_today() {
     let bench = Bench::new();

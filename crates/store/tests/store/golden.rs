@@ -125,7 +125,7 @@ fn read_back(plan: &Plan, spec: &TrialSpec) -> (Plan, TrialSpec) {
         cell: 0,
         seq: 0,
         spec,
-        status: &TrialStatus::Failed { reason: "it was not there".to_owned() },
+        status: &TrialStatus::Failed { reason: "it did not start".to_owned() },
         result: None,
         started: UnixTime(STARTED.0 + 1),
         elapsed: Nanos(5),
