@@ -241,6 +241,11 @@ fn varied(text: String, study: &Study, key: &str, values: &str) -> Result<String
         let alone = study.environments.keys().filter(is_alone);
         let place = |name: &String| ["environments", name, environments::INSTEAD_OF.key].map(str::to_owned);
         text = alone.fold(text, |text, name| without(&text, &place(name)));
+        // A factor of machines of which none is among them would be refused.
+        let has = |key: &str, name: &String| tables::applies(key, environments::kind_of(name, &study.environments));
+        let is_idle = |key: &&&str| !named.is_empty() && !named.iter().any(|name| has(key, name));
+        let idle = tables::MACHINE_FACTORS.iter().filter(is_idle);
+        text = idle.fold(text, |text, key| without(&text, &["factors".to_owned(), (*key).to_owned()]));
     }
     Ok(put(&text, &["factors".to_owned(), own], &format!("[{}]", levels.join(", "))))
 }

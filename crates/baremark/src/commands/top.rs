@@ -43,7 +43,7 @@ pub struct TopArgs {
     #[arg(long, value_name = "TIME", default_value = "1s")]
     interval: Nanos,
     /// Stop after N samples
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     count: Option<u32>,
     /// Observers, with commas between them [default: those of runs, and lost: time without a CPU]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]

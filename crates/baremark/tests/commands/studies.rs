@@ -52,6 +52,21 @@ fn a_shipped_study_and_a_file_are_changed_from_the_command_line() {
     }
 }
 
+/// `host_backing` of the standard study says what the memory of its virtual machine is made of.
+#[test]
+fn factors_of_machines_go_where_no_machine_is_named() {
+    let bench = Bench::new();
+    let printed = bench.run(&["run", "standard", "--print-study", "--vary", "environment=native,container"]);
+    let changed = text(&printed.stdout);
+    assert!(printed.status.success(), "{}", text(&printed.stderr));
+    assert!(changed.contains("environment = [\"native\", \"container\"]\n"), "{changed}");
+    assert!(!changed.contains("\nhost_backing = "), "{changed}");
+    let planned = bench.run(&["plan", "standard", "--vary", "environment=native"]);
+    assert!(planned.status.success(), "{}", text(&planned.stderr));
+    let kept = bench.run(&["run", "standard", "--print-study", "--vary", "environment=native,microvm"]);
+    assert!(text(&kept.stdout).contains("\nhost_backing = \"2m\"\n"), "{}", text(&kept.stderr));
+}
+
 #[test]
 fn a_change_that_is_wrong_is_refused_with_what_would_be_right() {
     let bench = Bench::new();
