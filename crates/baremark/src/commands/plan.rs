@@ -184,6 +184,11 @@ fn paragraph(says: &str) -> String {
     format!("\n{}", lines.collect::<String>())
 }
 
+/// How many: `1 phase`, `4 phases`.
+fn counted(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
 /// A time that is only about right.
 fn lasts(seconds: f64) -> String {
     match seconds {
@@ -205,7 +210,7 @@ pub fn label(treatment: &Treatment) -> String {
 fn describe(plan: &Plan) -> String {
     let mut text = line("", &plan.title) + "\nEach block runs, in random order:\n";
     for &cell in &plan.cells {
-        let phases = plan.phases_of(cell);
+        let phases = counted(plan.phases_of(cell), "phase");
         let arms: Vec<String> = plan.arms_of(cell).iter().map(|&arm| label(&plan.arms[arm].treatment)).collect();
         let said = match cell {
             Cell::Pair(_) => {
@@ -214,10 +219,10 @@ fn describe(plan: &Plan) -> String {
                     None if plan.environments_of(cell).len() > 1 => "interleaved, at a site each".to_owned(),
                     None => "interleaved".to_owned(),
                 };
-                let other = format!("{}: {phases} phases, {how}", arms[0]);
+                let other = format!("{}: {phases}, {how}", arms[0]);
                 line("  ", &arms[1]) + &line("    against ", &other)
             }
-            Cell::Single(_) => line("  ", &format!("{}: {phases} phases", arms[0])),
+            Cell::Single(_) => line("  ", &format!("{}: {phases}", arms[0])),
         };
         text.push_str(&said);
     }
@@ -228,12 +233,17 @@ fn describe(plan: &Plan) -> String {
     let ends = match plan.pairs.iter().any(|pair| pair.asked) {
         true => format!(
             "The first interim analysis is at block {}; the run ends when every ratio is known to ±{}, confirmed by a third more blocks, and \
-             after {} or {} blocks at the latest. Smallest difference of interest: {}.",
-            design.least_blocks, design.precision, design.budget, design.most_blocks, design.delta
+             after {} or {} at the latest. Smallest difference of interest: {}.",
+            design.least_blocks,
+            design.precision,
+            design.budget,
+            counted(design.most_blocks, "block"),
+            design.delta
         ),
         false => format!(
-            "No ratio is requested: it ends after {} blocks, or {} at the latest.",
-            design.least_blocks, design.budget
+            "No ratio is requested: it ends after {}, or {} at the latest.",
+            counted(design.least_blocks, "block"),
+            design.budget
         ),
     };
     text.push_str(&line("", &ends));
@@ -250,8 +260,8 @@ fn short(plan: &Plan) -> String {
     }
     let minutes = needed.0.div_ceil(60_000_000_000);
     let says = format!(
-        "The budget is too short: the smallest study, {} blocks, takes {needed} or more; write --budget {minutes}min or a longer one.",
-        design.least_blocks
+        "The budget is too short: the smallest study, {}, takes {needed} or more; write --budget {minutes}min or a longer one.",
+        counted(design.least_blocks, "block")
     );
     line("", &says)
 }
