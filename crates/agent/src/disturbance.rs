@@ -170,7 +170,18 @@ impl Meter {
         let standpoint = Standpoint::of_this_process();
         let (last, phases) = (first.clone(), Vec::new());
         let held_back = (HeldBack::now(), Instant::now());
-        Meter { work, standpoint, fine: phase >= FINE, last, first, users, phases, held_back, side: None, several: false }
+        Meter {
+            work,
+            standpoint,
+            fine: phase >= FINE,
+            last,
+            first,
+            users,
+            phases,
+            held_back,
+            side: None,
+            several: false,
+        }
     }
 
     /// The same for one side of a trial: between its phases are those of another site, which are no other programs'.
@@ -505,7 +516,8 @@ mod tests {
     fn where_the_kernel_counts_nothing_nothing_is_known_of_others() {
         let begun = Instant::now();
         let before = read(begun, 0, [1000, 5000, 10], 300);
-        let silent = |reading: Reading| (before.until(&reading, &ALL_SEEN).others, before.until(&reading, &ALL_SEEN).stolen);
+        let silent =
+            |reading: Reading| (before.until(&reading, &ALL_SEEN).others, before.until(&reading, &ALL_SEEN).stolen);
         assert_eq!(silent(Reading { machine: None, ..read(begun, 1000, [0; 3], 800) }), (None, None));
         assert_eq!(silent(read(begun, 1000, [1000, 5000, 10], 800)), (None, None), "its counts stand still");
         assert!(silent(read(begun, 9, [1000, 5000, 10], 300)).0.is_some(), "a tick has not passed yet");

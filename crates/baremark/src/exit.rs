@@ -68,10 +68,7 @@ impl Exit {
         Documented {
             exit: Exit::Missing,
             meaning: "no part of it can run on this machine",
-            commands: &[
-                ("run", "nothing of the study can run on this machine"),
-                ("ab", "a command is not installed"),
-            ],
+            commands: &[("run", "nothing of the study can run on this machine"), ("ab", "a command is not installed")],
         },
         Documented {
             exit: Exit::Regression,

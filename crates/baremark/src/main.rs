@@ -378,7 +378,6 @@ enum Command {
     /// As `auction run`
     #[command(hide = true)]
     AuctionRun(auction_run::RunArgs),
-<<<<<<< HEAD
     #[command(flatten)]
     Part(PartOfRun),
 }
@@ -407,51 +406,6 @@ fn typed() -> Cli {
         let read = Cli::from_arg_matches(&help::arranged(Cli::command()).get_matches());
         read.unwrap_or_else(|why| why.exit())
     })
-=======
-    /// Serve a lab over standard input and output (environments start this)
-    #[command(hide = true)]
-    Agent {
-        /// Be the first process of a guest and serve the lab over this port, a device or vsock:NUMBER
-        #[arg(long, value_name = "PORT")]
-        guest: Option<PathBuf>,
-        /// With --guest: the address of the guest's network card, such as 10.0.2.15/24
-        #[arg(long, value_name = "ADDRESS")]
-        address: Option<String>,
-        /// With --guest: take the root of the host, which the virtio file system of this tag shares
-        #[arg(long, value_name = "TAG")]
-        host_files: Option<String>,
-        /// With --guest: serve no lab, but report about every 10 ms that the guest works, and write so many bytes of its memory each second
-        #[arg(long, value_name = "BYTES")]
-        beat: Option<u64>,
-        /// With --beat: write numbered records to this disk
-        #[arg(long, value_name = "DISK")]
-        disk: Option<PathBuf>,
-        /// Say a line before the first frame, so that what a launcher says is distinguished from it
-        #[arg(long)]
-        announce: bool,
-        /// Serve the lab by files in this folder
-        #[arg(long, value_name = "FOLDER")]
-        courier: Option<PathBuf>,
-        /// With --courier: leave when the lab has given no sign of life for so many seconds
-        #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-        silence_limit: u64,
-    },
-    /// Keep the programs of a workload for the agent at standard input and output (agents start this)
-    #[command(hide = true)]
-    Keep,
-    /// Run a program in the microVM, with the host's kernel behind it
-    #[command(after_help = guest::EXAMPLES)]
-    Guest(guest::GuestArgs),
-    /// Run a program under protection by checkpoints (the workload protection starts this)
-    #[command(hide = true)]
-    Protect(protect::ProtectArgs),
-    /// Be the users of the workload sessions (agents start this)
-    #[command(hide = true)]
-    Desktop {
-        /// What to be, and with what
-        arguments: Vec<String>,
-    },
->>>>>>> cfcd278a (plan writes a line for each place it writes to; errors and help name what a new user can do)
 }
 
 fn main() -> Exit {

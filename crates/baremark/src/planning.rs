@@ -46,7 +46,8 @@ fn resolved(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan,
         problems.list.iter_mut().filter(|_| is_written).for_each(|problem| problem.line = 0);
         problems
     };
-    let study = study::parse(&source.name, &source.bytes, &descriptors()).map_err(|why| Refusal::bad_input(seen(why)))?;
+    let study =
+        study::parse(&source.name, &source.bytes, &descriptors()).map_err(|why| Refusal::bad_input(seen(why)))?;
     study.renamed.iter().for_each(say);
     let parameters = study.workloads.iter().map(|chosen| &chosen.parameters);
     let mut limits = limits(data::of(parameters, &study.environments))?;

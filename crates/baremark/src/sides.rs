@@ -57,7 +57,8 @@ pub fn find(context: &Context, text: &str) -> Result<Chosen, Refusal> {
 
 /// Levels by the names that factors have today, with a warning where one was typed by a former name.
 fn todays(text: &str, documents: &[Document], mut levels: Treatment) -> Treatment {
-    for (typed, now) in documents.iter().flat_map(|document| renamed::levels(document, &mut levels)).collect::<Vec<_>>() {
+    for (typed, now) in documents.iter().flat_map(|document| renamed::levels(document, &mut levels)).collect::<Vec<_>>()
+    {
         say(format_args!("warning: {text}: '{typed}' is called '{now}' now"));
     }
     levels

@@ -21,7 +21,9 @@ pub(crate) enum Unlike {
     #[error("the two sides were not counted in one way: the kernel of {0} does not report CPU time")]
     NotReported(String),
     /// One side has the account of a container alone.
-    #[error("the two sides were not counted in one way: /proc/stat is not the kernel's in {0} but a container's (lxcfs)")]
+    #[error(
+        "the two sides were not counted in one way: /proc/stat is not the kernel's in {0} but a container's (lxcfs)"
+    )]
     OfContainer(String),
     /// It is not known which programs an agent saw.
     #[error("the two sides were not counted in one way: trials of an earlier version have no such count")]
@@ -40,7 +42,8 @@ pub(crate) fn is_compared(pair: &Pair) -> bool {
 pub(crate) fn differences(plan: &Plan, trials: &[Finished], pair: usize) -> Result<Vec<f64>, Unlike> {
     let arms = [plan.pairs[pair].denominator, plan.pairs[pair].numerator].map(|arm| &plan.arms[arm]);
     let names = arms.map(|arm| arm.environment.as_str());
-    let has_one_agent = arms.iter().all(|arm| own_place(&arm.environment, environments::can(arm.place())) == THIS_MACHINE);
+    let has_one_agent =
+        arms.iter().all(|arm| own_place(&arm.environment, environments::can(arm.place())) == THIS_MACHINE);
     let sides = tally::sides(plan, trials, pair);
     let [below, above] = [0, 1].map(|which| Counted::of(&sides, which));
     let is_beyond_agent = below.hidden || above.hidden;

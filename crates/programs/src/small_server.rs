@@ -100,14 +100,17 @@ impl Place {
 }
 
 /// The knob of places. The factor `environment` of every study is where this program runs that starts them.
-pub(crate) const PLACE: Knob =
-    Knob::new("server_environment", Kind::Choice(&["process", "microvm", "container", "gvisor", "qemu"]), Default::Typed("process"))
-        .help(
-            "where the server is started: as a process, in the microVM, in a container of podman, which this \
+pub(crate) const PLACE: Knob = Knob::new(
+    "server_environment",
+    Kind::Choice(&["process", "microvm", "container", "gvisor", "qemu"]),
+    Default::Typed("process"),
+)
+.help(
+    "where the server is started: as a process, in the microVM, in a container of podman, which this \
              program alone is in, in such a container by gVisor (runsc, ptrace platform), or in a QEMU guest \
              with a kernel and this program as its first process. gVisor and guests have no network but their \
              own loopback, over which the server makes its requests when it is asked to by its standard input",
-        );
+);
 
 /// The knob of guests' virtualization.
 pub(crate) const ACCEL: Knob = Knob::new("accel", Kind::Choice(&["auto", "kvm", "tcg"]), Default::Typed("auto")).help(

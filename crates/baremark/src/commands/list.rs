@@ -57,7 +57,9 @@ pub fn run(context: &Context, what: Option<What>, only: Option<&str>) -> Result<
     let json = context.json;
     let Some(what) = what else { return Ok((lists(context)?, Exit::Success)) };
     if let Some(only) = only.filter(|_| what != What::Workloads) {
-        return Err(Refusal::bad_input(format!("'{only}': only workloads are listed one by one; write list workloads KIND")));
+        return Err(Refusal::bad_input(format!(
+            "'{only}': only workloads are listed one by one; write list workloads KIND"
+        )));
     }
     let text = match (what, json) {
         (What::Workloads, false) => workloads(&chosen(only)?),

@@ -50,7 +50,9 @@ pub fn run(context: Context, arguments: &Arguments) -> Result<(String, Exit), Re
         _ if arguments.metrics => metrics::run(&context),
         (_, Some(port)) => serve::run(context, port),
         (Some(folder), None) => write(&context, folder, &arguments.bundles),
-        (None, None) => Err(Refusal::bad_input("no folder is named; name one to write pages to, or give --serve or --metrics")),
+        (None, None) => {
+            Err(Refusal::bad_input("no folder is named; name one to write pages to, or give --serve or --metrics"))
+        }
     }
 }
 

@@ -143,7 +143,9 @@ fn doctor_lists_every_feature_with_what_it_needs() {
         );
     }
     let said = text(&bench.run(&["doctor"]).stdout);
-    let (_, below) = said.split_once("\nFeatures, what each needs, and the command that grants that alone:\n").unwrap_or_else(|| panic!("{said}"));
+    let (_, below) = said
+        .split_once("\nFeatures, what each needs, and the command that grants that alone:\n")
+        .unwrap_or_else(|| panic!("{said}"));
     assert_eq!(below.lines().filter(|line| !line.starts_with("   ")).count(), features.len(), "{said}");
 }
 

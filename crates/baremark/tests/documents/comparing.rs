@@ -162,8 +162,7 @@ fn a_document_with_a_former_name_of_a_factor_is_compared_by_the_name_of_today() 
     GzDecoder::new(fs::File::open(golden).unwrap()).read_to_string(&mut document).unwrap();
     assert!(document.contains("\"place\"") && !document.contains("server_environment"));
     bench.write("then.json", document);
-    let output =
-        bench.run(&["compare", "then.json:place=process", "then.json:server_environment=microvm", "--json"]);
+    let output = bench.run(&["compare", "then.json:place=process", "then.json:server_environment=microvm", "--json"]);
     let said = text(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(output.status.success(), "{said}");
     assert_eq!(said.matches("'place' is called 'server_environment' now").count(), 1, "{said}");

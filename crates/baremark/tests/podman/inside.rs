@@ -54,8 +54,9 @@ fn the_standard_study_answers_in_a_container_of_default_rights() {
         pair && row["ratio"].is_number()
     });
     // On a machine that other programs disturb, no trial of one side may count: then each is void, since that side was not idle in the other's turns.
-    let was_not_idle =
-        |reason: &Value| reason.as_str().is_some_and(|why| why.contains(" % of a CPU while the other side had its turns"));
+    let was_not_idle = |reason: &Value| {
+        reason.as_str().is_some_and(|why| why.contains(" % of a CPU while the other side had its turns"))
+    };
     let is_disturbed = |environment: &str| {
         let is_in = |trial: &&Value| rows(trial, "arms").iter().any(|arm| is_of(&arm["treatment"], environment));
         let mut trials = rows(&document, "trials").iter().filter(is_in).peekable();

@@ -57,7 +57,8 @@ fn a_server_is_started_in_each_place_and_answers() {
 fn copies_are_counted_with_their_memory_and_their_latency() {
     let bench = Bench::new();
     let places = if kvm() { "[\"process\", \"microvm\"]" } else { "[\"process\"]" };
-    let report = "metric = \"memory_mib\"\ncolumns = \"server_environment\"\nratio_to = { server_environment = \"process\" }";
+    let report =
+        "metric = \"memory_mib\"\ncolumns = \"server_environment\"\nratio_to = { server_environment = \"process\" }";
     let text_of = |load: &str, more: &str| {
         let study = study("\"density\"", &format!("server_environment = {places}\nload = \"{load}\""), report);
         in_one_block(&study).replace("[factors]", &format!("{more}\n[factors]")).replace("quads = 1", "quads = 0")

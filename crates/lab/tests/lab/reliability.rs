@@ -70,7 +70,10 @@ fn programs_that_an_agent_does_not_see_are_said_to_be_unnamed() {
         says(&hidden(&[])),
         ["other programs and the kernel used 30 % of the CPUs (unnamed: their processes are hidden from the agent)"]
     );
-    assert_eq!(says(&hidden(&[("sh", 0.06)])), ["other programs and the kernel used 30 % of the CPUs (sh 6 %, unnamed 24 %)"]);
+    assert_eq!(
+        says(&hidden(&[("sh", 0.06)])),
+        ["other programs and the kernel used 30 % of the CPUs (sh 6 %, unnamed 24 %)"]
+    );
     assert_eq!(says(&hidden(&[("sh", 0.2)])), ["other programs and the kernel used 30 % of the CPUs (sh 20 %)"]);
 }
 

@@ -31,7 +31,8 @@ fn compared(native: PhaseDisturbance, container: PhaseDisturbance, hidden: bool)
         let phases = vec![PhaseDisturbance { others, beyond_agent, ..of }; result.series.len()];
         let hidden_programs = hidden && is_inside;
         result.disturbance = Some(Disturbance { others, hidden_programs, phases, ..Disturbance::default() });
-        result.observations = vec![Observation { place: THIS_MACHINE.to_owned(), seconds: 1.0, ..Observation::default() }];
+        result.observations =
+            vec![Observation { place: THIS_MACHINE.to_owned(), seconds: 1.0, ..Observation::default() }];
     }
     let document = document(&run(&plan, &memory), &[&WORKLOAD]);
     let rows = document.explanations.into_iter().filter(|row| row.what == WHAT).map(|row| row.value.round()).collect();

@@ -112,7 +112,10 @@ fn first_screens_say_that_both_programs_ran_at_once() {
     assert!(table(&document).ends_with(&format!("\nPrograms {says}.\n")), "{}", table(&document));
     document.run.duet = Some(Duet { cpus: [0, 1], one_core: true });
     for screen in screens(&document) {
-        assert!(screen.contains("run at the same time on CPUs 0 and 1 (two threads of one core), which they swap"), "{screen}");
+        assert!(
+            screen.contains("run at the same time on CPUs 0 and 1 (two threads of one core), which they swap"),
+            "{screen}"
+        );
     }
 }
 
@@ -142,7 +145,11 @@ fn a_comparison_of_commands_says_what_was_compared() {
         let line = text.lines().find(|line| line.starts_with("B / A = ")).unwrap_or_else(|| panic!("{text}"));
         let (_, outcome) = line.split_once("): ").expect("an outcome");
         // The numbers are those of the interval, whatever was compared.
-        outcome.split_whitespace().filter(|word| !word.starts_with(|first: char| first.is_ascii_digit())).collect::<Vec<_>>().join(" ")
+        outcome
+            .split_whitespace()
+            .filter(|word| !word.starts_with(|first: char| first.is_ascii_digit()))
+            .collect::<Vec<_>>()
+            .join(" ")
     };
     let (more, less) = ([1.1, 1.08, 1.12], [0.9, 0.88, 0.92]);
     let both = |metric: &str, unit: &str| [more, less].map(|found| says(metric, unit, found));

@@ -128,11 +128,7 @@ pub fn describe(all: &[Listed], style: &Style) -> String {
         let Some(why) = of.missing.as_ref().filter(|_| of.here == Some(false)) else { continue };
         text.push_str(&beside(&format!("{blank}missing: "), why, style));
         if !of.grant.is_empty() {
-            text.push_str(&beside(
-                &format!("{blank}granted by: "),
-                &format!("`{}`", of.grant),
-                style,
-            ));
+            text.push_str(&beside(&format!("{blank}granted by: "), &format!("`{}`", of.grant), style));
         }
     }
     text
