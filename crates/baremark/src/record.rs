@@ -93,8 +93,9 @@ fn names(live: &BTreeSet<String>) -> String {
 }
 
 impl<'s> Record<'s> {
-    /// Makes a new run and holds it.
-    pub fn create(store: &'s Store, source: &Source, plan: &Plan) -> Result<Self, Refusal> {
+    /// Makes a new run in its turn, and holds it.
+    pub fn create(context: &Context, store: &'s Store, source: &Source, plan: &Plan) -> Result<Self, Refusal> {
+        let _turn = turn(context, store)?;
         let (id, lock) = begin(store, source, plan)?;
         let others = Others::of(store, &id);
         let (cells, trials, progress) = (plan.cells.len(), Vec::new(), Vec::new());
@@ -119,11 +120,6 @@ impl<'s> Record<'s> {
     /// What was stored of trials that were not finished.
     pub fn progress(&self) -> Vec<Progress> {
         self.progress.clone()
-    }
-
-    /// The run's name.
-    pub fn id(&self) -> RunId {
-        self.id.clone()
     }
 
     /// The run as it is stored now.

@@ -14,7 +14,6 @@ pub use words::split;
 use crate::commands::{check, run, show};
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
-use crate::record::{self, Record};
 use crate::source::Source;
 use crate::{context, planning, predicted};
 use baremark_lab::analysis::Run;
@@ -62,12 +61,7 @@ fn compared(context: &Context, study: study::Study, options: &Options) -> Result
     }
     let plan = planning::of(&source, Mode::default(), &context.interrupt)?;
     each_can_start(&plan, &study.commands)?;
-    let store = context.open_store()?;
-    let command_line = Source::new(study.command_line, source.bytes);
-    let turn = record::turn(context, &store)?;
-    let record = Record::create(&store, &command_line, &plan)?;
-    drop(turn);
-    let (run, exit) = run::measure(context, record)?;
+    let (run, exit) = run::of_plan(context, &Source::new(study.command_line, source.bytes), &plan)?;
     let descriptors = context::descriptors_of(&run)?;
     let document = predicted::document(context, &run, &descriptors);
     if exit == Exit::Failure && options.ignore_exit.is_none() {

@@ -6,7 +6,6 @@ use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
 use crate::planning;
 use crate::predicted;
-use crate::record::{self, Record};
 use crate::source::{self, Source};
 use crate::watch::{say, style};
 use baremark_harness::cluster::ClusterError;
@@ -77,11 +76,7 @@ pub fn run(context: &Context, args: &RunArgs) -> Result<(String, Exit), Refusal>
     check(&topology)?;
     let source = Source::new(NAME.to_owned(), text.into_bytes());
     let plan = planning::of(&source, Mode::default(), &context.interrupt)?;
-    let store = context.open_store()?;
-    let turn = record::turn(context, &store)?;
-    let record = Record::create(&store, &source, &plan)?;
-    drop(turn);
-    let (run, ended) = study::measure(context, record)?;
+    let (run, ended) = study::of_plan(context, &source, &plan)?;
     let document = predicted::document(context, &run, &descriptors_of(&run)?);
     if let Some(file) = &args.html {
         write_page(file, &baremark_report::html::render(&document))?;

@@ -1,11 +1,10 @@
 //! Calibrating: a shipped study measures this machine, and what predictions need of it is kept next to the store.
 
 use crate::calibrate::path;
-use crate::commands::run::measure;
+use crate::commands::run;
 use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
 use crate::planning;
-use crate::record::Record;
 use crate::source;
 use crate::watch::say;
 use baremark_lab::analysis;
@@ -28,9 +27,8 @@ const LEAST: usize = 3;
 pub fn run(context: &Context, machine: &Machine, processor: &str) -> Result<(Calibration, PathBuf), Refusal> {
     let source = source::find(STUDY)?;
     let plan = planning::of(&source, Mode::default(), &context.interrupt)?;
-    let store = context.open_store()?;
     say(announced(&plan));
-    let (run, exit) = measure(context, Record::create(&store, &source, &plan)?)?;
+    let (run, exit) = run::of_plan(context, &source, &plan)?;
     if exit != Exit::Success {
         return Err(Refusal { exit, message: format!("run {} did not end; nothing is calibrated", run.id) });
     }

@@ -6,7 +6,6 @@ use crate::exit::{Exit, Refusal};
 use crate::json;
 use crate::planning;
 use crate::record;
-use crate::record::Record;
 use crate::source::Source;
 use crate::watch::style;
 use baremark_lab::analysis::Run;
@@ -85,11 +84,7 @@ fn piloted(context: &Context, source: &Source, plan: &Plan, budget: Nanos) -> Re
         return Err(Refusal::bad_input("--pilot: the study requests no ratio; write ratio_to in [report]"));
     }
     let short = pilot_of(plan, budget);
-    let store = context.open_store()?;
-    let turn = record::turn(context, &store)?;
-    let record = Record::create(&store, source, &short)?;
-    drop(turn);
-    let (run, exit) = run_command::measure(context, record)?;
+    let (run, exit) = run_command::of_plan(context, source, &short)?;
     if exit == Exit::Interrupted {
         return Err(Refusal { exit, message: "interrupted: the pilot was not completed".to_owned() });
     }

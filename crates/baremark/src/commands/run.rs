@@ -8,7 +8,7 @@ use crate::message::chain;
 use crate::places;
 use crate::planning;
 use crate::predicted;
-use crate::record::{self, Record};
+use crate::record::Record;
 use crate::source::Source;
 use crate::watch::{Watch, say};
 use baremark_disks::workload;
@@ -37,11 +37,13 @@ pub fn once(context: &Context, source: &Source, mode: Mode) -> Result<(Run, Exit
     let plan = planning::of(source, mode, &context.interrupt)?;
     disks(context, &plan)?;
     host_changes(context, &plan)?;
+    of_plan(context, source, &plan)
+}
+
+/// Makes a run of a plan, and measures it.
+pub fn of_plan(context: &Context, source: &Source, plan: &Plan) -> Result<(Run, Exit), Refusal> {
     let store = context.open_store()?;
-    let turn = record::turn(context, &store)?;
-    let record = Record::create(&store, source, &plan)?;
-    drop(turn);
-    measure(context, record)
+    measure(context, Record::create(context, &store, source, plan)?)
 }
 
 /// Measures what a run still lacks. Its agents get the labels of its blinded arms, if it has any.

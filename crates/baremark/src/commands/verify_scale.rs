@@ -4,7 +4,7 @@ use crate::commands::run;
 use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
 use crate::planning;
-use crate::record::{self, Record};
+use crate::record;
 use crate::source::{self, Source};
 use baremark_lab::analysis::{self, Run};
 use baremark_lab::scale::{COSTS, blind, open, recover};
@@ -65,16 +65,8 @@ pub fn run(context: &Context, study: Option<&str>, quick: bool) -> Result<(Strin
     let injected = draw(size.arms_of_a_cost);
     let labels: Vec<String> = injected.0.keys().cloned().collect();
     let plan = Plan { injected: Some(injected), ..blind(resolved, index, &labels, size.blocks) };
-    let store = context.open_store()?;
-    let turn = record::turn(context, &store)?;
-    let record = Record::create(&store, &source, &plan)?;
-    drop(turn);
-    let id = record.id();
-    let (run, exit) = run::measure(context, record)?;
-    if exit != Exit::Success {
-        return Ok((String::new(), exit));
-    }
-    show(context, &store, &id, &run)
+    let (run, exit) = run::of_plan(context, &source, &plan)?;
+    if exit == Exit::Success { again(context, &run.id) } else { Ok((String::new(), exit)) }
 }
 
 /// Opens a stored run again.

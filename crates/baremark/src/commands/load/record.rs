@@ -67,9 +67,7 @@ impl<'s> Recorder<'s> {
         let Some(store) = store else { return Ok(Recorder { to: None }) };
         let (source, plan) = study::plan(context, args, Secrets::LeftOut)?;
         let plan = Plan { search, ..plan };
-        let turn = record::turn(context, store)?;
-        let record = Record::create(store, &source, &plan).map_err(without)?;
-        drop(turn);
+        let record = Record::create(context, store, &source, &plan).map_err(without)?;
         Ok(Recorder::new(record, plan))
     }
 
