@@ -7,7 +7,7 @@ use baremark_load::dial::{Asked, Dial};
 use baremark_load::document::Document;
 use baremark_load::load::{Load, Progress};
 use baremark_load::order::Order;
-use baremark_load::record::{Part, SecondPart};
+use baremark_load::record::{MergedSeconds, Part};
 use baremark_model::site::Environment;
 use baremark_model::units::Nanos;
 use baremark_sys::clock::monotonic_ns;
@@ -70,8 +70,8 @@ pub struct Sites {
     generators: Generators,
     operations: Vec<String>,
     seconds: Seconds,
-    /// Seconds that not every site has told of: how many have, and what they told.
-    coming: BTreeMap<usize, (usize, SecondPart)>,
+    /// Seconds that not every site has told of.
+    coming: MergedSeconds,
     windows: u64,
     /// What the sites have told of the latest window.
     latest: BTreeMap<usize, Part>,
@@ -199,7 +199,7 @@ impl Sites {
             generators,
             operations: load.scenario.operation_names(),
             seconds,
-            coming: BTreeMap::new(),
+            coming: MergedSeconds::default(),
             windows: 0,
             latest: BTreeMap::new(),
             latest_id: 0,
@@ -242,7 +242,12 @@ impl Sites {
         while let Some((site, heard)) = self.generators.next(wait).map_err(SubjectError::of)? {
             wait = Duration::ZERO;
             match heard {
-                Heard::Second { second, part } => self.second(second, &serde_json::from_value(part).map_err(said)?),
+                Heard::Second { second, part } => {
+                    let (part, sites) = (serde_json::from_value(part).map_err(said)?, self.generators.sites().count());
+                    self.coming.add(second, &part, sites, &mut |second, part| {
+                        self.seconds.lock().unwrap_or_else(PoisonError::into_inner).push(Progress { second, part });
+                    });
+                }
                 Heard::Window { id, part } if id == self.latest_id => {
                     self.latest.insert(site, serde_json::from_value(part).map_err(said)?);
                 }
@@ -251,19 +256,6 @@ impl Sites {
             }
         }
         Ok(())
-    }
-
-    /// Hands on each second that all sites have told of.
-    fn second(&mut self, second: usize, part: &SecondPart) {
-        let sites = self.generators.sites().count();
-        let (told, sum) = self.coming.entry(second).or_default();
-        *told += 1;
-        // A second that is torn is missing from the picture, not from the result.
-        let _ = sum.merge(part);
-        while let Some(first) = self.coming.first_entry().filter(|first| first.get().0 == sites) {
-            let (second, (_, part)) = first.remove_entry();
-            self.seconds.lock().unwrap_or_else(PoisonError::into_inner).push(Progress { second, part });
-        }
     }
 }
 

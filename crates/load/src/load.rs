@@ -6,10 +6,9 @@
 use crate::arrival::Arrival;
 use crate::dial::Control;
 use crate::epoll;
-use crate::latency::HistogramError;
 use crate::profile::{Curve, Profile, ProfileError};
 use crate::propagation::Propagation;
-use crate::record::{MergeError, Part, SecondPart};
+use crate::record::{MergeError, MergedSeconds, Part, SecondPart};
 use crate::scenario::Scenario;
 use crate::transport::{Trust, TrustError};
 use crate::url::UrlError;
@@ -325,7 +324,11 @@ impl Engine {
                 let builder = thread::Builder::new().name(format!("load {index}"));
                 handles.push(builder.spawn_scoped(scope, body).map_err(LoadError::Thread)?);
             }
-            watch(&ticks, self.load.threads, progress);
+            let mut seconds = MergedSeconds::default();
+            for Tick { second, part } in ticks {
+                let whole = &mut |second, part| progress(&Progress { second, part });
+                seconds.add(second, &part, self.load.threads, whole);
+            }
             let mut whole = Part::new(&self.load.scenario.operation_names());
             for handle in handles {
                 let part = handle.join().or(Err(LoadError::Panicked))?.map_err(LoadError::Loop)?;
@@ -353,22 +356,6 @@ impl Engine {
 
 /// Time for all threads to be ready.
 const START_DELAY_NS: u64 = 5_000_000;
-
-/// Hands on each second that all threads have reported.
-fn watch(ticks: &mpsc::Receiver<Tick>, threads: usize, progress: &mut dyn FnMut(&Progress)) {
-    let mut seconds: Vec<(usize, SecondPart)> = Vec::new();
-    for tick in ticks {
-        if seconds.len() <= tick.second {
-            seconds.resize_with(tick.second + 1, Default::default);
-        }
-        let (reported, sum) = &mut seconds[tick.second];
-        *reported += 1;
-        let merged: Result<(), HistogramError> = sum.merge(&tick.part);
-        if *reported == threads && merged.is_ok() {
-            progress(&Progress { second: tick.second, part: std::mem::take(sum) });
-        }
-    }
-}
 
 /// Refuses numbers out of range, all of them at once.
 fn check_numbers(load: &Load) -> Result<(), LoadError> {

@@ -250,6 +250,24 @@ impl SecondPart {
     }
 }
 
+/// Seconds of one load that several make, threads or sites: each goes on, in order, once all have told of it.
+#[derive(Debug, Default)]
+pub struct MergedSeconds(BTreeMap<usize, (usize, SecondPart)>);
+
+impl MergedSeconds {
+    /// Adds what one of `of` tells of a second; `whole` gets those of which all have told.
+    pub fn add(&mut self, second: usize, part: &SecondPart, of: usize, whole: &mut dyn FnMut(usize, SecondPart)) {
+        let (told, sum) = self.0.entry(second).or_default();
+        *told += 1;
+        // A second that is torn is missing from the picture, not from the result.
+        let _ = sum.merge(part);
+        while let Some(first) = self.0.first_entry().filter(|first| first.get().0 >= of) {
+            let (second, (_, part)) = first.remove_entry();
+            whole(second, part);
+        }
+    }
+}
+
 /// A histogram's bytes as base64.
 mod text {
     use base64::Engine;
@@ -293,6 +311,24 @@ mod tests {
         let mut whole = part(&[10, 2_000, 3_000_000, 77, 5_000_000_000], 3);
         whole.seconds[0].answered = 2;
         assert_eq!(left, whole);
+    }
+
+    #[test]
+    fn a_second_goes_on_when_all_that_are_left_have_told_of_it() {
+        let mut seconds = MergedSeconds::default();
+        let mut heard = Vec::new();
+        let mut tell = |second, answered, of| {
+            let part = SecondPart { answered, ..SecondPart::default() };
+            seconds.add(second, &part, of, &mut |second, part| heard.push((second, part.answered)));
+        };
+        tell(0, 1, 2);
+        tell(1, 2, 2);
+        tell(1, 20, 2);
+        tell(0, 10, 2);
+        tell(2, 3, 2);
+        // One of the two is lost: what the other told alone is all there will be.
+        tell(3, 4, 1);
+        assert_eq!(heard, [(0, 11), (1, 22), (2, 3), (3, 4)]);
     }
 
     #[test]

@@ -9,10 +9,9 @@ use baremark_lab::spread::{self, Place, SiteEvent, SitesError};
 use baremark_load::document::{Document, SiteRow};
 use baremark_load::load::{Load, Stop};
 use baremark_load::order::Order;
-use baremark_load::record::{Part, SecondPart};
+use baremark_load::record::{MergedSeconds, Part};
 use baremark_model::site::SiteError;
 use baremark_sys::clock::monotonic_ns;
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -35,15 +34,15 @@ pub(super) fn run(
         Stop::After(time) => Some(Duration::from_nanos(time.0.saturating_add(load.grace.0))),
         Stop::Count(_) => None,
     };
-    let mut seconds = Seconds { expected: named.len(), parts: BTreeMap::new() };
+    let (mut seconds, mut left) = (MergedSeconds::default(), named.len());
     let ends = spread::run(&members, lasting, monotonic_ns, &context.interrupt, &mut |event| match event {
         SiteEvent::Second { second, part, .. } => {
             if let Ok(part) = serde_json::from_value(part.clone()) {
-                seconds.heard(*second, &part, view);
+                seconds.add(*second, &part, left, &mut |second, part| view.see(second, &part));
             }
         }
         SiteEvent::Lost { site, why } => {
-            seconds.expected = seconds.expected.saturating_sub(1);
+            left = left.saturating_sub(1);
             view.say(&format!("site {} is lost: {why}", members[*site].name));
         }
     });
@@ -71,26 +70,4 @@ pub(super) fn run(
         return Err(Refusal::failure(format!("every site was lost: {}", why.join("; "))));
     }
     Ok((Document::new(load, &whole).from_sites(rows), whole))
-}
-
-/// Seconds of several sites; each is shown when all that are left have told of it.
-struct Seconds {
-    expected: usize,
-    parts: BTreeMap<usize, (usize, SecondPart)>,
-}
-
-impl Seconds {
-    fn heard(&mut self, second: usize, part: &SecondPart, view: &mut View<'_>) {
-        let (told, sum) = self.parts.entry(second).or_default();
-        *told += 1;
-        // A second that is torn is missing from the picture, not from the result.
-        let _ = sum.merge(part);
-        while let Some(first) = self.parts.first_entry() {
-            if first.get().0 < self.expected {
-                return;
-            }
-            let (second, (_, part)) = first.remove_entry();
-            view.see(second, &part);
-        }
-    }
 }
