@@ -4,6 +4,7 @@ use crate::gate;
 use baremark_load::dial::{Asked, Dial};
 use baremark_load::load::{Engine, LoadError, Progress};
 use baremark_load::order::{Order, OrderError};
+use baremark_model::problem::chain;
 use baremark_model::units::Nanos;
 use baremark_model::wire::{FromAgent, ToAgent, WireError, write_frame};
 use serde_json::Value;
@@ -36,7 +37,7 @@ pub(crate) enum PrepareError {
     #[error(transparent)]
     Order(#[from] OrderError),
     /// The load cannot be had from here.
-    #[error("{}", words(.0))]
+    #[error("{}", chain(.0))]
     Load(#[from] LoadError),
 }
 
@@ -65,7 +66,7 @@ pub(crate) fn run(
             });
             drop(told.send(match ended {
                 Ok(part) => FromAgent::LoadDone { part: Box::new(value(&part)) },
-                Err(why) => FromAgent::Failed { what: "the load".to_owned(), why: words(&why) },
+                Err(why) => FromAgent::Failed { what: "the load".to_owned(), why: chain(&why) },
             }));
         });
         let mut outcome = Ok(());
@@ -105,7 +106,7 @@ pub(crate) fn steer(
     let steered = begun.and_then(|dial| follow(dial, heard, &seconds, output));
     match steered {
         Ok(written) => written,
-        Err(why) => write_frame(output, &FromAgent::Failed { what: "the load".to_owned(), why: words(&why) }),
+        Err(why) => write_frame(output, &FromAgent::Failed { what: "the load".to_owned(), why: chain(&why) }),
     }
 }
 
@@ -161,14 +162,4 @@ fn follow(
 fn value(what: &impl serde::Serialize) -> Value {
     // Counts and texts: there is nothing in a part that JSON cannot hold.
     serde_json::to_value(what).unwrap_or(Value::Null)
-}
-
-fn words(why: &dyn std::error::Error) -> String {
-    let mut message = why.to_string();
-    let mut source = why.source();
-    while let Some(cause) = source {
-        message = format!("{message}: {cause}");
-        source = cause.source();
-    }
-    message
 }

@@ -9,12 +9,3 @@ use std::io::{Write, stderr};
 pub fn say(text: impl Display) {
     drop(writeln!(stderr(), "{}", printable(&text.to_string(), Color::Never)));
 }
-
-/// An error with its causes, each once.
-pub fn chain(why: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(why.source(), |why| why.source());
-    causes.fold(why.to_string(), |text, cause| {
-        let cause = cause.to_string();
-        if text.contains(&cause) { text } else { format!("{text}: {cause}") }
-    })
-}

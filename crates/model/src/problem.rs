@@ -95,6 +95,16 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
+/// An error with its causes, each once.
+#[must_use]
+pub fn chain(why: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(why.source(), |why| why.source());
+    causes.fold(why.to_string(), |text, cause| {
+        let cause = cause.to_string();
+        if text.contains(&cause) { text } else { format!("{text}: {cause}") }
+    })
+}
+
 /// "an integer", "a string".
 pub(crate) fn with_article(noun: &str) -> String {
     let article = if noun.starts_with(['a', 'i']) { "an" } else { "a" };

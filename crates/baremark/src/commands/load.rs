@@ -12,7 +12,6 @@ mod words;
 
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
-use crate::message::chain;
 use crate::watch;
 use baremark_lab::conduct::Ending;
 use baremark_load::document::{Document, Ended};
@@ -21,6 +20,7 @@ use baremark_load::load::{Engine, Load, LoadError};
 use baremark_load::profile::Profile;
 use baremark_load::reading::patience;
 use baremark_load::record::Part;
+use baremark_model::problem::chain;
 use baremark_model::qos::{Bound, Limit, Qos};
 use baremark_model::units::{Nanos, Share, UnitError};
 use baremark_sys::cpu_time::CpuTime;

@@ -1,5 +1,6 @@
 //! What a search loads.
 
+use baremark_model::problem::chain;
 use baremark_model::qos::{Qos, Reading};
 use baremark_model::units::Nanos;
 use std::time::Instant;
@@ -16,9 +17,9 @@ pub enum SubjectError {
 }
 
 impl SubjectError {
-    /// Of what it says.
-    pub fn of(why: impl std::fmt::Display) -> SubjectError {
-        SubjectError::Failed(why.to_string())
+    /// Of what it says, and of its causes.
+    pub fn of(why: impl std::error::Error) -> SubjectError {
+        SubjectError::Failed(chain(&why))
     }
 }
 

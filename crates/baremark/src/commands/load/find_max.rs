@@ -4,7 +4,7 @@ use super::others::{self, Others, Probed};
 use super::record::{self, Recorder};
 use super::study::{self, Secrets};
 use super::view::fitting;
-use super::{LoadArgs, chain};
+use super::LoadArgs;
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::watch;
@@ -12,7 +12,7 @@ use baremark_lab::conduct::Ending;
 use baremark_lab::search::{Expected, Probe, Search, SearchError, Step, SubjectError, UnderLoad, takes_s, window_s};
 use baremark_load::dial::{Dial, wait_until};
 use baremark_load::limits::{self, CPU};
-use baremark_load::load::{Load, LoadError};
+use baremark_load::load::Load;
 use baremark_load::order::Order;
 use baremark_load::reading::{patience, reading};
 use baremark_load::workload;
@@ -332,7 +332,7 @@ impl Target<'_> {
     fn window(&mut self, qos: &Qos, lasting: Nanos) -> Result<(Reading, Option<String>), SubjectError> {
         let interrupt = self.interrupt;
         let meter = || (CpuTime::now(), CpuUsers::now().ok(), Instant::now());
-        let measured = self.dial()?.metered((lasting, patience(qos)), interrupt, meter).map_err(words)?;
+        let measured = self.dial()?.metered((lasting, patience(qos)), interrupt, meter).map_err(SubjectError::of)?;
         // Whoever interrupts takes no more readings.
         let Some((part, (before, users, begun), (after, now, ended))) = measured else {
             return Ok((Reading::default(), None));
@@ -349,22 +349,18 @@ impl Target<'_> {
     }
 }
 
-fn words(why: LoadError) -> SubjectError {
-    chain(&why).into()
-}
-
 impl UnderLoad for Target<'_> {
     fn start(&mut self, trial: usize) -> Result<(), SubjectError> {
         // New connections, and other draws than before.
         self.dial = None;
         let mut load = self.load.clone();
         load.seed = load.seed.wrapping_add(trial as u64);
-        self.dial = Some(Dial::start(load).map_err(words)?);
+        self.dial = Some(Dial::start(load).map_err(SubjectError::of)?);
         Ok(())
     }
 
     fn set(&mut self, level: f64, settle: Nanos) -> Result<(), SubjectError> {
-        let at = self.dial()?.set(level).map_err(words)?;
+        let at = self.dial()?.set(level).map_err(SubjectError::of)?;
         wait_until(at + settle.0, self.interrupt);
         Ok(())
     }
@@ -384,7 +380,7 @@ impl UnderLoad for Target<'_> {
     fn drain(&mut self) -> Result<(), SubjectError> {
         let within = Nanos(self.load.timeout.0.saturating_add(DRAINED_NS));
         let interrupt = self.interrupt;
-        self.dial()?.drain(within, interrupt).map(drop).map_err(words)
+        self.dial()?.drain(within, interrupt).map(drop).map_err(SubjectError::of)
     }
 }
 
