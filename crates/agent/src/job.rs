@@ -11,8 +11,12 @@ use crate::trial::{CALIBRATION, TrialError, crowds};
 use baremark_kernels::isa;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::job::{Job, JobRun, ReadyJob, Update};
+use baremark_model::observation::Observation;
+use baremark_model::observer::ObserveSpec;
 use baremark_model::seam::TickRate;
+use baremark_model::units::Nanos;
 use baremark_model::wire::{Disturbance, LostTime, Series, TrialResult, TrialSpec};
+use baremark_observe::watch::Watch;
 use baremark_sys::clock::{self, Calibration, ClockError};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -93,66 +97,83 @@ impl Stage for InTurns<'_> {
     }
 }
 
-/// Reads who else uses the CPUs while this process does what is measured itself.
-pub struct CpuUseOfOthers(Meter);
+/// Observes this machine while this process does what is measured itself.
+pub struct Observing {
+    meter: Meter,
+    watch: Option<Watch>,
+    began: Instant,
+}
 
-impl CpuUseOfOthers {
-    /// Reads them from now on.
+/// What was observed of a phase that this process has run itself.
+pub struct OwnPhase {
+    /// How long it took.
+    pub elapsed_ns: u64,
+    /// What others took of the CPUs.
+    pub disturbance: Option<Disturbance>,
+    /// What the study's observers read.
+    pub observation: Option<Observation>,
+}
+
+impl Observing {
+    /// From now on, by the observers that a study asks for.
     #[must_use]
-    pub fn begin() -> Self {
+    pub fn begin(spec: &ObserveSpec) -> Self {
+        let watch = (!spec.which.is_empty()).then(|| Watch::start(spec));
         let mut meter = Meter::begin(Work::Job, Duration::ZERO);
+        watch.iter().for_each(Watch::begin_phases);
         meter.phase_begins(0);
-        CpuUseOfOthers(meter)
+        Observing { meter, watch, began: Instant::now() }
     }
 
-    /// What others took since. What is loaded may be another program of this machine, such as a server that was there before.
+    /// What was seen since. What is loaded may be another program of this machine, such as a server that was there before.
     #[must_use]
-    pub fn end(mut self) -> Disturbance {
-        self.0.lap(1);
-        Disturbance { work_of_others: true, ..self.0.end(&[], 1, TickRate(1.0)) }
+    pub fn end(mut self) -> OwnPhase {
+        let elapsed_ns = Nanos::from(self.began.elapsed()).0;
+        self.meter.lap(1);
+        self.watch.iter().for_each(|watch| watch.phase_done(0));
+        let disturbance = Disturbance { work_of_others: true, ..self.meter.end(&[], 1, TickRate(1.0)) };
+        OwnPhase { elapsed_ns, disturbance: Some(disturbance), observation: self.watch.map(Watch::stop) }
     }
 }
 
-/// The result of a trial of one arm and one phase that this process has run itself: what a job reported of it, and what others took of the CPUs.
-///
-/// # Errors
-/// When the rate of the time-stamp counter cannot be found out.
-pub fn of_one_phase(
-    arm: &ResolvedArm,
-    cpus: &[usize],
-    (elapsed_ns, disturbance): (u64, Option<Disturbance>),
-    run: JobRun,
-) -> Result<TrialResult, ClockError> {
-    let (tick_rate_per_s, _) = clock::tick_rate(CALIBRATION)?;
-    let JobRun { mut samples, checked, flags, void, points, detail } = run;
-    samples.retain(|sample| sample.value.is_finite());
-    let (members, runs) = (Vec::new(), Vec::new());
-    Ok(TrialResult {
-        arms: vec![record(arm, cpus, checked)],
-        series: vec![Series {
-            phase: 0,
-            arm: 0,
-            begin_ns: 0,
-            end_ns: elapsed_ns,
-            reps: 1,
-            runs,
-            samples,
-            members,
-            points,
-            detail,
-        }],
-        void,
-        flags,
-        tick_rate_per_s,
-        instruction_set: isa::widest(),
-        lost_before: LostTime::default(),
-        lost_after: LostTime::default(),
-        elapsed_ns,
-        spent_ns: BTreeMap::new(),
-        disturbance,
-        discarded: Vec::new(),
-        observations: Vec::new(),
-    })
+impl OwnPhase {
+    /// The result of a trial of one arm whose only phase it was, and of which a job reported `run`.
+    ///
+    /// # Errors
+    /// When the rate of the time-stamp counter cannot be found out.
+    pub fn result(self, arm: &ResolvedArm, run: JobRun) -> Result<TrialResult, ClockError> {
+        let (tick_rate_per_s, _) = clock::tick_rate(CALIBRATION)?;
+        let OwnPhase { elapsed_ns, disturbance, observation } = self;
+        let JobRun { mut samples, checked, flags, void, points, detail } = run;
+        samples.retain(|sample| sample.value.is_finite());
+        let (members, runs) = (Vec::new(), Vec::new());
+        Ok(TrialResult {
+            arms: vec![record(arm, &[], checked)],
+            series: vec![Series {
+                phase: 0,
+                arm: 0,
+                begin_ns: 0,
+                end_ns: elapsed_ns,
+                reps: 1,
+                runs,
+                samples,
+                members,
+                points,
+                detail,
+            }],
+            void,
+            flags,
+            tick_rate_per_s,
+            instruction_set: isa::widest(),
+            lost_before: LostTime::default(),
+            lost_after: LostTime::default(),
+            elapsed_ns,
+            spent_ns: BTreeMap::new(),
+            disturbance,
+            discarded: Vec::new(),
+            observations: observation.into_iter().collect(),
+        })
+    }
 }
 
 /// The arms; several members that are jobs are at sites of their own.
@@ -171,13 +192,24 @@ fn one_of_each(spec: &TrialSpec) -> Result<Vec<&ResolvedArm>, TrialError> {
 mod tests {
     use super::*;
 
-    /// A load of this process itself said nothing of who else used the CPUs.
+    /// A load of this process itself said nothing of who else used the CPUs, nor of what observers read.
     #[test]
-    fn who_else_uses_the_cpus_is_read_beside_work_of_this_process() {
-        let found = CpuUseOfOthers::begin().end();
+    fn this_machine_is_observed_beside_work_of_this_process() {
+        let spec = |which: &[&str]| ObserveSpec {
+            interval: Nanos(3_600_000_000_000),
+            which: which.iter().map(|&name| name.to_owned()).collect(),
+            per_cpu: false,
+        };
+        let result = |spec: &ObserveSpec| {
+            let seen = Observing::begin(spec).end();
+            let arm = ResolvedArm::native(1, baremark_model::arm::PageSize::Small);
+            seen.result(&arm, JobRun::default()).expect("a clock")
+        };
+        let seen = result(&spec(&["cpu"]));
+        let found = seen.disturbance.expect("who else");
         assert!(found.work_of_others && found.phases.len() == 1 && found.queued == [None], "{found:?}");
-        let arm = ResolvedArm::native(1, baremark_model::arm::PageSize::Small);
-        let result = of_one_phase(&arm, &[], (1, Some(found.clone())), JobRun::default()).expect("a clock");
-        assert_eq!(result.disturbance, Some(found));
+        let phases = |of: &Observation| of.arms.iter().map(|arm| (arm.arm, arm.phases)).collect::<Vec<_>>();
+        assert_eq!(seen.observations.iter().map(phases).collect::<Vec<_>>(), [[(0, 1)]]);
+        assert!(result(&spec(&[])).observations.is_empty(), "the study asks for no observer");
     }
 }

@@ -58,7 +58,8 @@ impl<'i> HostObserver<'i> {
 }
 
 /// An observation that ended just now, with its place and its beginning by the lab's clock.
-pub(crate) fn placed(observation: Observation, place: &str) -> Observation {
+#[must_use]
+pub fn placed(observation: Observation, place: &str) -> Observation {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a trial lasts less than 500 years")]
     let lasted = (observation.seconds.max(0.0) * 1e9) as u64;
     let began_unix_ns = unix_time_ns().saturating_sub(lasted);

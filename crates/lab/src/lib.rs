@@ -18,7 +18,7 @@ mod fitting;
 pub mod gates;
 pub mod generators;
 pub mod history;
-mod host_observer;
+pub mod host_observer;
 pub mod joined;
 mod lab_clock;
 pub mod layers;

@@ -4,6 +4,7 @@ use crate::common::bench::{Bench, signal, text};
 use crate::common::http::{Server, answering, server};
 use crate::common::points::{kill, stopped_at};
 use crate::common::sites::wait_for;
+use baremark_model::observation::THIS_MACHINE;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -40,11 +41,17 @@ fn a_load_by_connections_is_counted_and_told() {
     assert_eq!(json(&output.stdout), document, "{}", text(&output.stderr));
     let store = baremark_store::Store::open_read_only(bench.store()).unwrap();
     let stored = store.load(&store.latest().unwrap().unwrap().id).unwrap();
-    let found = stored.trials[0].result.as_ref().and_then(|result| result.disturbance.as_ref());
+    let result = stored.trials[0].result.as_ref().unwrap();
+    let found = result.disturbance.as_ref();
     assert!(
         found.is_some_and(|found| found.work_of_others && found.phases.len() == 1),
         "who else used the CPUs: {found:?}"
     );
+    // It is observed as any other run, and shown so where that is asked for.
+    let places: Vec<&str> = result.observations.iter().map(|seen| seen.place.as_str()).collect();
+    assert_eq!(places, [THIS_MACHINE]);
+    let details = text(&bench.run(&["report", "--details"]).stdout);
+    assert!(details.contains("observing took"), "{details}");
     let bare = Bench::new();
     bare.run(&["load", &url, "--count", "5", "--no-record"]);
     assert!(!bare.store().exists(), "no record was wanted");

@@ -80,6 +80,12 @@ fn a_search_is_a_run_whose_windows_are_reported() {
         maximum.low.is_none_or(|low| low <= maximum.level) && maximum.high.is_none_or(|high| maximum.level <= high)
     };
     assert!(document.maximum.as_ref().is_none_or(contains), "{:?}", document.maximum);
+    // Each search from a fresh start is observed on its own.
+    let store = baremark_store::Store::open_read_only(bench.store()).unwrap();
+    let stored = store.load(&store.latest().unwrap().unwrap().id).unwrap();
+    let observed: Vec<usize> =
+        stored.trials.iter().map(|trial| trial.result.as_ref().map_or(0, |result| result.observations.len())).collect();
+    assert_eq!(observed, vec![1; document.trials.len()]);
     // What a search is resumed with is of no use to whoever gets the run, and its limits are texts that somebody typed.
     let bundled = bench.run(&["bundle", "-o", "run.tar.gz"]);
     assert!(bundled.status.success(), "{}", text(&bundled.stderr));

@@ -401,6 +401,9 @@ impl<'s> Watch<'s> {
             row["said"] = serde_json::json!(said);
             self.recorder.second(&row);
         }
+        if let Step::Trial { .. } = step {
+            self.recorder.trial_ends();
+        }
         if self.quiet {
             return;
         }

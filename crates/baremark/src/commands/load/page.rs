@@ -1,6 +1,6 @@
 //! A stored load as the data of its page.
 
-use super::record::{Shown, document_of, maximum_of, rows};
+use super::record::{result, rows};
 use super::summary;
 use super::words::{nines, p99_of, time};
 use crate::exit::Refusal;
@@ -9,28 +9,31 @@ use baremark_load::document::{Document, FORMAT, SecondRow};
 use baremark_load::latency::Summary;
 use baremark_model::maximum;
 use baremark_report::load::{Chart, LoadPage};
+use baremark_store::{LoadSummary, StoredLoad};
 
 /// The page of a load or a search; of one that was killed, its course alone.
-pub(super) fn of(stored: &Shown) -> Result<LoadPage, Refusal> {
+pub(super) fn of(stored: &StoredLoad) -> Result<LoadPage, Refusal> {
+    let LoadSummary { id, title, kind, started, stop_reason, state, .. } = &stored.summary;
+    let state = state.word();
     let mut page = LoadPage {
-        title: stored.title.clone(),
-        context: format!("{} · {} · {}", stored.started, machine_line(&stored.machine), stored.id),
+        title: title.clone(),
+        context: format!("{started} · {} · {id}", machine_line(&stored.machine)),
         provenance: vec![
-            ("record".to_owned(), stored.id.to_string()),
+            ("record".to_owned(), id.to_string()),
             ("machine".to_owned(), machine_line(&stored.machine)),
-            ("began".to_owned(), stored.started.to_string()),
+            ("began".to_owned(), started.to_string()),
             ("program".to_owned(), format!("baremark {}", stored.version)),
-            ("ended".to_owned(), stored.stop_reason.clone().unwrap_or_else(|| stored.state.to_owned())),
+            ("ended".to_owned(), stop_reason.clone().unwrap_or_else(|| state.to_owned())),
         ],
         ..LoadPage::default()
     };
     if stored.document.is_none() {
-        page.cautions.push(format!("It is {}: there is no result, only the time series below.", stored.state));
+        page.cautions.push(format!("It is {state}: there is no result, only the time series below."));
         page.charts = course(&rows(stored));
-    } else if stored.kind == FORMAT {
-        load(&mut page, &document_of(stored)?);
+    } else if kind == FORMAT {
+        load(&mut page, &result(stored)?);
     } else {
-        search(&mut page, &maximum_of(stored)?);
+        search(&mut page, &result(stored)?);
     }
     Ok(page)
 }

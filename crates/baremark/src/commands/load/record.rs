@@ -9,8 +9,9 @@ use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::record::{self, Record};
 use crate::watch;
-use baremark_agent::job::{CpuUseOfOthers, of_one_phase};
+use baremark_agent::job::{Observing, OwnPhase};
 use baremark_lab::conduct::{Ending, RunLog as _};
+use baremark_lab::host_observer::placed;
 use baremark_lab::schedule;
 use baremark_lab::tally::{Finished, Percentiles};
 use baremark_load::document::{Document, FORMAT, SecondRow};
@@ -19,16 +20,15 @@ use baremark_load::workload::reported;
 use baremark_model::codes::Origin;
 use baremark_model::event::TrialStatus;
 use baremark_model::job::JobRun;
-use baremark_model::machine::MachineFacts;
 use baremark_model::maximum::{self, SearchRequest};
+use baremark_model::observation::THIS_MACHINE;
 use baremark_model::plan::Plan;
 use baremark_model::seam::Sample;
-use baremark_model::units::UnixTime;
 use baremark_model::wire::Detail;
-use baremark_store::{RunId, Store, StoredLoad, StoredRun};
+use baremark_store::{LoadSummary, RunId, RunSummary, Store, StoredLoad, StoredRun};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::time::Instant;
 
 /// What writes a load down; does nothing where no record is requested.
 pub(super) struct Recorder<'s> {
@@ -38,9 +38,12 @@ pub(super) struct Recorder<'s> {
 struct Recording<'s> {
     record: Record<'s>,
     plan: Plan,
-    began: Instant,
-    /// Who else uses the CPUs, until the load ends.
-    beside: CpuUseOfOthers,
+    /// This machine, until the load or the search from a fresh start ends.
+    observing: Observing,
+    /// Whether anything was measured since.
+    measured: bool,
+    /// What was observed of each that has ended.
+    ended: Vec<OwnPhase>,
 }
 
 /// The store of a load; `None` where no record is requested.
@@ -79,20 +82,33 @@ impl<'s> Recorder<'s> {
     }
 
     fn new(record: Record<'s>, plan: Plan) -> Recorder<'s> {
-        Recorder { to: Some(Recording { record, plan, began: Instant::now(), beside: CpuUseOfOthers::begin() }) }
+        let observing = Observing::begin(&plan.observe);
+        Recorder { to: Some(Recording { record, plan, observing, measured: false, ended: Vec::new() }) }
     }
 
     /// Writes a second or a window; when that fails, the load continues without a record, and that is said once.
     pub(super) fn second(&mut self, row: &Value) {
-        let Some(Recording { record, .. }) = &self.to else { return };
-        if let Err(why) = record.add_progress(row) {
+        let Some(to) = &mut self.to else { return };
+        to.measured = true;
+        if let Err(why) = to.record.add_progress(row) {
             watch::say(format_args!("warning: {why}; the load continues without a record"));
             self.to = None;
         }
     }
 
+    /// A load, or a search from a fresh start, is over. Of one that was measured before the run was resumed nothing was observed.
+    pub(super) fn trial_ends(&mut self) {
+        let Some(to) = &mut self.to else { return };
+        let OwnPhase { elapsed_ns, disturbance, observation } =
+            std::mem::replace(&mut to.observing, Observing::begin(&to.plan.observe)).end();
+        let measured = std::mem::take(&mut to.measured);
+        let observation = observation.filter(|_| measured).map(|seen| placed(seen, THIS_MACHINE));
+        to.ended.push(OwnPhase { elapsed_ns, disturbance: disturbance.filter(|_| measured), observation });
+    }
+
     /// Writes the result of a load as the run's only trial.
-    pub(super) fn end(self, end: &Ending, document: &Document, part: &Part) {
+    pub(super) fn end(mut self, end: &Ending, document: &Document, part: &Part) {
+        self.trial_ends();
         let mut run = reported(document.clone(), part, 0);
         run.detail = serde_json::to_value(document).ok().map(|value| detail(FORMAT, value));
         let void = match end {
@@ -115,10 +131,8 @@ impl<'s> Recorder<'s> {
             let run = JobRun {
                 samples: sample.into_iter().collect(),
                 checked: format!("{} windows", trial.windows.len()),
-                flags: Vec::new(),
-                void: Vec::new(),
-                points: Vec::new(),
                 detail: whole.clone().filter(|_| at == 0),
+                ..JobRun::default()
             };
             (run, void)
         });
@@ -126,12 +140,11 @@ impl<'s> Recorder<'s> {
     }
 
     fn finish(self, end: &Ending, trials: Vec<(JobRun, Option<String>)>) {
-        let Some(Recording { mut record, plan, began, beside }) = self.to else { return };
-        let found = beside.end();
-        let written = trials.into_iter().zip(0..).try_for_each(|((run, void), block)| {
+        let Some(Recording { mut record, plan, ended, .. }) = self.to else { return };
+        let written = trials.into_iter().zip(ended).zip(0..).try_for_each(|(((run, void), seen), block)| {
             let arm = &plan.arms.first().ok_or_else(|| record::unwritten("the study has no arm"))?.arm;
-            let elapsed_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            let result = of_one_phase(arm, &[], (elapsed_ns, Some(found.clone())), run).map_err(record::unwritten)?;
+            let elapsed_ns = seen.elapsed_ns;
+            let result = seen.result(arm, run).map_err(record::unwritten)?;
             record.trial(&Finished {
                 block,
                 cell: 0,
@@ -162,70 +175,26 @@ fn detail(format: &str, mut document: Value) -> Detail {
     Detail { format: format.to_owned(), document }
 }
 
-/// A load as it is shown again.
-pub struct Shown {
-    pub(super) id: RunId,
-    pub(super) title: String,
-    /// The format of its document.
-    pub(super) kind: String,
-    pub(super) started: UnixTime,
-    pub(super) stop_reason: Option<String>,
-    pub(super) state: &'static str,
-    pub(super) machine: MachineFacts,
-    pub(super) version: String,
-    /// `None` where it never came to its end.
-    pub(super) document: Option<Value>,
-    /// What was stored while it ran.
-    pub(super) seconds: Vec<Value>,
-}
-
-impl From<StoredLoad> for Shown {
-    fn from(stored: StoredLoad) -> Shown {
-        let summary = stored.summary;
-        Shown {
-            id: summary.id,
-            title: summary.title,
-            kind: summary.kind,
-            started: summary.started,
-            stop_reason: summary.stop_reason,
-            state: summary.state.word(),
-            machine: stored.machine,
-            version: stored.version,
-            document: stored.document,
-            seconds: stored.seconds,
-        }
-    }
-}
-
-/// The run of that name, if `baremark load` has recorded it.
-pub fn of_run(store: &Store, id: &RunId) -> Result<Option<Shown>, Refusal> {
+/// The run of that name, if `baremark load` has recorded it, as a load that is shown again.
+pub fn of_run(store: &Store, id: &RunId) -> Result<Option<StoredLoad>, Refusal> {
     let runs = store.list().map_err(Refusal::failure)?.runs;
-    let Some(summary) = runs.into_iter().find(|run| run.id == *id && Origin::of(&run.study_file) == Origin::Load)
-    else {
+    let own = |run: &RunSummary| run.id == *id && Origin::of(&run.study_file) == Origin::Load;
+    let Some(RunSummary { title, started, ended, stop_reason, state, .. }) = runs.into_iter().find(own) else {
         return Ok(None);
     };
     let StoredRun { plan, machine, version, trials, progress, .. } = store.load_intact(id).map_err(Refusal::failure)?;
     let mut phases = trials.into_iter().filter_map(|trial| trial.result).flat_map(|result| result.series);
     let detail = phases.find_map(|phase| phase.detail);
-    let searched = Factor::of_metric(&plan.metric).is_some();
-    Ok(Some(Shown {
-        id: id.clone(),
-        title: summary.title.strip_prefix("load: ").unwrap_or(&summary.title).to_owned(),
-        kind: detail
-            .as_ref()
-            .map_or_else(|| if searched { maximum::FORMAT } else { FORMAT }.to_owned(), |detail| detail.format.clone()),
-        started: summary.started,
-        stop_reason: summary.stop_reason,
-        state: summary.state.word(),
-        machine,
-        version,
-        document: detail.map(|detail| detail.document),
-        seconds: progress,
-    }))
+    let expected = if Factor::of_metric(&plan.metric).is_some() { maximum::FORMAT } else { FORMAT };
+    let kind = detail.as_ref().map_or(expected, |detail| detail.format.as_str()).to_owned();
+    let title = title.strip_prefix("load: ").unwrap_or(&title).to_owned();
+    let summary = LoadSummary { id: id.clone(), kind, title, started, ended, stop_reason, state };
+    let document = detail.map(|detail| detail.document);
+    Ok(Some(StoredLoad { summary, machine, version, document, seconds: progress }))
 }
 
 /// A stored load as text, JSON, comma-separated seconds or windows, or a page; `None` where the form is that of any run.
-pub fn show(context: &Context, stored: &Shown, form: &Form) -> Result<Option<(String, Exit)>, Refusal> {
+pub fn show(context: &Context, stored: &StoredLoad, form: &Form) -> Result<Option<(String, Exit)>, Refusal> {
     if let Some(rows) = form.csv {
         let own = rows == Rows::Results;
         return Ok(own.then(|| (csv(stored), Exit::Success)));
@@ -243,61 +212,51 @@ pub fn show(context: &Context, stored: &Shown, form: &Form) -> Result<Option<(St
     if context.json {
         return Ok(Some((format!("{document:#}\n"), Exit::Success)));
     }
-    let text = if stored.kind == FORMAT {
-        let described = words::describe(&document_of(stored)?, &watch::style());
-        format!("{} ({})\n{described}", words::clean(&stored.title), stored.started)
+    let text = if stored.summary.kind == FORMAT {
+        let described = words::describe(&result(stored)?, &watch::style());
+        format!("{} ({})\n{described}", words::clean(&stored.summary.title), stored.summary.started)
     } else {
-        find_max::shown(&maximum_of(stored)?)
+        find_max::shown(&result(stored)?)
     };
     Ok(Some((text, Exit::Success)))
 }
 
-/// The result of a load.
-pub(super) fn document_of(stored: &Shown) -> Result<Document, Refusal> {
-    serde_json::from_value(result(stored)).map_err(|why| unreadable(stored, &why))
-}
-
-/// The result of a search.
-pub(super) fn maximum_of(stored: &Shown) -> Result<maximum::Document, Refusal> {
-    serde_json::from_value(result(stored)).map_err(|why| unreadable(stored, &why))
-}
-
-fn result(stored: &Shown) -> Value {
-    stored.document.clone().unwrap_or(Value::Null)
-}
-
-fn unreadable(stored: &Shown, why: &serde_json::Error) -> Refusal {
-    Refusal::failure(format!("the result of load {} cannot be read: {why}", stored.id))
+/// The result of a load, or of a search.
+pub(super) fn result<D: DeserializeOwned>(stored: &StoredLoad) -> Result<D, Refusal> {
+    let result = stored.document.clone().unwrap_or(Value::Null);
+    let unreadable = |why: serde_json::Error| {
+        Refusal::failure(format!("the result of load {} cannot be read: {why}", stored.summary.id))
+    };
+    serde_json::from_value(result).map_err(unreadable)
 }
 
 /// The seconds of a load as they were stored.
-pub(super) fn rows(stored: &Shown) -> Vec<SecondRow> {
+pub(super) fn rows(stored: &StoredLoad) -> Vec<SecondRow> {
     stored.seconds.iter().filter_map(|row| serde_json::from_value(row.clone()).ok()).collect()
 }
 
 /// A load that runs still, or was killed: its seconds are all there is.
-fn unfinished(context: &Context, stored: &Shown) -> String {
+fn unfinished(context: &Context, stored: &StoredLoad) -> String {
+    let LoadSummary { id, title, kind, state, .. } = &stored.summary;
+    let state = state.word();
     if context.json {
         let partial = json!({
             "format": "baremark-load-partial/1",
-            "id": stored.id.as_str(),
-            "title": stored.title,
-            "kind": stored.kind,
-            "state": stored.state,
+            "id": id.as_str(),
+            "title": title,
+            "kind": kind,
+            "state": state,
             "seconds": stored.seconds,
         });
         return format!("{partial:#}\n");
     }
-    let mut text = format!("{}\n{}: it has no result; its seconds until then:\n", stored.title, stored.state);
-    if stored.kind != FORMAT {
-        text = format!(
-            "{}\n{}: it has no result; `baremark resume {}` continues after these windows:\n{}",
-            stored.title,
-            stored.state,
-            stored.id,
-            csv(stored)
+    if kind != FORMAT {
+        let windows = csv(stored);
+        return format!(
+            "{title}\n{state}: it has no result; `baremark resume {id}` continues after these windows:\n{windows}"
         );
     }
+    let mut text = format!("{title}\n{state}: it has no result; its seconds until then:\n");
     for row in rows(stored) {
         let p99 = words::time(words::p99_of(&row));
         let _ = writeln!(
@@ -311,9 +270,9 @@ fn unfinished(context: &Context, stored: &Shown) -> String {
     text
 }
 
-fn csv(stored: &Shown) -> String {
+fn csv(stored: &StoredLoad) -> String {
     let number = |ns: Option<u64>| ns.map_or_else(String::new, |ns| ns.to_string());
-    if stored.kind != FORMAT {
+    if stored.summary.kind != FORMAT {
         let mut text = "trial,level,said,achieved_per_s,failed,p50_ns,p99_ns\n".to_owned();
         for row in &stored.seconds {
             let reading = &row["reading"];
