@@ -28,6 +28,7 @@ mod propagation;
 pub mod reached;
 pub mod reading;
 pub mod record;
+pub mod requirements;
 mod rng;
 pub mod scenario;
 pub mod steady;

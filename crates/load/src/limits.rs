@@ -52,8 +52,7 @@ pub enum Verdict {
 
 /// The verdict on each limit of `qos`, in its order. `utilization` holds the shares of resources used during the load, by
 /// name; `of_scenario` says who states the limits.
-#[must_use]
-pub fn check(
+pub(crate) fn check(
     part: &Part,
     drive: &Drive,
     qos: &Qos,
@@ -76,11 +75,12 @@ pub fn check(
 /// The only resource of which a load reads the utilization: the processors of its own machine.
 pub const CPU: &str = "cpu";
 
-/// The limits with what they are judged by, checked against the load's scenario.
+/// The limits as typed, or those of the scenario where none are, with what they are judged by.
 ///
 /// # Errors
 /// Which limit names what is not there, or cannot be judged.
-pub fn qos(load: &Load, limits: Vec<Limit>) -> Result<Qos, Misfit> {
+pub fn qos(load: &Load, typed: &[Limit]) -> Result<Qos, Misfit> {
+    let limits = if typed.is_empty() { load.scenario.limits() } else { typed.to_vec() };
     load.scenario.check_limits(&limits)?;
     let unknown = limits.iter().find_map(|limit| match &limit.bound {
         Bound::Utilization { resource: Some(name), .. } if name != CPU => Some(name),

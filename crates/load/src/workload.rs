@@ -14,6 +14,7 @@ use crate::order::{Order, OrderError};
 use crate::parts::stretches;
 use crate::profile::{After, Profile};
 use crate::record::{Counts, Part, SecondPart};
+use crate::requirements::Requirements;
 use crate::scenario::{Scenario, file};
 use crate::transport::Trust;
 use baremark_model::arm::ResolvedArm;
@@ -22,11 +23,11 @@ use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Togeth
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
 use baremark_model::parameters::Parameters;
-use baremark_model::qos::{Limit, Qos};
+use baremark_model::qos::Limit;
 use baremark_model::seam::Sample;
 use baremark_model::units::{Nanos, Share};
 use baremark_model::wire::{Detail, Point};
-use std::collections::BTreeMap;
+use baremark_sys::cpu_time::CpuTime;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -70,7 +71,7 @@ static PARAMETERS: [Knob; 26] = [
         .help("time under load after it, not measured"),
     Knob::new("request_timeout", Kind::Time { min: 1_000_000, max: 3600 * SECOND }, Default::Typed("10 s"))
         .help("request timeout"),
-    Knob::new("error_limit", Kind::Percent { min: 0.0, max: 1.0 }, Default::Typed("1 %"))
+    Knob::new("error_limit", Kind::Percent { min: 0.0, max: 1.0 }, Default::Derived("1 %; none with a limit on failures"))
         .help("share of failed operations above which the phase is not a result"),
     Knob::new(
         "operations",
@@ -91,7 +92,7 @@ static PARAMETERS: [Knob; 26] = [
     Knob::new("header", Kind::Words, Default::Derived("none"))
         .help("headers of every request, such as [\"accept: text/html\"]"),
     Knob::new("insecure", Kind::Switch, Default::Typed("false")).help("skip TLS certificate verification"),
-    Knob::new("limit", Kind::Words, Default::Derived("none"))
+    Knob::new("limit", Kind::Words, Default::Derived("those of the scenario"))
         .help("limits such as [\"p99<50ms\", \"failures<0.5%\"]; a phase that exceeds one is flagged"),
     TIMEOUT,
 ];
@@ -138,7 +139,7 @@ struct Settings {
     files: Files,
     warm_up: Nanos,
     ramp_down: Nanos,
-    error_limit: f64,
+    error_limit: Option<Share>,
     limits: Vec<Limit>,
 }
 
@@ -230,13 +231,12 @@ impl Settings {
             site: (0, 1),
         };
         command::fits_timeout(arm)?;
-        let Share(error_limit) = of.get("error_limit")?;
         Ok(Settings {
             order,
             files,
             warm_up: of.get(WARM_UP)?,
             ramp_down: of.get(RAMP_DOWN)?,
-            error_limit,
+            error_limit: of.find("error_limit")?,
             limits: words(of, "limit", limit)?,
         })
     }
@@ -336,10 +336,11 @@ impl Job for HttpLoad {
         })?;
         order.seed = around.seed;
         order.pin = Pin::On(around.cpus.to_vec());
-        let load = order.load().map_err(JobError::failed)?;
-        let qos = limits::qos(&load, settings.limits).map_err(JobError::failed)?;
-        let Settings { warm_up, ramp_down, error_limit, .. } = settings;
-        Ok(Box::new(Ready { load, warm_up, ramp_down, error_limit, qos, interrupt: Arc::clone(around.interrupt) }))
+        let mut load = order.load().map_err(JobError::failed)?;
+        let Settings { warm_up, ramp_down, error_limit, limits, .. } = settings;
+        let required = Requirements::of(&load, &limits, error_limit).map_err(JobError::failed)?;
+        load.grace = required.grace(&load);
+        Ok(Box::new(Ready { load, warm_up, ramp_down, required, interrupt: Arc::clone(around.interrupt) }))
     }
 }
 
@@ -348,8 +349,7 @@ struct Ready {
     load: Load,
     warm_up: Nanos,
     ramp_down: Nanos,
-    error_limit: f64,
-    qos: Qos,
+    required: Requirements,
     interrupt: Arc<AtomicBool>,
 }
 
@@ -374,32 +374,24 @@ impl ReadyJob for Ready {
             self.once(Stop::After(self.warm_up))?;
         }
         let begin_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let before = CpuTime::now().ok();
         let part = self.once(self.load.stop)?;
+        let mut document = Document::new(&self.load, &part);
+        self.required.check(&mut document, &part, &self.load, before);
         if self.ramp_down.0 > 0 {
             self.once(Stop::After(self.ramp_down))?;
         }
-        let mut document = Document::new(&self.load, &part);
-        document.error_limit_share = Some(self.error_limit);
-        document.limits = limits::check(&part, &self.load.drive, &self.qos, &BTreeMap::new(), false);
-        let (failed, all) = ended(&document);
-        if failed == all || failed as f64 > self.error_limit * all as f64 {
-            return Err(too_many_failures(&document, failed, all));
+        if document.succeeded().0 == 0 || document.has_failed() {
+            return Err(too_many_failures(&document));
         }
         Ok(reported(document, &part, begin_ns))
     }
 }
 
-/// Operations that failed, and all that have ended.
-fn ended(document: &Document) -> (u64, u64) {
-    let failed: u64 = document.failures.values().sum();
-    let succeeded: u64 = document.operations.iter().map(|row| row.succeeded).sum();
-    (failed, failed + succeeded)
-}
-
 /// What a phase of a trial reports of a load, whose measured time began `begin_ns` after the phase.
 #[must_use]
 pub fn reported(document: Document, part: &Part, begin_ns: u64) -> JobRun {
-    let (failed, all) = ended(&document);
+    let (succeeded, all) = document.succeeded();
     let generator = &document.generator;
     let mut flags = match generator.verdict {
         Verdict::KeptUp => Vec::new(),
@@ -413,8 +405,8 @@ pub fn reported(document: Document, part: &Part, begin_ns: u64) -> JobRun {
     flags.extend(left_out(&document));
     JobRun {
         void: Vec::new(),
-        samples: samples(&document, failed as f64 / all.max(1) as f64),
-        checked: format!("{} operations succeeded", all - failed),
+        samples: samples(&document, (all - succeeded) as f64 / all.max(1) as f64),
+        checked: format!("{succeeded} operations succeeded"),
         flags,
         points: points(part, begin_ns),
         detail: detail(document),
@@ -447,7 +439,8 @@ fn left_out(document: &Document) -> Vec<String> {
 }
 
 /// More failures than the limit, by kind, with what is known of the cause.
-fn too_many_failures(document: &Document, failed: u64, all: u64) -> JobError {
+fn too_many_failures(document: &Document) -> JobError {
+    let (succeeded, all) = document.succeeded();
     if all == 0 {
         return JobError::failed(format!("no operation ended within {:.1} s", document.elapsed_s));
     }
@@ -459,7 +452,7 @@ fn too_many_failures(document: &Document, failed: u64, all: u64) -> JobError {
         let count = document.failures.get(kind.label())?;
         Some(format!("{count} {}", describe(kind)))
     }));
-    JobError::failed(format!("{failed} of {all} operations failed: {}", kinds.join(", ")))
+    JobError::failed(format!("{} of {all} operations failed: {}", all - succeeded, kinds.join(", ")))
 }
 
 fn describe(kind: Failure) -> String {

@@ -15,13 +15,12 @@ use crate::exit::{Exit, Refusal};
 use crate::watch;
 use baremark_lab::conduct::Ending;
 use baremark_load::document::{Document, Ended};
-use baremark_load::limits::{self, CPU, Verdict};
-use baremark_load::load::{Engine, Load, LoadError};
+use baremark_load::limits::Verdict;
+use baremark_load::load::{Engine, LoadError};
 use baremark_load::profile::Profile;
-use baremark_load::reading::patience;
-use baremark_load::record::Part;
+use baremark_load::requirements::Requirements;
 use baremark_model::problem::chain;
-use baremark_model::qos::{Bound, Limit, Qos};
+use baremark_model::qos::Limit;
 use baremark_model::units::{Nanos, Share, UnitError};
 use baremark_sys::cpu_time::CpuTime;
 use clap::{Args, ValueEnum};
@@ -150,8 +149,6 @@ enum Gaps {
     Poisson,
 }
 
-/// The share of operations that may fail where nobody says.
-const ERROR_LIMIT: f64 = 0.01;
 /// A profile as typed, which must be one.
 fn profile(text: &str) -> Result<String, String> {
     text.parse::<Profile>().map(|_| text.to_owned()).map_err(|why| why.to_string())
@@ -174,20 +171,17 @@ pub fn run(context: &Context, args: LoadArgs) -> Result<(String, Exit), Refusal>
     let (_, plan) = study::plan(context, &args, Secrets::Shown)?;
     let mut order = study::order(&args, &plan)?;
     let mut load = order.of_site(0, args.site.len().max(1) as u64).load().map_err(Refusal::bad_input)?;
-    let gates = Gates::of(&args, &load)?;
-    load.grace = gates.grace(&load);
+    let required = Requirements::of(&load, &args.limit, args.error_limit).map_err(Refusal::bad_input)?;
+    load.grace = required.grace(&load);
     order.grace_ns = Some(load.grace);
     // Whatever is wrong with it is said before anything is recorded.
-    let engine = if args.site.is_empty() {
-        Some(Engine::new(load.clone(), Arc::clone(&context.interrupt)).map_err(failed)?)
-    } else {
-        None
-    };
+    let engine = args.site.is_empty().then(|| Engine::new(load.clone(), Arc::clone(&context.interrupt)));
+    let engine = engine.transpose().map_err(failed)?;
     crate::quiet::wait(context)?;
     let store = record::store(context, &args)?;
     let recorder = Recorder::begin(context, &args, store.as_ref(), None)?;
     let mut view = View::new(context.json, recorder);
-    let before = CpuTime::now();
+    let before = CpuTime::now().ok();
     let measured = match &engine {
         Some(engine) => {
             let ran = engine.run(&mut |second| view.see(second.second, &second.part)).map_err(failed);
@@ -197,7 +191,7 @@ pub fn run(context: &Context, args: LoadArgs) -> Result<(String, Exit), Refusal>
     };
     let recorder = view.finish();
     let (mut document, part) = measured?;
-    gates.check(&mut document, &part, &load, before.ok());
+    required.check(&mut document, &part, &load, before);
     let value = serde_json::to_value(&document).map_err(|why| Refusal::failure(format!("writing JSON: {why}")))?;
     let end = match document.ended {
         Ended::Complete => Ending::Complete("complete".to_owned()),
@@ -225,54 +219,10 @@ fn exit_of(document: &Document) -> Exit {
     }
 }
 
-/// What a load must keep.
-struct Gates {
-    qos: Qos,
-    of_scenario: bool,
-    error_limit: Option<f64>,
-}
-
-impl Gates {
-    fn of(args: &LoadArgs, load: &Load) -> Result<Gates, Refusal> {
-        let of_scenario = args.limit.is_empty();
-        let qos = find_max::qos(load, &args.limit)?;
-        let of_failures = |limit: &Limit| limit.operation.is_none() && matches!(limit.bound, Bound::Failures { .. });
-        let stated = !of_scenario && qos.limits.iter().any(of_failures);
-        let error_limit = args.error_limit.map(|share| share.0).or((!stated).then_some(ERROR_LIMIT));
-        Ok(Gates { qos, of_scenario, error_limit })
-    }
-
-    /// How long to wait at the end: until every limit on a latency is known to be broken or met, but not beyond the timeout.
-    fn grace(&self, load: &Load) -> Nanos {
-        let wanted = if self.qos.limits.is_empty() { Nanos(0) } else { patience(&self.qos) };
-        load.grace.max(wanted.min(load.timeout))
-    }
-
-    /// Writes the verdicts into the result. An interrupted load has none: what was under way was cut off.
-    fn check(&self, document: &mut Document, part: &Part, load: &Load, before: Option<CpuTime>) {
-        document.error_limit_share = self.error_limit;
-        if document.ended == Ended::Interrupted {
-            return;
-        }
-        let cpu = before.and_then(|before| CpuTime::now().ok()?.share_since(&before));
-        let utilization = cpu.map(|share| (CPU.to_owned(), share)).into_iter().collect();
-        document.limits = limits::check(part, &load.drive, &self.qos, &utilization, self.of_scenario);
-    }
-}
-
 /// A load that was refused is bad input; one that broke is a failure.
 fn failed(why: LoadError) -> Refusal {
-    let message = chain(&why);
-    match why {
-        LoadError::Profile(_)
-        | LoadError::Url(_)
-        | LoadError::Trust(_)
-        | LoadError::Refused { .. }
-        | LoadError::Several(_) => Refusal::bad_input(message),
-        LoadError::Thread(_) | LoadError::Loop(_) | LoadError::Panicked | LoadError::Merge(_) => {
-            Refusal::failure(message)
-        }
-    }
+    let broke = matches!(why, LoadError::Thread(_) | LoadError::Loop(_) | LoadError::Panicked | LoadError::Merge(_));
+    if broke { Refusal::failure(chain(&why)) } else { Refusal::bad_input(chain(&why)) }
 }
 
 #[cfg(test)]

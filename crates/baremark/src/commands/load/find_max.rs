@@ -156,7 +156,7 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
     let order = study::order(&args, &plan_of_load)?;
     let scenario = of_scenario(&order);
     let load = order.load().map_err(Refusal::bad_input)?;
-    let qos = qos(&load, &args.limit)?;
+    let qos = limits::qos(&load, &args.limit).map_err(Refusal::bad_input)?;
     crate::quiet::wait(context)?;
     let probed = probe(&load, (factor, &plan), &context.interrupt);
     let cycle_s = load.scenario.cycle().map(|cycle| cycle.mean.seconds());
@@ -223,7 +223,7 @@ fn find(
     recorder: Recorder<'_>,
 ) -> Result<(String, Exit), Refusal> {
     let plan = request.plan;
-    let qos = qos(&load, &request.limits)?;
+    let qos = limits::qos(&load, &request.limits).map_err(Refusal::bad_input)?;
     let title = load.scenario.title.clone();
     let others = others.filter(|_| !request.count_disturbed);
     let mut target = Target { load, dial: None, interrupt: &context.interrupt, others, disturbed: Vec::new() };
@@ -276,12 +276,6 @@ fn exit_of(ended: Ended) -> Exit {
         Ended::Insufficient | Ended::TimeOver | Ended::PassesAll => Exit::Undecided,
         Ended::Found => Exit::Success,
     }
-}
-
-/// The limits as typed, or those of the scenario where none are, with what they are judged by.
-pub(super) fn qos(load: &Load, typed: &[Limit]) -> Result<Qos, Refusal> {
-    let limits = if typed.is_empty() { load.scenario.limits() } else { typed.to_vec() };
-    limits::qos(load, limits).map_err(Refusal::bad_input)
 }
 
 /// A stored or fresh result as text.
