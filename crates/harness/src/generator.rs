@@ -14,7 +14,6 @@ use baremark_sys::clock::monotonic_ns;
 use baremark_sys::network::HeldPort;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -27,9 +26,6 @@ const HOMEWARD_NS: u64 = 20_000_000_000;
 /// Makes the environment of a load generator's site: `native`, `container` or `ssh:HOST[:PORT]`, with the settings of
 /// environments that the topology has; else why it cannot be, with the remedy.
 pub type LoadSites = fn(&str, &crate::topology::Environments) -> Result<Box<dyn Environment>, String>;
-
-/// The scenario of a load, as it is read at a site: its name and text.
-pub(crate) type Text = (String, String);
 
 /// The seconds that have passed under a load.
 pub type Seconds = Arc<Mutex<Vec<Progress>>>;
@@ -171,7 +167,7 @@ impl Sites {
     /// The first site that cannot take part, by its name.
     pub(crate) fn start(
         places: Vec<(String, MakeEnvironment)>,
-        (load, front, text): (&Load, &str, Text),
+        order: Order,
         seconds: Seconds,
         interrupt: &Arc<AtomicBool>,
     ) -> Result<Sites, SubjectError> {
@@ -181,23 +177,23 @@ impl Sites {
         for (at, (name, environment)) in places.into_iter().enumerate() {
             let name = format!("{} ({name})", at + 1);
             let mut offers = Vec::new();
-            for front in &load.addresses {
+            for front in &order.addresses {
                 let there = HeldPort::any().map_err(|why| format!("looking for a free port: {why}"))?;
                 offers.push((front.port(), there.number()));
                 ports.push(there);
             }
             sites.push(Place { name, environment, offers });
         }
-        let whole = order(load, front, text);
+        let operations = order.clone().load().map_err(SubjectError::of)?.scenario.operation_names();
         let of_site = move |at: usize, addresses: &[SocketAddr]| {
-            let own = Order { addresses: addresses.to_vec(), ..whole.of_site(at as u64, count) };
+            let own = Order { addresses: addresses.to_vec(), ..order.of_site(at as u64, count) };
             serde_json::to_value(own).map_err(|why| format!("writing JSON: {why}"))
         };
         let make_order: Arc<MakeOrder> = Arc::new(of_site);
         let generators = Generators::start(sites, &make_order, monotonic_ns, interrupt).map_err(SubjectError::of)?;
         Ok(Sites {
             generators,
-            operations: load.scenario.operation_names(),
+            operations,
             seconds,
             coming: MergedSeconds::default(),
             windows: 0,
@@ -256,33 +252,6 @@ impl Sites {
             }
         }
         Ok(())
-    }
-}
-
-/// A load in words, for a site that reads the scenario's text itself.
-fn order(load: &Load, front: &str, text: Text) -> Order {
-    let folder = PathBuf::from(&text.0).parent().map(PathBuf::from).unwrap_or_default();
-    Order {
-        url: Some(front.to_owned()),
-        scenario: Some(text),
-        folder,
-        headers: Vec::new(),
-        cycle_ns: load.scenario.cycle().map(|cycle| cycle.mean),
-        drive: load.drive.clone(),
-        points: None,
-        stop: load.stop,
-        threads: load.threads,
-        connections: load.connections,
-        pool: load.pool,
-        protocol: load.protocol,
-        timeout_ns: load.timeout,
-        grace_ns: Some(load.grace),
-        seed: load.seed,
-        trust: load.trust.clone(),
-        addresses: load.addresses.clone(),
-        sources: Vec::new(),
-        pin: load.pin.clone(),
-        site: (0, 1),
     }
 }
 

@@ -6,6 +6,7 @@ use crate::topology::{Ceiling, Demand};
 use crate::users;
 use baremark_lab::search::{SubjectError, UnderLoad};
 use baremark_load::load::Load;
+use baremark_load::order::Order;
 use baremark_load::reading::reading;
 use baremark_load::record::Part;
 use baremark_load::transport::Trust;
@@ -133,15 +134,19 @@ impl<'c> Loaded<'c> {
     /// # Errors
     /// When nobody listens or the password is gone.
     pub fn load(&self) -> Result<Load, SubjectError> {
+        self.order()?.load().map_err(SubjectError::of)
+    }
+
+    fn order(&self) -> Result<Order, SubjectError> {
         let front = self.cluster.front_url().ok_or("no server listens")?;
         let password = self.cluster.password().map_err(SubjectError::of)?;
-        let scenario = users::scenario(&front, &password, self.demand.scenario.as_ref()).map_err(SubjectError::of)?;
-        let mut load = users::load(scenario, self.demand, self.highest, self.seed.wrapping_add(self.trial as u64));
-        load.addresses = self.cluster.fronts();
+        let seed = self.seed.wrapping_add(self.trial as u64);
+        let mut order = users::order(&front, &password, self.demand, self.highest, seed).map_err(SubjectError::of)?;
+        order.addresses = self.cluster.fronts();
         if let Some(pem) = self.cluster.authority() {
-            load.trust = Trust::Certificates { file: PathBuf::from("the run's authority"), pem: pem.to_owned() };
+            order.trust = Trust::Certificates { file: PathBuf::from("the run's authority"), pem: pem.to_owned() };
         }
-        Ok(load)
+        Ok(order)
     }
 
     /// Begins a window.
@@ -215,16 +220,11 @@ impl UnderLoad for Loaded<'_> {
         }
         self.trial = trial;
         let seconds = Seconds::default();
-        let load = self.load()?;
         let generator = match &self.demand.on[..] {
-            [] => Generator::here(load, Arc::clone(&seconds))?,
+            [] => Generator::here(self.load()?, Arc::clone(&seconds))?,
             names => {
-                let front = self.cluster.front_url().ok_or("no server listens")?;
-                let password = self.cluster.password().map_err(SubjectError::of)?;
-                let text = users::text(&password, self.demand.scenario.as_ref());
                 let places = names.iter().map(|name| (name.clone(), self.cluster.load_site(name))).collect();
-                let order = (&load, front.as_str(), text);
-                let sites = Sites::start(places, order, Arc::clone(&seconds), &self.interrupt)?;
+                let sites = Sites::start(places, self.order()?, Arc::clone(&seconds), &self.interrupt)?;
                 Generator::Sites(Box::new(sites))
             }
         };

@@ -1,9 +1,11 @@
 //! The users of the auction: a scenario for the load engine, and what they must be given.
 
 use crate::demand::Demand;
-use baremark_load::load::{Drive, Load, Pin, Stop};
+use baremark_load::load::{Drive, Pin, Pool, Protocol, Stop};
+use baremark_load::order::Order;
 use baremark_load::profile::Profile;
-use baremark_load::scenario::{Cycle, Scenario, file};
+use baremark_load::scenario::{Scenario, file};
+use baremark_load::transport::Trust;
 use baremark_model::config::{Reader, Section};
 use baremark_model::problem::Problems;
 use baremark_model::qos::{Bound, Limit, Qos};
@@ -33,28 +35,42 @@ pub fn scenario(front: &str, password: &str, own: Option<&(String, String)>) -> 
 }
 
 /// The name and text of the model's scenario, or of a file's, with the password of all accounts.
-#[must_use]
-pub fn text(password: &str, own: Option<&(String, String)>) -> (String, String) {
+fn text(password: &str, own: Option<&(String, String)>) -> (String, String) {
     let (name, text) = own.map_or(("users.toml", USERS), |(name, text)| (name, text));
     (name.to_owned(), text.replace("PASSWORD", password))
 }
 
-/// A load of at most `highest` of these users.
-pub fn load(mut scenario: Scenario, demand: &Demand, highest: u64, seed: u64) -> Load {
-    let cycle = scenario.cycle().map(|cycle| Cycle { mean: Nanos(nanos(demand.cycle_s)), ..cycle });
-    scenario.set_cycle(cycle);
-    let drive = Drive::Users { profile: Profile::steady(highest as f64) };
-    let mut load = Load::new(scenario, drive, Stop::Count(u64::MAX));
-    load.threads = demand.threads;
-    // A connection for the user and one for each auction that is followed, and some that are being replaced.
-    load.connections = usize::try_from(highest).unwrap_or(usize::MAX / 8).saturating_mul(4).max(64);
-    load.timeout = Nanos(15_000_000_000);
-    load.grace = Nanos(6_000_000_000);
-    load.seed = seed;
-    if !demand.cpus.is_empty() {
-        load.pin = Pin::On(demand.cpus.clone());
-    }
-    load
+/// A load of at most `highest` users of an application that listens at `front`, made here or at sites.
+///
+/// # Errors
+/// As [`scenario`].
+pub fn order(front: &str, password: &str, demand: &Demand, highest: u64, seed: u64) -> Result<Order, Problems> {
+    let own = demand.scenario.as_ref();
+    let has_cycle = scenario(front, password, own)?.cycle().is_some();
+    let text = text(password, own);
+    Ok(Order {
+        url: Some(front.to_owned()),
+        folder: Path::new(&text.0).parent().map(Path::to_owned).unwrap_or_default(),
+        scenario: Some(text),
+        headers: Vec::new(),
+        cycle_ns: has_cycle.then(|| Nanos(nanos(demand.cycle_s))),
+        drive: Drive::Users { profile: Profile::steady(highest as f64) },
+        points: None,
+        stop: Stop::Count(u64::MAX),
+        threads: demand.threads,
+        // A connection for the user and one for each auction that is followed, and some that are being replaced.
+        connections: usize::try_from(highest).unwrap_or(usize::MAX / 8).saturating_mul(4).max(64),
+        pool: Pool::Own,
+        protocol: Protocol::Http1,
+        timeout_ns: Nanos(15_000_000_000),
+        grace_ns: Some(Nanos(6_000_000_000)),
+        seed,
+        trust: Trust::System,
+        addresses: Vec::new(),
+        sources: Vec::new(),
+        pin: if demand.cpus.is_empty() { Pin::Spread } else { Pin::On(demand.cpus.clone()) },
+        site: (0, 1),
+    })
 }
 
 /// What must be kept, in the windows of a search as in a load that is kept: each operation its own limit or the one for all, that on the

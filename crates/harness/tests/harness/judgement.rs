@@ -9,14 +9,14 @@ use baremark_model::qos::Bound;
 
 /// A window in which each operation ended so often.
 fn document(counts: &[(&str, u64)]) -> Document {
-    let scenario = users::scenario("http://127.0.0.1:1", "a password", None).unwrap();
     let demand = resolve("", "", &[]).unwrap_or_else(|why| panic!("{why}")).load;
-    let mut part = Part::new(&scenario.operation_names());
+    let load = users::order("http://127.0.0.1:1", "a password", &demand, 100, 1).unwrap().load().unwrap();
+    let mut part = Part::new(&load.scenario.operation_names());
     for (name, count) in counts {
         let operation = part.operations.iter_mut().find(|operation| operation.name == *name).unwrap();
         (0..*count).for_each(|_| operation.raw.record(1_000_000));
     }
-    Document::new(&users::load(scenario, &demand, 100, 1), &part)
+    Document::new(&load, &part)
 }
 
 fn as_meant(scale: u64) -> Vec<(&'static str, u64)> {

@@ -102,8 +102,8 @@ fn serve(stream: TcpStream, next: Next) -> std::io::Result<()> {
 /// What users did at such an application in a window, or in as many as it takes until all these operations have succeeded.
 fn visited(next: Next, wanted: [&str; 2]) -> Vec<Document> {
     let topology = resolve("it.toml", "load.cycle = '20 ms'", &[]).unwrap_or_else(|why| panic!("{why}"));
-    let scenario = users::scenario(&format!("http://{}", play(next)), "secret", None).unwrap();
-    let mut load = users::load(scenario, &topology.load, 20, 1);
+    let order = users::order(&format!("http://{}", play(next)), "secret", &topology.load, 20, 1).unwrap();
+    let mut load = order.load().unwrap();
     (load.timeout, load.pin) = (Nanos(60_000_000_000), Pin::Free);
     let mut dial = Dial::start(load.clone()).unwrap();
     dial.set(20.0).unwrap();
