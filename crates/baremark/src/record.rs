@@ -26,10 +26,10 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Whether a run of `baremark load` can be continued: a search, whose windows are stored, and whose request holds no secret.
-pub fn is_resumable(store: &Store, id: &RunId) -> bool {
-    let search = store.load_head(id).ok().and_then(|stored| stored.plan.search);
-    search.is_some_and(|request| request.complete)
+/// Whether a run of `baremark load` can be continued: what its command line says is all stored.
+fn is_resumable(store: &Store, id: &RunId) -> bool {
+    let Ok(StoredRun { plan, .. }) = store.load_head(id) else { return false };
+    plan.search.map_or(plan.whole_load, |request| request.complete)
 }
 
 /// A run that this process is writing; holds the run's lock.
@@ -359,7 +359,8 @@ pub fn find_unfinished(store: &Store, named: Option<&str>) -> Result<RunId, Refu
         }
         _ if run.is_some_and(|run| Origin::of(&run.study_file) == Origin::Load) && !is_resumable(store, &id) => {
             Err(Refusal::bad_input(format!(
-                "run {id} was made by `{}`, whose secrets are not stored, and cannot be resumed; run the load again",
+                "run {id} was made by `{}`, of which headers, a query, sites and CPUs are not stored, and cannot be resumed; \
+                 run the load again",
                 Origin::LOAD
             )))
         }

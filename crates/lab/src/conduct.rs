@@ -724,7 +724,9 @@ fn stop_words(reason: StopReason, plan: &Plan, blocks: u64) -> String {
     let fixed = plan.mode.quick || !plan.pairs.iter().any(|pair| pair.asked);
     match reason {
         StopReason::Precision => format!("precision of {} reached and confirmed", design.precision),
-        StopReason::Budget if blocks >= 1 && design.most_blocks == 1 => "its only block is measured".to_owned(),
+        StopReason::Budget if blocks == 1 && (design.most_blocks == 1 || fixed && design.least_blocks == 1) => {
+            "its only block is measured".to_owned()
+        }
         StopReason::Budget if fixed && blocks > design.least_blocks => {
             let more = blocks - design.least_blocks;
             format!(

@@ -174,6 +174,9 @@ pub struct Plan {
     /// Of a search for the highest load, what the study does not say of it. Plans of other runs have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<SearchRequest>,
+    /// Of a run of `baremark load`: whether the study has everything of the command line, so that the run can be resumed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub whole_load: bool,
     /// What the labels of blinded arms represent. What analyses a run is given its plan without them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub injected: Option<InjectedCosts>,
@@ -316,6 +319,7 @@ pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result
         mode,
         extensions: Vec::new(),
         search: None,
+        whole_load: false,
         injected: None,
         cpus: limits.cpus.clone(),
         environments,

@@ -65,7 +65,7 @@ pub fn run(context: &Context, named: Option<&str>, more: &More) -> Result<(Strin
     let store = context.open_store()?;
     let extends = more.budget.is_some() || more.precision.is_some();
     let id = if extends { record::find(&store, named)? } else { record::find_unfinished(&store, named)? };
-    if record::is_resumable(&store, &id) && !extends {
+    if !extends && store.load_head(&id).is_ok_and(|stored| stored.plan.search.is_some()) {
         let turn = record::turn(context, &store)?;
         let resumed = load::find_max::resume(context, store, id);
         drop(turn);
@@ -89,12 +89,16 @@ pub fn run(context: &Context, named: Option<&str>, more: &More) -> Result<(Strin
     let record = Record::take_up(&store, held, stored)?;
     drop(turn);
     let (run, ended) = run::measure(context, record)?;
+    let ended = run::answered(ended, &run);
+    if Origin::of(&run.file) == Origin::Load {
+        return load::record::resumed(context, &store, &id, ended);
+    }
     // As the command that began it would have shown it.
     let text = match ab::shown(context, &run)? {
         Some(text) => text,
         None => run::show(context, &run, false)?,
     };
-    Ok((text, run::answered(ended, &run)))
+    Ok((text, ended))
 }
 
 /// The study and plan of a run that is given more.

@@ -272,6 +272,34 @@ fn a_killed_load_keeps_its_seconds() {
     assert!(text(&bench.run(&["report"]).stdout).contains("killed: it has no result"));
 }
 
+/// A killed load is measured again by the study that was stored with it, unless that lacks something of its command line.
+#[test]
+fn a_killed_load_is_resumed() {
+    let bench = Bench::new();
+    let url = format!("http://{}/", server());
+    let load = ["load", &url, "--connections", "2", "--count", "300", "--timeout", "5 min"];
+    let killed = |arguments: &[&str]| {
+        let mut command = bench.command(arguments);
+        let mut child = stopped_at(command.stdout(Stdio::null()).stderr(Stdio::null()), "progress-stored:1");
+        kill(&mut child);
+    };
+    killed(&load);
+    let output = bench.run(&["resume", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let document = json(&output.stdout);
+    assert_eq!((&document["format"], &document["counts"]["intended"]), (&"baremark-load/1".into(), &300.into()));
+    assert_eq!(json(&bench.run(&["report", "--json"]).stdout), document, "what is stored is what was printed");
+    let csv = text(&bench.run(&["report", "--csv"]).stdout);
+    let seconds = document["series"].as_array().unwrap().len();
+    assert!(seconds > 0 && csv.lines().count() == seconds + 1, "{csv}");
+    let history = bench.json(&["history", "--json"]);
+    assert_eq!((ids(&bench).len(), &history["runs"][0]["state"]), (1, &"finished".into()));
+    killed(&[&load[..], &["--header", "accept: text/html"]].concat());
+    let refused = bench.run(&["resume", &ids(&bench)[0]]);
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("run the load again"), "{}", text(&refused.stderr));
+}
+
 /// The names of the stored runs, the latest first.
 fn ids(bench: &Bench) -> Vec<String> {
     let history = bench.json(&["history", "--json"]);

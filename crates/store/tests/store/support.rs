@@ -69,6 +69,7 @@ pub fn plan() -> Plan {
         mode: Mode::default(),
         extensions: Vec::new(),
         search: None,
+        whole_load: false,
         injected: None,
         cpus: vec![0, 1],
         environments: std::collections::BTreeMap::new(),

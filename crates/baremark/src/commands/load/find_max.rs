@@ -47,7 +47,7 @@ pub struct SearchArgs {
     settle: Option<Nanos>,
     /// Number of independent searches; a confidence interval needs three
     #[arg(long, value_name = "N", default_value_t = 3, requires = "find_max")]
-    trials: usize,
+    pub(super) trials: usize,
     /// Probes at the final step size, per search
     #[arg(long, value_name = "N", default_value_t = 6, requires = "find_max")]
     visits: usize,
@@ -100,7 +100,7 @@ fn request(args: &LoadArgs, (plan, around): (Plan, Option<f64>), scenario: Optio
         limits: args.limit.clone(),
         seed: args.seed,
         cpus: args.cpus.clone(),
-        complete: study::text(args, Secrets::Shown) == study::text(args, Secrets::LeftOut),
+        complete: !study::has_secrets(args),
         scenario,
         around,
         count_disturbed: args.search.count_disturbed,

@@ -69,7 +69,8 @@ impl<'s> Recorder<'s> {
     ) -> Result<Recorder<'s>, Refusal> {
         let Some(store) = store else { return Ok(Recorder { to: None }) };
         let (source, plan) = study::plan(context, args, Secrets::LeftOut)?;
-        let plan = Plan { search, ..plan };
+        let whole_load = !(study::has_secrets(args) || args.site.len() + args.cpus.len() > 0);
+        let plan = Plan { search, whole_load, ..plan };
         let record = Record::create(context, store, &source, &plan).map_err(without)?;
         Ok(Recorder::new(record, plan))
     }
@@ -183,8 +184,9 @@ pub fn of_run(store: &Store, id: &RunId) -> Result<Option<StoredLoad>, Refusal> 
         return Ok(None);
     };
     let StoredRun { plan, machine, version, trials, progress, .. } = store.load_intact(id).map_err(Refusal::failure)?;
-    let mut phases = trials.into_iter().filter_map(|trial| trial.result).flat_map(|result| result.series);
-    let detail = phases.find_map(|phase| phase.detail);
+    let phases = trials.into_iter().filter_map(|trial| trial.result).flat_map(|result| result.series);
+    // An interrupted load has a partial result before its own.
+    let detail = phases.rev().find_map(|phase| phase.detail);
     let expected = if Factor::of_metric(&plan.metric).is_some() { maximum::FORMAT } else { FORMAT };
     let kind = detail.as_ref().map_or(expected, |detail| detail.format.as_str()).to_owned();
     let title = title.strip_prefix("load: ").unwrap_or(&title).to_owned();
@@ -206,19 +208,26 @@ pub fn show(context: &Context, stored: &StoredLoad, form: &Form) -> Result<Optio
             return Ok(Some((format!("{}\n", file.display()), Exit::Success)));
         }
     }
-    let Some(document) = &stored.document else {
-        return Ok(Some((unfinished(context, stored), Exit::Success)));
-    };
+    Ok(Some((text(context, stored)?, Exit::Success)))
+}
+
+fn text(context: &Context, stored: &StoredLoad) -> Result<String, Refusal> {
+    let Some(document) = &stored.document else { return Ok(unfinished(context, stored)) };
     if context.json {
-        return Ok(Some((format!("{document:#}\n"), Exit::Success)));
+        return Ok(format!("{document:#}\n"));
     }
-    let text = if stored.summary.kind == FORMAT {
-        let described = words::describe(&result(stored)?, &watch::style());
-        format!("{} ({})\n{described}", words::clean(&stored.summary.title), stored.summary.started)
-    } else {
-        find_max::shown(&result(stored)?)
-    };
-    Ok(Some((text, Exit::Success)))
+    if stored.summary.kind != FORMAT {
+        return Ok(find_max::shown(&result(stored)?));
+    }
+    let described = words::describe(&result(stored)?, &watch::style());
+    Ok(format!("{} ({})\n{described}", words::clean(&stored.summary.title), stored.summary.started))
+}
+
+/// What a load that was resumed came to, and its exit code: `ended` where that is no success.
+pub fn resumed(context: &Context, store: &Store, id: &RunId, ended: Exit) -> Result<(String, Exit), Refusal> {
+    let stored = of_run(store, id)?.ok_or_else(|| Refusal::failure(format!("run {id} is no load")))?;
+    let exit = if ended == Exit::Success { super::exit_of(&result(&stored)?) } else { ended };
+    Ok((text(context, &stored)?, exit))
 }
 
 /// The result of a load, or of a search.
@@ -230,9 +239,10 @@ pub(super) fn result<D: DeserializeOwned>(stored: &StoredLoad) -> Result<D, Refu
     serde_json::from_value(result).map_err(unreadable)
 }
 
-/// The seconds of a load as they were stored.
+/// The seconds of a load: those of its result, or as they were stored where it has none.
 pub(super) fn rows(stored: &StoredLoad) -> Vec<SecondRow> {
-    stored.seconds.iter().filter_map(|row| serde_json::from_value(row.clone()).ok()).collect()
+    let of_row = |row: &Value| serde_json::from_value(row.clone()).ok();
+    result::<Document>(stored).map_or_else(|_| stored.seconds.iter().filter_map(of_row).collect(), |of| of.series)
 }
 
 /// A load that runs still, or was killed: its seconds are all there is.

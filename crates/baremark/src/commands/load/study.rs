@@ -64,11 +64,20 @@ pub(super) fn text(args: &LoadArgs, secrets: Secrets) -> String {
     put("ca", file(&args.ca));
     put("insecure", switch(args.insecure));
     put("source", list(args.source.iter().map(ToString::to_string).collect()));
+    put("seconds", switch(!shown));
     put("timeout", text(&format!("{} ms", args.duration.0.saturating_add(MARGIN_NS) / 1_000_000)));
+    let design = if shown {
+        section([("quads", 1.into()), ("least_blocks", 4.into())])
+    } else {
+        // A trial, or one for each search from a fresh start, and one more where a load was interrupted.
+        let trials = args.search.find_max.map_or(1, |_| args.search.trials);
+        let (least, most) = (whole(trials), whole(trials + 1));
+        section([("quads", 0.into()), ("least_blocks", least), ("most_blocks", most), ("budget", "168 h".into())])
+    };
     let mut study = section([
         ("study", section([("title", format!("load: {title}").into())]).into()),
         ("workload", workload.into()),
-        ("design", section([("quads", 1.into()), ("least_blocks", 4.into())]).into()),
+        ("design", design.into()),
     ]);
     let metric = args.search.find_max.map(|factor| section([("metric", factor.metric().into())]));
     study.extend(metric.map(|report| ("report".to_owned(), report.into())));
@@ -85,6 +94,11 @@ pub(super) fn left_out(args: &LoadArgs) -> String {
         text.push_str("# --cpus is left out: the generator runs on the CPUs of its environment\n");
     }
     text
+}
+
+/// Whether the stored study lacks something of the command line that may be secret.
+pub(super) fn has_secrets(args: &LoadArgs) -> bool {
+    !args.header.is_empty() || args.url.as_deref().is_some_and(|url| url != without_query(url))
 }
 
 /// The plan of the study.
