@@ -56,7 +56,7 @@ pub enum PartOfRun {
     #[command(hide = true)]
     Keep,
     /// Run a program in the microVM, with the host's kernel behind it
-    #[command(hide = true)]
+    #[command(after_help = guest::EXAMPLES)]
     Guest(guest::GuestArgs),
     /// Run a program under protection by checkpoints (the workload protection starts this)
     #[command(hide = true)]

@@ -1,5 +1,6 @@
 //! `baremark load`: requests to a server, by connections, a rate or users, and what became of them.
 
+mod args;
 pub mod find_max;
 mod others;
 mod page;
@@ -10,155 +11,25 @@ mod summary;
 mod view;
 mod words;
 
+use crate::commands::form::{Form, Rows, write_page};
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::watch;
+pub use args::LoadArgs;
 use baremark_lab::conduct::Ending;
-use baremark_load::document::{Document, Ended};
+use baremark_load::document::{Document, Ended, FORMAT};
 use baremark_load::limits::Verdict;
 use baremark_load::load::{Engine, LoadError};
-use baremark_load::profile::Profile;
 use baremark_load::requirements::Requirements;
 use baremark_model::problem::chain;
-use baremark_model::qos::Limit;
-use baremark_model::units::{Nanos, Share, UnitError};
+use baremark_store::{LoadSummary, RunId, Store, StoredLoad};
 use baremark_sys::cpu_time::CpuTime;
-use clap::{Args, ValueEnum};
-use record::Recorder;
-use std::net::IpAddr;
-use std::path::PathBuf;
+use record::{Recorder, of_run, result, rows};
+use serde_json::json;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use study::Secrets;
 use view::View;
-
-const EXAMPLES: &str = "\
-Examples:
-  baremark load http://127.0.0.1:8080/  # 64 connections for 10 s
-  baremark load URL --rate 2000 --duration 30s --limit 'p99<50ms'
-  baremark load URL --scenario shop.toml --users 'ramp from=0 to=500 over=60s'
-  baremark load URL --find-max --limit 'p99<50ms'   # the highest rate";
-
-/// Headings of the options in help.
-const LOAD: &str = "Load";
-const REQUESTS: &str = "Connections and requests";
-const GENERATOR: &str = "Generator and output";
-const LIMITS: &str = "Limits";
-
-/// What the command line asks for.
-#[derive(Args)]
-#[command(after_help = EXAMPLES)]
-pub struct LoadArgs {
-    /// Server URL, such as http://127.0.0.1:8080/; overrides the scenario's base URL
-    #[arg(required_unless_present = "scenario")]
-    url: Option<String>,
-    /// Scenario file with what users do (format: docs/load-scenario.md)
-    #[arg(help_heading = LOAD, long, value_name = "FILE")]
-    scenario: Option<PathBuf>,
-    /// Open loop: start operations at this rate per second, as a number or a profile ('ramp from=0 to=2000 over=30s')
-    #[arg(help_heading = LOAD, long, value_name = "PROFILE", conflicts_with = "users", value_parser = profile)]
-    rate: Option<String>,
-    /// Closed loop: number of users who repeat the scenario's cycle, as a number or a profile
-    #[arg(help_heading = LOAD, long, value_name = "PROFILE", value_parser = profile)]
-    users: Option<String>,
-    /// Inter-arrival time distribution of --rate
-    #[arg(help_heading = LOAD, long, value_enum, default_value = "constant")]
-    arrival: Gaps,
-    /// Open loop: replay recorded arrival times, one time in seconds per line
-    #[arg(help_heading = LOAD, long, value_name = "FILE", conflicts_with_all = ["users", "arrival"])]
-    replay: Option<PathBuf>,
-    /// Open loop: read the rate profile from a file with 'seconds,rate' per line
-    #[arg(help_heading = LOAD, long, value_name = "FILE", conflicts_with_all = ["rate", "users"])]
-    trace: Option<PathBuf>,
-    /// Repeat the trace when it ends
-    #[arg(help_heading = LOAD, long, requires = "trace")]
-    repeat: bool,
-    /// Number of connections; with --rate or --users the maximum [default: 64, or as many as needed]
-    #[arg(help_heading = REQUESTS, long, value_name = "N")]
-    connections: Option<usize>,
-    /// Share connections among users instead of one connection per user
-    #[arg(help_heading = REQUESTS, long)]
-    shared: bool,
-    /// Use HTTP/2
-    #[arg(help_heading = REQUESTS, long)]
-    http2: bool,
-    /// Concurrent requests per HTTP/2 connection
-    #[arg(help_heading = REQUESTS, long, value_name = "N", default_value_t = 10, requires = "http2")]
-    streams: usize,
-    /// Generate load from this site: native, container or ssh:HOST[:PORT]; repeat for several [default: this process]
-    #[arg(help_heading = GENERATOR, long, value_name = "SITE")]
-    site: Vec<String>,
-    /// ssh configuration file for ssh sites [default: ssh's own]
-    #[arg(help_heading = GENERATOR, long, value_name = "FILE", requires = "site")]
-    ssh_config: Option<PathBuf>,
-    /// Do not store the result
-    #[arg(help_heading = GENERATOR, long)]
-    no_record: bool,
-    /// Print the study of the load, for `baremark run`, and run nothing
-    #[arg(help_heading = GENERATOR, long, conflicts_with_all = ["site", "find_max"])]
-    print_study: bool,
-    /// Number of generator threads, each on its own CPU
-    #[arg(help_heading = GENERATOR, long, value_name = "N", default_value_t = 1)]
-    threads: usize,
-    /// CPUs for the generator threads, such as 2,3 [default: all CPUs of this process]
-    #[arg(help_heading = GENERATOR, long, value_name = "LIST", value_delimiter = ',')]
-    cpus: Vec<usize>,
-    /// Test duration
-    #[arg(help_heading = LOAD, long, value_name = "TIME", default_value = "10s", conflicts_with = "count")]
-    duration: Nanos,
-    /// Stop after N operations
-    #[arg(help_heading = LOAD, long, value_name = "N")]
-    count: Option<u64>,
-    /// Request timeout
-    #[arg(help_heading = REQUESTS, long, value_name = "TIME", default_value = "10s")]
-    timeout: Nanos,
-    /// Mean time between the intended starts of a user's operations; overrides the scenario's cycle
-    #[arg(help_heading = LOAD, long, value_name = "TIME")]
-    cycle: Option<Nanos>,
-    /// Random seed
-    #[arg(help_heading = LOAD, long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-    /// Add a header to every request, such as 'accept: text/html'
-    #[arg(help_heading = REQUESTS, long, value_name = "NAME: VALUE")]
-    header: Vec<String>,
-    /// Trust the certificate authorities in this PEM file
-    #[arg(help_heading = REQUESTS, long, value_name = "FILE", conflicts_with = "insecure")]
-    ca: Option<PathBuf>,
-    /// Skip TLS certificate verification
-    #[arg(help_heading = REQUESTS, long)]
-    insecure: bool,
-    /// Local source address (repeat for round-robin)
-    #[arg(help_heading = REQUESTS, long, value_name = "ADDRESS")]
-    source: Vec<IpAddr>,
-    /// Exit 4 unless this limit is met, such as 'p99<50ms', 'login:p95<2s', 'failures<0.5%', 'delay.p99<500ms', 'mix<20%' or
-    /// 'utilization.cpu<80%' [default: the limits of the scenario]
-    #[arg(help_heading = LIMITS, long, value_name = "LIMIT")]
-    limit: Vec<Limit>,
-    /// Exit 1 when more than this share of the operations fails [default: 1 %, or none with --limit 'failures<...']
-    #[arg(help_heading = LIMITS, long, value_name = "SHARE", value_parser = error_share, conflicts_with = "find_max")]
-    error_limit: Option<Share>,
-    #[command(flatten)]
-    search: find_max::SearchArgs,
-}
-
-/// The arrival processes that need no file.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Gaps {
-    /// Equal gaps
-    Constant,
-    /// Exponential gaps, as of many independent clients
-    Poisson,
-}
-
-/// A profile as typed, which must be one.
-fn profile(text: &str) -> Result<String, String> {
-    text.parse::<Profile>().map(|_| text.to_owned()).map_err(|why| why.to_string())
-}
-
-fn error_share(text: &str) -> Result<Share, String> {
-    let share: Share = text.parse().map_err(|why: UnitError| why.to_string())?;
-    let sound = (0.0..=1.0).contains(&share.0);
-    if sound { Ok(share) } else { Err("out of range; write 0 % to 100 %".to_owned()) }
-}
 
 /// Runs the load and reports the result.
 pub fn run(context: &Context, args: LoadArgs) -> Result<(String, Exit), Refusal> {
@@ -217,6 +88,108 @@ fn exit_of(document: &Document) -> Exit {
         Ended::Complete if any(Verdict::Undecided, false) => Exit::Undecided,
         Ended::Complete => Exit::Success,
     }
+}
+
+/// A stored load as text, JSON, comma-separated seconds or windows, or a page; `None` where the form is that of any run.
+pub fn show(context: &Context, stored: &StoredLoad, form: &Form) -> Result<Option<(String, Exit)>, Refusal> {
+    if let Some(rows) = form.csv {
+        let own = rows == Rows::Results;
+        return Ok(own.then(|| (csv(stored), Exit::Success)));
+    }
+    if let Some(file) = &form.html {
+        let page = baremark_report::load::html(&page::of(stored)?);
+        write_page(file, &page)?;
+        if !context.json {
+            return Ok(Some((format!("{}\n", file.display()), Exit::Success)));
+        }
+    }
+    Ok(Some((text(context, stored)?, Exit::Success)))
+}
+
+fn text(context: &Context, stored: &StoredLoad) -> Result<String, Refusal> {
+    let Some(document) = &stored.document else { return Ok(unfinished(context, stored)) };
+    if context.json {
+        return Ok(format!("{document:#}\n"));
+    }
+    if stored.summary.kind != FORMAT {
+        return Ok(baremark_report::maximum::render(&result(stored)?, &watch::style()));
+    }
+    let described = words::describe(&result(stored)?, &watch::style());
+    Ok(format!("{} ({})\n{described}", words::clean(&stored.summary.title), stored.summary.started))
+}
+
+/// What a load that was resumed came to, and its exit code: `ended` where that is no success.
+pub fn resumed(context: &Context, store: &Store, id: &RunId, ended: Exit) -> Result<(String, Exit), Refusal> {
+    let stored = of_run(store, id)?.ok_or_else(|| Refusal::failure(format!("run {id} is no load")))?;
+    let exit = if ended == Exit::Success { exit_of(&result(&stored)?) } else { ended };
+    Ok((text(context, &stored)?, exit))
+}
+
+/// A load that runs still, or was killed: its seconds are all there is.
+fn unfinished(context: &Context, stored: &StoredLoad) -> String {
+    let LoadSummary { id, title, kind, state, .. } = &stored.summary;
+    let state = state.word();
+    if context.json {
+        let partial = json!({
+            "format": "baremark-load-partial/1",
+            "id": id.as_str(),
+            "title": title,
+            "kind": kind,
+            "state": state,
+            "seconds": stored.seconds,
+        });
+        return format!("{partial:#}\n");
+    }
+    if kind != FORMAT {
+        let windows = csv(stored);
+        return format!(
+            "{title}\n{state}: it has no result; `baremark resume {id}` continues after these windows:\n{windows}"
+        );
+    }
+    let mut text = format!("{title}\n{state}: it has no result; its seconds until then:\n");
+    for row in rows(stored) {
+        let p99 = words::time(words::p99_of(&row));
+        let _ = writeln!(
+            text,
+            "{:>5} s  {:>9} answered  {:>7} failed  p99 {p99:>9}",
+            row.at_s + 1,
+            row.answered,
+            row.failed
+        );
+    }
+    text
+}
+
+fn csv(stored: &StoredLoad) -> String {
+    let number = |ns: Option<u64>| ns.map_or_else(String::new, |ns| ns.to_string());
+    if stored.summary.kind != FORMAT {
+        let mut text = "trial,level,said,achieved_per_s,failed,p50_ns,p99_ns\n".to_owned();
+        for row in &stored.seconds {
+            let reading = &row["reading"];
+            let said = row["said"].as_str().unwrap_or_default();
+            let (p50, p99) = (number(reading["p50_ns"].as_u64()), number(reading["p99_ns"].as_u64()));
+            let (trial, level) = (row["trial"].as_u64().unwrap_or(0) + 1, &row["level"]);
+            let (done, failed) = (&reading["achieved_per_s"], &reading["failed"]);
+            let _ = writeln!(text, "{trial},{level},{said},{done},{failed},{p50},{p99}");
+        }
+        return text;
+    }
+    let mut text = "at_s,intended,answered,failed,received_bytes,p50_ns,p99_ns\n".to_owned();
+    for row in rows(stored) {
+        let latency = row.latency.as_ref();
+        let _ = writeln!(
+            text,
+            "{},{},{},{},{},{},{}",
+            row.at_s,
+            row.intended,
+            row.answered,
+            row.failed,
+            row.received_bytes,
+            number(latency.and_then(|all| all.p50_ns)),
+            number(latency.and_then(|all| all.p99_ns))
+        );
+    }
+    text
 }
 
 /// A load that was refused is bad input; one that broke is a failure.

@@ -35,13 +35,13 @@ pub fn run(context: &Context, named: Option<&str>, form: &Form, damage: &Damage)
     if let Some(load) = load_meant(&store, named)? {
         let load = store.read_load(&load).map_err(Refusal::failure)?;
         let none = || Refusal::bad_input("a load of an earlier version has no trials; --csv prints its seconds");
-        return load::record::show(context, &load, form)?.ok_or_else(none);
+        return load::show(context, &load, form)?.ok_or_else(none);
     }
     // Never dropped: the program ends with this report, and freeing a run of a million values one by one takes a tenth of it.
     let id = record::find(&store, named)?;
     if !(form.verify_document || form.details)
         && let Some(load) = load::record::of_run(&store, &id)?
-        && let Some(shown) = load::record::show(context, &load, form)?
+        && let Some(shown) = load::show(context, &load, form)?
     {
         return Ok(shown);
     }

@@ -91,7 +91,7 @@ pub fn run(context: &Context, named: Option<&str>, more: &More) -> Result<(Strin
     let (run, ended) = run::measure(context, record)?;
     let ended = run::answered(ended, &run);
     if Origin::of(&run.file) == Origin::Load {
-        return load::record::resumed(context, &store, &id, ended);
+        return load::resumed(context, &store, &id, ended);
     }
     // As the command that began it would have shown it.
     let text = match ab::shown(context, &run)? {

@@ -1,10 +1,10 @@
 //! The search for the largest rate, or number of users, at which a server keeps its limits.
 
+use super::args::{Factor, LoadArgs};
 use super::others::{self, Others, Probed};
 use super::record::{self, Recorder};
 use super::study::{self, Secrets};
 use super::view::fitting;
-use super::LoadArgs;
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::watch;
@@ -16,82 +16,21 @@ use baremark_load::load::Load;
 use baremark_load::order::Order;
 use baremark_load::reading::{patience, reading};
 use baremark_load::workload;
-use baremark_model::maximum::{Document, Ended, Plan, SearchRequest};
+use baremark_model::maximum::{Ended, Plan, SearchRequest};
 use baremark_model::qos::{Bound, Broken, Limit, Qos, Reading};
-use baremark_model::units::{Nanos, Share};
+use baremark_model::units::Nanos;
+use baremark_report::maximum::{answer, render};
 use baremark_store::{RunId, Store};
 use baremark_sys::cpu_time::CpuTime;
 use baremark_sys::cpu_users::CpuUsers;
-use clap::{Args, ValueEnum};
 use std::io::{IsTerminal, Write as _, stderr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// What a search needs in addition to a load.
-#[derive(Args)]
-#[command(next_help_heading = "Search for the highest load")]
-pub struct SearchArgs {
-    /// Find the highest rate, or number of users, that meets every limit
-    #[arg(long, value_enum, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "rate",
-          conflicts_with_all = ["rate", "users", "trace", "replay", "duration", "count"])]
-    pub find_max: Option<Factor>,
-    /// Search range, such as 10..5000
-    #[arg(long, value_name = "LOW..HIGH", requires = "find_max", value_parser = range)]
-    between: Option<(f64, f64)>,
-    /// Length of a measurement window [default: 2 s to 10 s, as the limits need]
-    #[arg(long, value_name = "TIME", requires = "find_max")]
-    window: Option<Nanos>,
-    /// Settling time after each load change [default: window / 6; for users a cycle at least, at most 10 s]
-    #[arg(long, value_name = "TIME", requires = "find_max")]
-    settle: Option<Nanos>,
-    /// Number of independent searches; a confidence interval needs three
-    #[arg(long, value_name = "N", default_value_t = 3, requires = "find_max")]
-    pub(super) trials: usize,
-    /// Probes at the final step size, per search
-    #[arg(long, value_name = "N", default_value_t = 6, requires = "find_max")]
-    visits: usize,
-    /// Final step size, as a share of the load level
-    #[arg(long, value_name = "SHARE", default_value = "2.5%", requires = "find_max")]
-    step: Share,
-    /// Count windows that exceed a limit while other programs use the CPUs, else measured again
-    #[arg(long, requires = "find_max")]
-    count_disturbed: bool,
-}
-
-/// What is varied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Factor {
-    /// Operations per second
-    Rate,
-    /// Users who repeat the scenario's cycle
-    Users,
-}
-
-impl Factor {
-    /// The metric of a search for the most of it.
-    pub(super) fn metric(self) -> &'static str {
-        match self {
-            Factor::Rate => "maximum_per_s",
-            Factor::Users => "maximum_users",
-        }
-    }
-
-    /// What was varied in a search for this metric; `None` of every other metric.
-    pub(super) fn of_metric(metric: &str) -> Option<Factor> {
-        Factor::value_variants().iter().copied().find(|factor| factor.metric() == metric)
-    }
-}
-
 /// Where the search goes where nobody says.
 const RATES: (f64, f64) = (10.0, 200_000.0);
 const USERS: (f64, f64) = (1.0, 10_000.0);
-
-fn range(text: &str) -> Result<(f64, f64), String> {
-    let numbers = text.split_once("..").and_then(|(low, high)| Some((low.parse().ok()?, high.parse().ok()?)));
-    let sound = numbers.filter(|(low, high): &(f64, f64)| *low > 0.0 && low < high && high.is_finite());
-    sound.ok_or_else(|| "write two ascending numbers above 0, such as 10..5000".to_owned())
-}
 
 /// What of a search its study does not hold.
 fn request(args: &LoadArgs, (plan, around): (Plan, Option<f64>), scenario: Option<String>) -> SearchRequest {
@@ -260,10 +199,10 @@ fn find(
     let value = serde_json::to_value(&document).map_err(|why| Refusal::failure(format!("writing JSON: {why}")))?;
     let end = match document.ended {
         Ended::Interrupted => Ending::Interrupted,
-        _ => Ending::Complete(baremark_report::maximum::answer(&document)),
+        _ => Ending::Complete(answer(&document)),
     };
     recorder.end_search(&end, &document, factor.metric());
-    let text = if context.json { format!("{value:#}\n") } else { shown(&document) };
+    let text = if context.json { format!("{value:#}\n") } else { render(&document, &watch::style()) };
     Ok((text, exit))
 }
 
@@ -276,11 +215,6 @@ fn exit_of(ended: Ended) -> Exit {
         Ended::Insufficient | Ended::TimeOver | Ended::PassesAll => Exit::Undecided,
         Ended::Found => Exit::Success,
     }
-}
-
-/// A stored or fresh result as text.
-pub(super) fn shown(document: &Document) -> String {
-    baremark_report::maximum::render(document, &watch::style())
 }
 
 /// A server behind the load engine.
@@ -422,7 +356,7 @@ impl<'s> Watch<'s> {
             }
             Step::Trial { trial, so_far } => {
                 let clear = if self.live { "\r\x1b[K" } else { "" };
-                writeln!(out, "{clear}after trial {}: {}", trial + 1, baremark_report::maximum::answer(so_far))
+                writeln!(out, "{clear}after trial {}: {}", trial + 1, answer(so_far))
             }
         });
         drop(out.flush());
@@ -472,16 +406,6 @@ mod tests {
             (usual_settle_s(Factor::Users, 12.0, Some(5.0)) - 5.0).abs() < 1e-12,
             "of a window that was typed, too"
         );
-    }
-
-    #[test]
-    fn what_is_varied_follows_from_the_metric() {
-        let table = workload::ALL[0].descriptor();
-        for factor in Factor::value_variants() {
-            assert_eq!(Factor::of_metric(factor.metric()), Some(*factor));
-            assert!(table.metric(factor.metric()).is_some(), "{factor:?}");
-        }
-        assert_eq!(Factor::of_metric("operations_per_s"), None);
     }
 
     #[test]

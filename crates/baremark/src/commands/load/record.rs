@@ -1,10 +1,8 @@
-//! Loads in the store: ordinary runs, with what they report while they run, shown again by `baremark report`. Loads that earlier
-//! versions stored are shown likewise.
+//! Loads in the store: ordinary runs, with what they report while they run, as they are written and read again.
 
-use super::find_max::Factor;
+use super::args::{Factor, LoadArgs};
 use super::study::{self, Secrets};
-use super::{LoadArgs, find_max, page, words};
-use crate::commands::form::{Form, Rows, write_page};
+use super::summary;
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::record::{self, Record};
@@ -27,8 +25,7 @@ use baremark_model::seam::Sample;
 use baremark_model::wire::Detail;
 use baremark_store::{LoadSummary, RunId, RunSummary, Store, StoredLoad, StoredRun};
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
-use std::fmt::Write as _;
+use serde_json::Value;
 
 /// What writes a load down; does nothing where no record is requested.
 pub(super) struct Recorder<'s> {
@@ -114,7 +111,7 @@ impl<'s> Recorder<'s> {
         run.detail = serde_json::to_value(document).ok().map(|value| detail(FORMAT, value));
         let void = match end {
             Ending::Interrupted => Some("interrupted: the result is partial".to_owned()),
-            _ => super::summary::failed(document),
+            _ => summary::failed(document),
         };
         self.finish(end, vec![(run, void)]);
     }
@@ -195,41 +192,6 @@ pub fn of_run(store: &Store, id: &RunId) -> Result<Option<StoredLoad>, Refusal> 
     Ok(Some(StoredLoad { summary, machine, version, document, seconds: progress }))
 }
 
-/// A stored load as text, JSON, comma-separated seconds or windows, or a page; `None` where the form is that of any run.
-pub fn show(context: &Context, stored: &StoredLoad, form: &Form) -> Result<Option<(String, Exit)>, Refusal> {
-    if let Some(rows) = form.csv {
-        let own = rows == Rows::Results;
-        return Ok(own.then(|| (csv(stored), Exit::Success)));
-    }
-    if let Some(file) = &form.html {
-        let page = baremark_report::load::html(&page::of(stored)?);
-        write_page(file, &page)?;
-        if !context.json {
-            return Ok(Some((format!("{}\n", file.display()), Exit::Success)));
-        }
-    }
-    Ok(Some((text(context, stored)?, Exit::Success)))
-}
-
-fn text(context: &Context, stored: &StoredLoad) -> Result<String, Refusal> {
-    let Some(document) = &stored.document else { return Ok(unfinished(context, stored)) };
-    if context.json {
-        return Ok(format!("{document:#}\n"));
-    }
-    if stored.summary.kind != FORMAT {
-        return Ok(find_max::shown(&result(stored)?));
-    }
-    let described = words::describe(&result(stored)?, &watch::style());
-    Ok(format!("{} ({})\n{described}", words::clean(&stored.summary.title), stored.summary.started))
-}
-
-/// What a load that was resumed came to, and its exit code: `ended` where that is no success.
-pub fn resumed(context: &Context, store: &Store, id: &RunId, ended: Exit) -> Result<(String, Exit), Refusal> {
-    let stored = of_run(store, id)?.ok_or_else(|| Refusal::failure(format!("run {id} is no load")))?;
-    let exit = if ended == Exit::Success { super::exit_of(&result(&stored)?) } else { ended };
-    Ok((text(context, &stored)?, exit))
-}
-
 /// The result of a load, or of a search.
 pub(super) fn result<D: DeserializeOwned>(stored: &StoredLoad) -> Result<D, Refusal> {
     let result = stored.document.clone().unwrap_or(Value::Null);
@@ -243,71 +205,4 @@ pub(super) fn result<D: DeserializeOwned>(stored: &StoredLoad) -> Result<D, Refu
 pub(super) fn rows(stored: &StoredLoad) -> Vec<SecondRow> {
     let of_row = |row: &Value| serde_json::from_value(row.clone()).ok();
     result::<Document>(stored).map_or_else(|_| stored.seconds.iter().filter_map(of_row).collect(), |of| of.series)
-}
-
-/// A load that runs still, or was killed: its seconds are all there is.
-fn unfinished(context: &Context, stored: &StoredLoad) -> String {
-    let LoadSummary { id, title, kind, state, .. } = &stored.summary;
-    let state = state.word();
-    if context.json {
-        let partial = json!({
-            "format": "baremark-load-partial/1",
-            "id": id.as_str(),
-            "title": title,
-            "kind": kind,
-            "state": state,
-            "seconds": stored.seconds,
-        });
-        return format!("{partial:#}\n");
-    }
-    if kind != FORMAT {
-        let windows = csv(stored);
-        return format!(
-            "{title}\n{state}: it has no result; `baremark resume {id}` continues after these windows:\n{windows}"
-        );
-    }
-    let mut text = format!("{title}\n{state}: it has no result; its seconds until then:\n");
-    for row in rows(stored) {
-        let p99 = words::time(words::p99_of(&row));
-        let _ = writeln!(
-            text,
-            "{:>5} s  {:>9} answered  {:>7} failed  p99 {p99:>9}",
-            row.at_s + 1,
-            row.answered,
-            row.failed
-        );
-    }
-    text
-}
-
-fn csv(stored: &StoredLoad) -> String {
-    let number = |ns: Option<u64>| ns.map_or_else(String::new, |ns| ns.to_string());
-    if stored.summary.kind != FORMAT {
-        let mut text = "trial,level,said,achieved_per_s,failed,p50_ns,p99_ns\n".to_owned();
-        for row in &stored.seconds {
-            let reading = &row["reading"];
-            let said = row["said"].as_str().unwrap_or_default();
-            let (p50, p99) = (number(reading["p50_ns"].as_u64()), number(reading["p99_ns"].as_u64()));
-            let (trial, level) = (row["trial"].as_u64().unwrap_or(0) + 1, &row["level"]);
-            let (done, failed) = (&reading["achieved_per_s"], &reading["failed"]);
-            let _ = writeln!(text, "{trial},{level},{said},{done},{failed},{p50},{p99}");
-        }
-        return text;
-    }
-    let mut text = "at_s,intended,answered,failed,received_bytes,p50_ns,p99_ns\n".to_owned();
-    for row in rows(stored) {
-        let latency = row.latency.as_ref();
-        let _ = writeln!(
-            text,
-            "{},{},{},{},{},{},{}",
-            row.at_s,
-            row.intended,
-            row.answered,
-            row.failed,
-            row.received_bytes,
-            number(latency.and_then(|all| all.p50_ns)),
-            number(latency.and_then(|all| all.p99_ns))
-        );
-    }
-    text
 }

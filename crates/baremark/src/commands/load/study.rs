@@ -1,6 +1,6 @@
 //! The study that a command line of `baremark load` describes: what `--print-study` prints, and what the record of the load keeps.
 
-use super::{Gaps, LoadArgs};
+use super::args::{Gaps, LoadArgs};
 use crate::context::Context;
 use crate::exit::Refusal;
 use crate::planning;
