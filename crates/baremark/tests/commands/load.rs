@@ -98,6 +98,7 @@ fn a_search_that_cannot_be_is_refused() {
         (&["--find-max=users", "--limit", "p99<1s"], "never rest"),
         (&["--find-max", "--rate", "5"], "cannot be used with"),
         (&["--find-max", "--error-limit", "5%"], "cannot be used with"),
+        (&["--find-max", "--limit", "p99<1s", "--site", "native"], "cannot be used with"),
         (&["--find-max", "--limit", "utilization.db<80%"], "unknown resource 'db'; write utilization.cpu"),
     ] {
         let output = bench.run(&[&["load", URL][..], arguments].concat());

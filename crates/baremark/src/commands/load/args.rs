@@ -142,7 +142,7 @@ fn error_share(text: &str) -> Result<Share, String> {
 pub struct SearchArgs {
     /// Find the highest rate, or number of users, that meets every limit
     #[arg(long, value_enum, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "rate",
-          conflicts_with_all = ["rate", "users", "trace", "replay", "duration", "count"])]
+          conflicts_with_all = ["rate", "users", "trace", "replay", "duration", "count", "site"])]
     pub(super) find_max: Option<Factor>,
     /// Search range, such as 10..5000
     #[arg(long, value_name = "LOW..HIGH", requires = "find_max", value_parser = range)]
