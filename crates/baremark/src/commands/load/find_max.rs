@@ -4,7 +4,8 @@ use super::args::{Factor, LoadArgs};
 use super::others::{self, Others, Probed};
 use super::record::{self, Recorder};
 use super::study::{self, Secrets};
-use super::view::fitting;
+use super::view::View;
+use super::words::time;
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::watch;
@@ -19,11 +20,10 @@ use baremark_load::workload;
 use baremark_model::maximum::{Ended, Plan, SearchRequest};
 use baremark_model::qos::{Bound, Broken, Limit, Qos, Reading};
 use baremark_model::units::Nanos;
-use baremark_report::maximum::{answer, render};
+use baremark_report::maximum::{answer, render, said as said_in_words};
 use baremark_store::{RunId, Store};
 use baremark_sys::cpu_time::CpuTime;
 use baremark_sys::cpu_users::CpuUsers;
-use std::io::{IsTerminal, Write as _, stderr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -166,9 +166,8 @@ fn find(
     let title = load.scenario.title.clone();
     let others = others.filter(|_| !request.count_disturbed);
     let mut target = Target { load, dial: None, interrupt: &context.interrupt, others, disturbed: Vec::new() };
-    let quiet = context.json && !stderr().is_terminal();
     let ends = Instant::now() + Duration::from_secs_f64(takes_s(&plan, request.around).clamp(0.0, 1e6));
-    let mut watch = Watch { recorder, live: watch::live(), quiet, ends };
+    let mut watch = Watch { view: View::new(context.json, recorder), ends };
     let found = Search {
         title: &title,
         factor: if factor == Factor::Rate { "operations/s" } else { "users" },
@@ -181,7 +180,7 @@ fn find(
         watch: &mut |step| watch.see(step),
     }
     .run(&mut target);
-    let recorder = watch.finish();
+    let recorder = watch.view.finish();
     let (document, broken) = found.map_err(|why| match why {
         SearchError::Start(_) => Refusal::failure(why),
         SearchError::NoLimits | SearchError::Plan(_) => Refusal::bad_input(why),
@@ -312,61 +311,41 @@ impl UnderLoad for Target<'_> {
     }
 }
 
-/// Reports progress on standard error.
+/// Reports progress on standard error, and writes it down.
 struct Watch<'s> {
-    recorder: Recorder<'s>,
-    live: bool,
-    quiet: bool,
+    view: View<'s>,
     /// When it is about over.
     ends: Instant,
 }
 
-impl<'s> Watch<'s> {
+impl Watch<'_> {
     fn see(&mut self, step: &Step) {
-        if let Step::Window { trial, level, said, reading, stored: false } = step
-            && let Ok(mut row) = serde_json::to_value(Probe::new(*trial, *level, reading))
-        {
-            row["said"] = serde_json::json!(said);
-            self.recorder.second(&row);
-        }
-        if let Step::Trial { .. } = step {
-            self.recorder.trial_ends();
-        }
-        if self.quiet {
-            return;
-        }
-        let mut out = stderr().lock();
-        // A terminal or pipe that is gone ends nothing.
-        drop(match step {
-            Step::Window { stored: true, .. } => Ok(()),
+        match step {
+            Step::Window { stored: true, .. } => {}
             Step::Window { trial, level, said, reading, .. } => {
-                let said = baremark_report::maximum::said(*said);
-                let time = |ns: Option<u64>| super::words::time(ns);
+                if let Ok(mut row) = serde_json::to_value(Probe::new(*trial, *level, reading)) {
+                    row["said"] = serde_json::json!(said);
+                    self.view.recorder.second(&row);
+                }
                 let left = self.ends.saturating_duration_since(Instant::now()).as_secs();
                 let left = if left > 0 { format!(", about {left} s to go") } else { String::new() };
-                let line = format!(
-                    "trial {}  {level:>8.1} requested  {:>8.1}/s done  {:>6} failed  p50 {:>8}  p99 {:>8}  {said}{left}",
+                self.view.line(&format!(
+                    "trial {}  {level:>8.1} requested  {:>8.1}/s done  {:>6} failed  p50 {:>8}  p99 {:>8}  {}{left}",
                     trial + 1,
                     reading.achieved_per_s,
                     reading.failed,
                     time(reading.p50_ns),
-                    time(reading.p99_ns)
-                );
-                if self.live { write!(out, "\r\x1b[K{}", fitting(&line)) } else { writeln!(out, "{line}") }
+                    time(reading.p99_ns),
+                    said_in_words(*said)
+                ));
             }
             Step::Trial { trial, so_far } => {
-                let clear = if self.live { "\r\x1b[K" } else { "" };
-                writeln!(out, "{clear}after trial {}: {}", trial + 1, answer(so_far))
+                self.view.recorder.trial_ends();
+                if !self.view.quiet {
+                    self.view.say(&format!("after trial {}: {}", trial + 1, answer(so_far)));
+                }
             }
-        });
-        drop(out.flush());
-    }
-
-    fn finish(self) -> Recorder<'s> {
-        if self.live && !self.quiet {
-            drop(write!(stderr(), "\r\x1b[K"));
         }
-        self.recorder
     }
 }
 

@@ -13,7 +13,7 @@ use std::io::{IsTerminal, Write as _, stderr};
 const SHOWN: usize = 120;
 
 /// As much of a line as fits on the terminal: one that wraps could not be cleared as one.
-pub(super) fn fitting(line: &str) -> String {
+fn fitting(line: &str) -> String {
     let columns = terminal::size().map_or(80, |(_, columns)| columns);
     line.chars().take(columns.saturating_sub(1)).collect()
 }
@@ -27,11 +27,11 @@ fn rows_of_each(lines: usize) -> usize {
     }
 }
 
-/// Who watches a load, and writes it down.
+/// Who watches a load or a search, and writes it down.
 pub(super) struct View<'s> {
-    recorder: Recorder<'s>,
+    pub(super) recorder: Recorder<'s>,
     live: bool,
-    quiet: bool,
+    pub(super) quiet: bool,
     rows: Vec<SecondRow>,
     /// Lines on the terminal that the next picture replaces.
     drawn: usize,
@@ -62,17 +62,31 @@ impl<'s> View<'s> {
             time(row.latency.as_ref().and_then(|all| all.p99_ns))
         );
         self.rows.push(row);
-        if self.live { self.redraw(&line) } else { drop(writeln!(stderr(), "{line}")) }
+        let text = if self.live { self.picture(&line) } else { format!("{line}\n") };
+        self.show(&text);
     }
 
-    /// Tells something between two seconds.
+    /// A line, which on a terminal the next one replaces.
+    pub(super) fn line(&mut self, line: &str) {
+        if !self.quiet {
+            self.show(&format!("{}\n", if self.live { fitting(line) } else { line.to_owned() }));
+        }
+    }
+
+    fn show(&mut self, text: &str) {
+        self.clear();
+        self.drawn = if self.live { text.lines().count() } else { 0 };
+        let mut out = stderr().lock();
+        drop(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
+    }
+
+    /// Tells something that stays.
     pub(super) fn say(&mut self, line: &str) {
         self.clear();
         watch::say(line);
     }
 
-    fn redraw(&mut self, line: &str) {
-        self.clear();
+    fn picture(&self, line: &str) -> String {
         let from = self.rows.len().saturating_sub(SHOWN);
         let shown = &self.rows[from..];
         let style = watch::style_of_stderr();
@@ -87,15 +101,12 @@ impl<'s> View<'s> {
         let rows = rows_of_each(lines);
         let curve =
             |points, y, title, logarithmic| draw(&Curve { points, x: &seconds, y, title, logarithmic }, rows, &style);
-        let picture = [
+        [
             curve(&rates, &plain as &dyn Fn(f64) -> String, "requests/s", false),
             curve(&late, &ns, "p99", true),
             format!("{}\n", fitting(line)),
         ]
-        .concat();
-        self.drawn = picture.lines().count();
-        let mut out = stderr().lock();
-        drop(out.write_all(picture.as_bytes()).and_then(|()| out.flush()));
+        .concat()
     }
 
     fn clear(&mut self) {
