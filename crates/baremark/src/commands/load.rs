@@ -51,7 +51,7 @@ pub fn run(context: &Context, args: LoadArgs) -> Result<(String, Exit), Refusal>
     crate::quiet::wait(context)?;
     let store = record::store(context, &args)?;
     let recorder = Recorder::begin(context, &args, store.as_ref(), None)?;
-    let mut view = View::new(context.json, recorder);
+    let mut view = View::new(context, recorder);
     let before = CpuTime::now().ok();
     let measured = match &engine {
         Some(engine) => {

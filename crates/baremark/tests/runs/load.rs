@@ -53,7 +53,8 @@ fn a_load_by_connections_is_counted_and_told() {
     let details = text(&bench.run(&["report", "--details"]).stdout);
     assert!(details.contains("observing took"), "{details}");
     let bare = Bench::new();
-    bare.run(&["load", &url, "--count", "5", "--no-record"]);
+    let silent = bare.run(&["load", &url, "--count", "5", "--no-record", "--quiet"]);
+    assert!(!text(&silent.stderr).contains(" answered "), "{}", text(&silent.stderr));
     assert!(!bare.store().exists(), "no record was wanted");
 }
 

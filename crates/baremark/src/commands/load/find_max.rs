@@ -167,7 +167,7 @@ fn find(
     let others = others.filter(|_| !request.count_disturbed);
     let mut target = Target { load, dial: None, interrupt: &context.interrupt, others, disturbed: Vec::new() };
     let ends = Instant::now() + Duration::from_secs_f64(takes_s(&plan, request.around).clamp(0.0, 1e6));
-    let mut watch = Watch { view: View::new(context.json, recorder), ends };
+    let mut watch = Watch { view: View::new(context, recorder), ends };
     let found = Search {
         title: &title,
         factor: if factor == Factor::Rate { "operations/s" } else { "users" },

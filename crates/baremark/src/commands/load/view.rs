@@ -2,6 +2,7 @@
 
 use super::record::Recorder;
 use super::words::{p99_of, time};
+use crate::context::Context;
 use crate::watch;
 use baremark_load::document::SecondRow;
 use baremark_load::record::SecondPart;
@@ -38,9 +39,9 @@ pub(super) struct View<'s> {
 }
 
 impl<'s> View<'s> {
-    pub(super) fn new(json: bool, recorder: Recorder<'s>) -> View<'s> {
-        let live = watch::live();
-        View { recorder, live, quiet: json && !stderr().is_terminal(), rows: Vec::new(), drawn: 0 }
+    pub(super) fn new(context: &Context, recorder: Recorder<'s>) -> View<'s> {
+        let quiet = context.quiet || (context.json && !stderr().is_terminal());
+        View { recorder, live: watch::live(), quiet, rows: Vec::new(), drawn: 0 }
     }
 
     /// A second as it passes; a terminal or pipe that is gone ends nothing.
