@@ -61,7 +61,10 @@ pub fn run(context: &Context, args: LoadArgs) -> Result<(String, Exit), Refusal>
         None => sites::run(context, (&args.site, args.ssh_config.as_deref()), &order, &load, &mut view),
     };
     let recorder = view.finish();
-    let (mut document, part) = measured?;
+    let (mut document, part) = match measured {
+        Ok(measured) => measured,
+        Err(why) => return Err(recorder.fail(why)),
+    };
     required.check(&mut document, &part, &load, before);
     let value = serde_json::to_value(&document).map_err(|why| Refusal::failure(format!("writing JSON: {why}")))?;
     let end = match document.ended {

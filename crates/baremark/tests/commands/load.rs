@@ -106,6 +106,10 @@ fn a_search_that_cannot_be_is_refused() {
         assert!(message.contains(told) && output.stdout.is_empty(), "{told}: {message}");
         assert!(matches!(output.status.code(), Some(1 | 2)), "{arguments:?}: {message}");
     }
+    // What could not be made has not been killed.
+    let history = bench.json(&["history", "--json"]);
+    let runs = history["runs"].as_array().unwrap();
+    assert!(!runs.is_empty() && runs.iter().all(|run| run["state"] == "failed"), "{history:#}");
 }
 
 #[test]

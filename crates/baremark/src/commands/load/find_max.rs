@@ -181,10 +181,11 @@ fn find(
     }
     .run(&mut target);
     let recorder = watch.view.finish();
-    let (document, broken) = found.map_err(|why| match why {
-        SearchError::Start(_) => Refusal::failure(why),
-        SearchError::NoLimits | SearchError::Plan(_) => Refusal::bad_input(why),
-    })?;
+    let (document, broken) = match found {
+        Ok(found) => found,
+        Err(why @ SearchError::Start(_)) => return Err(recorder.fail(Refusal::failure(why))),
+        Err(why) => return Err(recorder.fail(Refusal::bad_input(why))),
+    };
     if let Some(why) = &broken {
         watch::say(format_args!("error: {why}"));
     }

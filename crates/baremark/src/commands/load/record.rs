@@ -137,6 +137,14 @@ impl<'s> Recorder<'s> {
         self.finish(end, trials.collect());
     }
 
+    /// Ends a run of which nothing could be measured.
+    pub(super) fn fail(self, why: Refusal) -> Refusal {
+        let interrupted = why.exit == Exit::Interrupted;
+        let end = if interrupted { Ending::Interrupted } else { Ending::Failed(why.message.clone()) };
+        self.finish(&end, Vec::new());
+        why
+    }
+
     fn finish(self, end: &Ending, trials: Vec<(JobRun, Option<String>)>) {
         let Some(Recording { mut record, plan, ended, .. }) = self.to else { return };
         let written = trials.into_iter().zip(ended).zip(0..).try_for_each(|(((run, void), seen), block)| {
