@@ -130,7 +130,7 @@ impl Observing {
     pub fn end(mut self) -> OwnPhase {
         let elapsed_ns = Nanos::from(self.began.elapsed()).0;
         self.meter.lap(1);
-        self.watch.iter().for_each(|watch| watch.phase_done(0));
+        self.watch.iter().for_each(|watch| watch.phase_done(0, 1));
         let disturbance = Disturbance { work_of_others: true, ..self.meter.end(&[], 1, TickRate(1.0)) };
         OwnPhase { elapsed_ns, disturbance: Some(disturbance), observation: self.watch.map(Watch::stop) }
     }

@@ -71,8 +71,12 @@ static PARAMETERS: [Knob; 27] = [
         .help("time under load after it, not measured"),
     Knob::new("request_timeout", Kind::Time { min: 1_000_000, max: 3600 * SECOND }, Default::Typed("10 s"))
         .help("request timeout"),
-    Knob::new("error_limit", Kind::Percent { min: 0.0, max: 1.0 }, Default::Derived("1 %; none with a limit on failures"))
-        .help("share of failed operations above which the phase is not a result"),
+    Knob::new(
+        "error_limit",
+        Kind::Percent { min: 0.0, max: 1.0 },
+        Default::Derived("1 %; none with a limit on failures"),
+    )
+    .help("share of failed operations above which the phase is not a result"),
     Knob::new(
         "operations",
         Kind::Count { min: 1, max: i64::MAX as u64 },
