@@ -216,7 +216,7 @@ fn read(file: &Path, memory: &mut u64) -> Result<Found, Unread> {
         *memory -= baremark_json::check(&bytes, *memory).map_err(wrong)?;
         let mut document = serde_json::from_slice(&bytes).map_err(wrong)?;
         renamed::document(&mut document);
-        return Ok(Found::Document(document));
+        return Ok(Found::Document(Box::new(document)));
     }
     // The format is the first key of a result document.
     let own = bytes[..bytes.len().min(FIRST_KEYS)].windows(OWN.len()).any(|at| at == OWN);

@@ -1,7 +1,7 @@
 //! From a command line or a topology file to the study that it describes.
 
 use baremark_harness::convert::{Request, convert, is_study};
-use baremark_harness::workload::descriptor;
+use baremark_harness::workload::DESCRIPTOR;
 use baremark_model::plan::{Limits, Mode, Plan, resolve};
 use baremark_model::study;
 use baremark_model::units::Bytes;
@@ -11,7 +11,7 @@ const REQUEST: Request<'static> =
 
 /// The plan of a study, which must hold together.
 fn planned(text: &str) -> Plan {
-    let parsed = study::parse("study.toml", text.as_bytes(), &[descriptor()]);
+    let parsed = study::parse("study.toml", text.as_bytes(), &[&DESCRIPTOR]);
     let parsed = parsed.unwrap_or_else(|why| panic!("{why}\n{text}"));
     let limits = Limits {
         cpus: vec![0, 1],
@@ -67,7 +67,7 @@ fn keys_of_former_names_are_read_with_a_notice() {
     // A study says the same of its own section.
     let old = found.study.replace("violations_allowed", "beyond");
     let parsed =
-        study::parse("study.toml", old.as_bytes(), &[descriptor()]).unwrap_or_else(|why| panic!("{why}\n{old}"));
+        study::parse("study.toml", old.as_bytes(), &[&DESCRIPTOR]).unwrap_or_else(|why| panic!("{why}\n{old}"));
     let [notice] = parsed.renamed.as_slice() else { panic!("{:?}", parsed.renamed) };
     assert!(notice.ends_with("'beyond' in [topology.limits] is called 'violations_allowed' now"), "{notice}");
     planned(&old);
@@ -92,7 +92,7 @@ fn former_names_over_the_file_and_in_arms_have_a_notice() {
 fn a_factor_of_a_former_name_is_the_one_of_today() {
     let parse = |rest: &str| {
         let text = format!("[study]\ntitle = \"t\"\n[workload]\nkind = \"auction\"\nusers = 3\n{rest}");
-        study::parse("study.toml", text.as_bytes(), &[descriptor()])
+        study::parse("study.toml", text.as_bytes(), &[&DESCRIPTOR])
     };
     let former = "\"limits.beyond\" = [\"1 %\", \"2 %\"]\n";
     let now = "\"limits.violations_allowed\" = [\"3 %\", \"4 %\"]\n";
@@ -223,7 +223,7 @@ fn a_study_names_where_keys_have_gone() {
         ),
     ] {
         let text = format!("{head}{section}");
-        match study::parse("study.toml", text.as_bytes(), &[descriptor()]) {
+        match study::parse("study.toml", text.as_bytes(), &[&DESCRIPTOR]) {
             Ok(_) => panic!("taken: {text}"),
             Err(why) => assert!(why.to_string().contains(phrase), "{text}: {why}"),
         }
@@ -234,7 +234,7 @@ fn a_study_names_where_keys_have_gone() {
 fn users_are_a_number_a_profile_or_most() {
     let refused = |users: &str, more: &str| {
         let text = format!("[study]\ntitle = \"t\"\n[workload]\nkind = \"auction\"\nusers = {users}\n{more}");
-        let parsed = study::parse("study.toml", text.as_bytes(), &[descriptor()]).unwrap_or_else(|why| panic!("{why}"));
+        let parsed = study::parse("study.toml", text.as_bytes(), &[&DESCRIPTOR]).unwrap_or_else(|why| panic!("{why}"));
         let limits = Limits {
             cpus: vec![0],
             topology: None,
