@@ -60,7 +60,7 @@ static PARAMETERS: [Knob; 6] = [
 const OWN: [Metric; 4] = [
     Metric::higher("work_per_s", "1/s", Together::Mean).help(
         "work done each second: passes over memory, files compiled, transactions, blocks written, round \
-             trips, or 10^6 bytes received",
+         trips, or 10^6 bytes received",
     ),
     Metric::lower("run_s", "s", Together::Mean).help("from the program's start to its end; not for servers"),
     Metric::lower("round_trip_p50_us", "us", Together::Mean)
