@@ -89,7 +89,7 @@ struct ModeArgs {
     /// Fewest blocks and smallest sizes, for a first impression
     #[arg(long)]
     quick: bool,
-    /// A/A: every treatment against itself, through the identical path; shows the noise floor
+    /// A/A: every treatment against itself; shows the noise floor
     #[arg(long)]
     aa: bool,
 }
@@ -107,7 +107,7 @@ struct RunArgs {
     study: Option<String>,
     #[command(flatten)]
     mode: ModeArgs,
-    /// Allow workload `block` to overwrite this unused block device (repeat for several)
+    /// Let `block` overwrite this unused block device (repeat for several)
     #[arg(long, value_name = "DEVICE", conflicts_with = "program")]
     allow_destructive: Vec<std::path::PathBuf>,
     /// Allow a study to set features of this host (factors `host.*`); they are undone at the end
@@ -150,7 +150,7 @@ enum Command {
         run: Option<String>,
         #[command(flatten)]
         more: resume::More,
-        /// Allow workload `block` to overwrite this unused block device (repeat for several)
+        /// Let `block` overwrite this unused block device (repeat for several)
         #[arg(long, value_name = "DEVICE")]
         allow_destructive: Vec<std::path::PathBuf>,
         /// Allow the study to set features of this host (factors `host.*`); they are undone at the end

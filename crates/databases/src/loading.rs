@@ -25,8 +25,8 @@ pub struct Schema {
 /// The name of the table that a statement of a [`Schema`] makes; empty of any other statement.
 #[must_use]
 pub fn table_of(create: &str) -> &str {
-    let of = create.strip_prefix("create table ").and_then(|of| of.split_once(' '));
-    of.map_or("", |(name, _)| name)
+    let mut words = create.split(' ');
+    if (words.next(), words.next()) == (Some("create"), Some("table")) { words.next().unwrap_or_default() } else { "" }
 }
 
 /// How many columns it has: all in its list but the primary key.
@@ -36,7 +36,7 @@ fn columns_of(create: &str) -> usize {
         depth += i32::from(c == '(') - i32::from(c == ')');
         c == ',' && depth == 1
     };
-    create.split(separates).filter(|part| !part.trim_start().starts_with("primary key")).count()
+    create.split(separates).filter(|part| part.split_whitespace().next() != Some("primary")).count()
 }
 
 /// How an empty database is filled.
