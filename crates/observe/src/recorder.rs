@@ -34,11 +34,13 @@ pub struct Lap {
 struct Quad {
     /// Phases of it that are over.
     phases: usize,
-    /// How long those lasted, and what the readings around them took.
+    /// How long those lasted without the readings around them, and what these took of a CPU.
     lasted: Duration,
     reading: Duration,
     /// Quads that are left out before the next that is observed.
     left_out: u32,
+    /// Whether there was none before it.
+    is_first: bool,
 }
 
 /// Quads to leave out after one whose phases lasted so long and whose readings took `reading`, for readings to be [`MOST_SHARE`] of the time.
@@ -132,7 +134,7 @@ impl Recorder {
 
     /// Says that phases begin: what happened before is not an arm's.
     pub fn begin_phases(&mut self) {
-        self.quad = Quad::default();
+        self.quad = Quad { is_first: true, ..Quad::default() };
         self.begin_window();
     }
 
@@ -158,16 +160,16 @@ impl Recorder {
 
     /// What happened since `from` was in phases of `arm`.
     fn end_window(&mut self, arm: usize, phases: u32, from: Instant) {
-        let (due, spent_ns) = (self.point_due() <= Instant::now(), self.cost.cpu_ns);
+        let (ended, spent_ns) = (Instant::now(), self.cost.cpu_ns);
+        let due = self.point_due() <= ended;
         self.read(|tracked| tracked.price() == Price::Low || (due && tracked.is_due()));
         let now = Instant::now();
-        let lasted = now - from;
-        self.quad.lasted += lasted;
+        self.quad.lasted += ended - from;
         self.quad.reading += Duration::from_nanos(self.cost.cpu_ns - spent_ns);
         if self.arms.len() <= arm {
             self.arms.resize(arm + 1, (0.0, 0));
         }
-        self.arms[arm].0 += lasted.as_secs_f64();
+        self.arms[arm].0 += (now - from).as_secs_f64();
         self.arms[arm].1 += phases;
         self.tracked.iter_mut().for_each(|tracked| tracked.end_window(arm));
         self.window_from = Some(now);
@@ -176,11 +178,13 @@ impl Recorder {
         }
     }
 
-    /// A quad is over: whether the next is observed.
+    /// A quad is over: whether the next is observed. The first of a trial is; those after it are in the middle of what each stands for, so that not
+    /// all are the coldest of their trials.
     fn next_quad(&mut self) {
         let left_out = match self.window_from {
+            Some(_) if self.quad.is_first => left_out(self.quad.lasted, self.quad.reading).div_ceil(2),
             Some(_) => left_out(self.quad.lasted, self.quad.reading),
-            None => self.quad.left_out - 1,
+            None => self.quad.left_out.saturating_sub(1),
         };
         self.quad = Quad { left_out, ..Quad::default() };
         if left_out > 0 {
