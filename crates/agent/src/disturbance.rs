@@ -117,7 +117,7 @@ impl Reading {
         };
         PhaseDisturbance {
             queued: None,
-            others: Some(others.clamp(0.0, 1.0)),
+            others: Some(others.clamp(if sight.all_programs { 0.0 } else { -1.0 }, 1.0)),
             stolen: Some(stolen.clamp(0.0, 1.0)),
             // Ticks that are missing in one phase are in another one: of the mean of both the error is that of one.
             beyond_agent: Some(beyond_agent.clamp(-1.0, 1.0)),
@@ -305,7 +305,7 @@ impl Meter {
         Disturbance {
             queued: (0..arms).map(|arm| queued_share(of(arm), rate)).collect(),
             rests: (0..arms).map(rests).collect(),
-            others: whole.others,
+            others: whole.others.map(|share| share.clamp(0.0, 1.0)),
             stolen: whole.stolen,
             throttled: now.throttled_since(before),
             pressure: now.pressure_since(before, since.elapsed()),
@@ -507,9 +507,11 @@ mod tests {
         let at = |ms, ticks| read_job(begun, ms, [ms / 5, 0, 0], &[(1, 0, 0), (10, 1, ticks)]);
         let readings = [at(0, 0), at(100, 24), at(200, 40)];
         let shares = [0, 1].map(|from| readings[from].until(&readings[from + 1], &IN_SANDBOX));
-        assert_eq!(shares.map(|share| share.others.map(|others| (10.0 * others).round())), [Some(0.0), Some(2.0)]);
+        assert_eq!(shares.map(|share| share.others.map(|others| (10.0 * others).round())), [Some(-2.0), Some(2.0)]);
         let mean = shares.iter().filter_map(|share| share.beyond_agent).sum::<f64>() / 2.0;
         assert!(mean.abs() < 1e-9, "{shares:?}");
+        let series = [0, 1].map(|place| Series { end_ns: 100_000_000, ..phase(place, 0, 0) });
+        assert!(close(mean_of(&shares, &series).others, 0.0), "clamped one by one, they had a mean of a tenth");
     }
 
     #[test]

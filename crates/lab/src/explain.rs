@@ -431,7 +431,7 @@ fn used_by_others(study: &Study<'_>, arm: usize) -> Option<ExplanationRow> {
     let (plan, trials) = (study.plan, study.trials);
     let own = |pair: &Pair| pair.numerator == arm && used_by_others::is_compared(pair);
     let index = plan.pairs.iter().position(own)?;
-    let differences = used_by_others::differences(plan, trials, index).ok()?;
+    let (what, differences) = used_by_others::differences(plan, trials, index).ok()?;
     let confidence = study.ratios.get(index).map_or(1.0 - RATE, |row| row.confidence);
     let found = Estimate::of(&differences)?.interval(confidence);
     if found.contains(0.0) {
@@ -440,10 +440,12 @@ fn used_by_others(study: &Study<'_>, arm: usize) -> Option<ExplanationRow> {
     let base = plan.arms[plan.pairs[index].denominator].environment.as_str();
     let delta = plan.design.delta;
     let advice = match against(found, delta) {
-        Ordering::Greater => "other programs disturbed it more: stop them, or repeat the run on a quiet machine",
+        Ordering::Greater if what == used_by_others::WHAT => {
+            "other programs disturbed it more: stop them, or repeat the run on a quiet machine"
+        }
         _ => "",
     };
-    let what = format!("{} beyond {base}", used_by_others::WHAT);
+    let what = format!("{what} beyond {base}");
     Some(row(plan, arm, (Cause::OtherPrograms, &what), "%", found, advice))
 }
 

@@ -159,7 +159,7 @@ impl Table {
     }
 
     /// What others took of the CPUs while the arm's phases ran; of the machine as a whole over the phases of all arms. Where some agent of the run did not see
-    /// the programs of its machine, all that the arm's own agent and its work did not use.
+    /// the programs of its machine, also all that the arm's own agent and its work did not use, which all agents of the run have.
     fn disturbance(&mut self, result: &TrialResult, index: usize, is_beyond_agent: bool) {
         let Some(found) = &result.disturbance else { return };
         // Of two sites this machine's comes first, and has seen the phases of both arms; an arm's own is the last that has.
@@ -168,12 +168,16 @@ impl Table {
         let place = own.map_or(THIS_MACHINE, |observation| &observation.place).to_owned();
         let queued = found.queued.get(index).copied().flatten();
         let arms = || result.series.iter().map(|phase| phase.arm);
-        let others = match is_beyond_agent {
-            true => found.beyond_agent_of(index, arms()).map(|share| share.max(0.0)),
-            false => found.others_of(index, arms()),
-        };
-        let stolen = found.stolen_of(index, arms());
-        for (key, share) in [("phases.queued", queued), ("phases.others", others), ("phases.stolen", stolen)] {
+        // Not where the agent did not see them: what it has then is the kernel's work, too.
+        let others = (!found.hidden_programs).then(|| found.others_of(index, arms())).flatten();
+        let beyond = is_beyond_agent.then(|| found.beyond_agent_of(index, arms())).flatten();
+        let shares = [
+            ("phases.queued", queued),
+            ("phases.others", others),
+            ("phases.beyond_agent", beyond.map(|share| share.max(0.0))),
+            ("phases.stolen", found.stolen_of(index, arms())),
+        ];
+        for (key, share) in shares {
             let Some(share) = share else { continue };
             let seen = Seen { key: key.to_owned(), instance: String::new(), value: 100.0 * share };
             self.add(&place, seen, "%");

@@ -13,6 +13,8 @@ use std::collections::BTreeSet;
 
 /// The quantity, in words.
 pub(crate) const WHAT: &str = "CPU use by other programs in timed phases";
+/// The same where one side does not see them.
+pub(crate) const WHAT_BEYOND: &str = "CPU use by other programs, kernel and lab in timed phases";
 
 /// Why the sides of a ratio are not compared: they were not counted in one way.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,11 +37,11 @@ pub(crate) fn is_compared(pair: &Pair) -> bool {
     pair.asked && pair.contrast != Contrast::SelfCheck
 }
 
-/// The numerator's share less the denominator's of a pair, in percent of all CPUs' time, block by block.
+/// The numerator's share less the denominator's of a pair, in percent of all CPUs' time, block by block, and what it is in words.
 ///
 /// # Errors
 /// Why there is none: both were not counted in one way.
-pub(crate) fn differences(plan: &Plan, trials: &[Finished], pair: usize) -> Result<Vec<f64>, Unlike> {
+pub(crate) fn differences(plan: &Plan, trials: &[Finished], pair: usize) -> Result<(&'static str, Vec<f64>), Unlike> {
     let arms = [plan.pairs[pair].denominator, plan.pairs[pair].numerator].map(|arm| &plan.arms[arm]);
     let names = arms.map(|arm| arm.environment.as_str());
     let has_one_agent =
@@ -56,9 +58,9 @@ pub(crate) fn differences(plan: &Plan, trials: &[Finished], pair: usize) -> Resu
             let inside = names.iter().zip(is_inside).filter(|(_, is_so)| *is_so).map(|(name, _)| *name);
             return Err(Unlike::OfContainer(inside.collect::<Vec<_>>().join(" and ")));
         }
-        if below.is_of_earlier_version || above.is_of_earlier_version {
-            return Err(Unlike::EarlierVersion);
-        }
+    }
+    if (!has_one_agent || is_beyond_agent) && (below.is_of_earlier_version || above.is_of_earlier_version) {
+        return Err(Unlike::EarlierVersion);
     }
     let share = |side: Side<'_>| {
         let (result, found) = disturbance(side)?;
@@ -69,7 +71,8 @@ pub(crate) fn differences(plan: &Plan, trials: &[Finished], pair: usize) -> Resu
         };
         Some(100.0 * share?)
     };
-    Ok(sides.iter().filter_map(|sides| sides.means(share)).map(|[below, above]| above - below).collect())
+    let what = if is_beyond_agent { WHAT_BEYOND } else { WHAT };
+    Ok((what, sides.iter().filter_map(|sides| sides.means(share)).map(|[below, above]| above - below).collect()))
 }
 
 /// How an arm's trials counted what others used.

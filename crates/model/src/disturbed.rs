@@ -117,7 +117,8 @@ pub fn flags(found: &Disturbance, discarded: &[DiscardedQuad]) -> Vec<String> {
         );
     }
     if others {
-        flags.push("other programs used more than 10 % of the CPUs during the phases".to_owned());
+        let who = if found.hidden_programs { "other programs and the kernel" } else { "other programs" };
+        flags.push(format!("{who} used more than 10 % of the CPUs during the phases"));
     }
     if !discarded.is_empty() {
         let text = "some quads of phases were discarded: others used more than 10 % of the CPUs, or ranks waited for more than 2 %";

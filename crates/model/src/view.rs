@@ -112,6 +112,7 @@ pub const VIEWS: &[View] = &[
     // These are worked out from a trial's own record: no observer reads them.
     short(view("phases.queued", "ready to run, CPU taken by others", "%", "", |_| None)),
     short(view("phases.others", "CPU used by others in phases", "%", "", |_| None)),
+    short(view("phases.beyond_agent", "CPU used by others, kernel and lab in phases", "%", "", |_| None)),
     view("phases.stolen", "CPU taken by the hypervisor below in phases", "%", "", |_| None),
     short(view("kernel.interrupts", "interrupts", "1/s", "", |w| w.rate("kernel.interrupts"))),
     short(view("kernel.context_switches", "context switches", "1/s", "", |w| w.rate("kernel.context_switches"))),

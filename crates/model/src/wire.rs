@@ -568,7 +568,8 @@ pub struct PhaseDisturbance {
     /// The share of its ranks' time in which they were ready to run while somebody else had their CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued: Option<f64>,
-    /// The share of all CPUs' time that other programs used, as in [`Disturbance::others`].
+    /// The share of all CPUs' time that other programs used, as in [`Disturbance::others`]; where the agent does not see them it may be below 0, since what it lacks in one phase
+    /// because of ticks it has in the next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others: Option<f64>,
     /// The share of all CPUs' time that the hypervisor below took away.
@@ -591,7 +592,7 @@ impl Disturbance {
     /// its phases; of the whole trial where phases were not recorded.
     #[must_use]
     pub fn others_of(&self, arm: usize, arms: impl Iterator<Item = usize>) -> Option<f64> {
-        self.of_arm(arm, arms, self.others, |phase| phase.others)
+        self.of_arm(arm, arms, self.others, |phase| phase.others).map(|share| share.max(0.0))
     }
 
     /// The same, of what the agent and what it has started did not use; `None` of a trial whose phases were not recorded.
