@@ -78,12 +78,15 @@ extern "C" fn give_up(_: libc::c_int) {
     GIVEN_UP.store(true, Ordering::Relaxed);
 }
 
-/// Starts a child that ends with this process.
+/// Starts a child that ends with this process, and has the usual action for each signal: under `nohup` or in a shell's background some would be ignored.
 fn started(command: &mut Command) -> io::Result<Child> {
-    // SAFETY: prctl is allowed between fork and exec.
+    // SAFETY: prctl and signal are allowed between fork and exec.
     unsafe {
         command.pre_exec(|| {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGPIPE] {
+                libc::signal(signal, libc::SIG_DFL);
+            }
             Ok(())
         });
     }

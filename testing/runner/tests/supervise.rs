@@ -58,6 +58,15 @@ fn a_process_that_is_left_is_named_and_ended_however_far_it_went() {
     assert!(!sleeps(&seconds));
 }
 
+/// `nohup make test` has a hang-up ignored, which a test that sends one would wait for.
+#[test]
+fn a_test_has_the_usual_action_for_a_signal_that_is_ignored_here() {
+    let supervisor = env!("CARGO_BIN_EXE_test-runner");
+    let script = format!("trap '' HUP; {supervisor} supervise plain 600 60 sh -c 'kill -HUP $$; echo ignored'");
+    let Output { status, stdout, .. } = Command::new("sh").args(["-c", &script]).output().unwrap();
+    assert_eq!((status.code(), stdout), (Some(1), Vec::new()));
+}
+
 /// Whoever runs the tests may be killed.
 #[test]
 fn a_supervisor_whose_parent_is_gone_ends_what_is_below_it() {
