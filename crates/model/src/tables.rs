@@ -44,8 +44,8 @@ pub const FACTORS: &[Knob] = &[
         Default::Derived("one rank per CPU that the process may use"),
     )
     .help(
-        "CPUs of the work: a kernel has a thread pinned to each (and a vCPU), a program may use them; with count, those \\
-         of all machines together",
+        "how many CPUs the work has: a kernel has a thread pinned to each (and a vCPU), a program may use them; with \
+         count, those of all machines together",
     ),
     Knob::new("placement", Kind::Choice(Placement::WORDS), Default::Typed("numbered")).help(
         "the CPUs of the ranks: pinned by number, moved by the operating system, as near to each other as \
