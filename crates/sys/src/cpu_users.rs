@@ -141,9 +141,14 @@ impl Sight {
         let is_apart = namespace.is_ok_and(|namespace| namespace.as_os_str() != FIRST_PROCESSES);
         let all_programs = !is_apart && fs::read(folder.join("1/stat")).is_ok();
         let device = |path: &Path| fs::metadata(path).ok().map(|found| found.dev());
-        let devices = device(&folder).zip(device(&folder.join("stat")));
-        Sight { all_programs, stat_of_container: devices.is_some_and(|(folder, stat)| folder != stat) }
+        let stat_of_container = is_on_another_file_system(device(&folder), device(&folder.join("stat")));
+        Sight { all_programs, stat_of_container }
     }
+}
+
+/// Whether a file is on another file system than its folder, by the device numbers of both; not if one of them is unknown.
+fn is_on_another_file_system(folder: Option<u64>, file: Option<u64>) -> bool {
+    folder.zip(file).is_some_and(|(folder, file)| folder != file)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "ticks of some minutes")]
@@ -301,15 +306,21 @@ mod tests {
         assert_eq!(users.0.keys().copied().collect::<Vec<_>>(), [1, 20]);
     }
 
-    /// A container's file is one of another file system, as each in this machine's `/proc` is to a folder on a disk or in memory.
+    /// A container's file is one of another file system, as each in this machine's `/proc` is to a folder on a disk or in memory. A regular file on
+    /// an overlay may have another device number than its folder: the folder itself is what has the same one everywhere.
     #[test]
     fn a_stat_of_another_file_system_is_not_the_kernels() {
+        assert!(is_on_another_file_system(Some(22), Some(71)) && !is_on_another_file_system(Some(22), Some(22)));
+        assert!(!is_on_another_file_system(None, Some(22)) && !is_on_another_file_system(Some(22), None));
         let machine = played(FIRST_PROCESSES, &[1]);
-        assert!(!Sight::below(machine.path()).stat_of_container);
         let stat = machine.path().join("proc/stat");
-        fs::remove_file(&stat).expect("it is ours");
-        std::os::unix::fs::symlink("/proc/self/stat", &stat).expect("a link");
-        assert!(Sight::below(machine.path()).stat_of_container);
+        let seen = |target: &str| {
+            fs::remove_file(&stat).expect("it is ours");
+            std::os::unix::fs::symlink(target, &stat).expect("a link");
+            Sight::below(machine.path()).stat_of_container
+        };
+        assert!(!seen("."));
+        assert!(seen("/proc/self/stat"));
     }
 
     /// A server and what it starts for its requests are no other programs.
