@@ -8,7 +8,7 @@
 
 use crate::cpu_time::TICK_S;
 use crate::namespace::FIRST_PROCESSES;
-use crate::process_tree::{Entry, entries_below, members, parse};
+use crate::process_tree::{Entry, members, parse};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
@@ -18,9 +18,16 @@ use std::path::Path;
 /// The parent of all kernel threads.
 const KTHREADD: u32 = 2;
 
+/// The first process: the parent of children whose parent has ended, unless a process above them is a subreaper (`PR_SET_CHILD_SUBREAPER`).
+const INIT: u32 = 1;
+
 /// The processor time of every process up to one moment.
 #[derive(Clone, Debug, Default)]
-pub struct CpuUsers(BTreeMap<u32, Entry>);
+pub struct CpuUsers {
+    processes: BTreeMap<u32, Entry>,
+    /// Ticks of the children that each process has waited for, by its number; the ticks of its entry contain them.
+    waited_for: BTreeMap<u32, u64>,
+}
 
 impl CpuUsers {
     /// Up to now. Reads a file for each process: some 10 us each.
@@ -36,7 +43,21 @@ impl CpuUsers {
     /// # Errors
     /// What reading the folder `proc` there gives.
     pub fn below(root: &Path) -> io::Result<Self> {
-        entries_below(root).map(CpuUsers)
+        let mut users = CpuUsers::default();
+        for entry in fs::read_dir(root.join("proc"))?.flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            // A process may end while it is looked at.
+            let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
+            users.add(pid, &stat);
+        }
+        Ok(users)
+    }
+
+    /// Adds a process by its line of `stat`; a line that is none adds nothing.
+    fn add(&mut self, pid: u32, stat: &str) {
+        let Some((process, children)) = parse(stat).zip(children_ticks(stat)) else { return };
+        self.processes.insert(pid, process);
+        self.waited_for.insert(pid, children);
     }
 
     /// What programs used from `earlier` to this, in seconds of processor time by name, the most first: all but the process `root` and its
@@ -51,7 +72,7 @@ impl CpuUsers {
     pub fn apart_from(&self, earlier: &Self, roots: &BTreeSet<u32>) -> Vec<(String, f64)> {
         let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
         for (pid, ticks) in self.used_since(earlier, roots) {
-            let name = self.0.get(&pid).map_or("", |process| &process.name);
+            let name = self.processes.get(&pid).map_or("", |process| &process.name);
             *by_name.entry(name).or_default() += ticks;
         }
         let mut all: Vec<(String, f64)> =
@@ -79,7 +100,8 @@ impl CpuUsers {
     /// Ticks of each process, but those of `roots` and their descendants and of the kernel's threads.
     fn used_since(&self, earlier: &Self, roots: &BTreeSet<u32>) -> Vec<(u32, u64)> {
         let own = self.trees(earlier, roots);
-        let is_kernels = |pid: u32| pid == KTHREADD || self.0.get(&pid).is_some_and(|found| found.parent == KTHREADD);
+        let is_kernels =
+            |pid: u32| pid == KTHREADD || self.processes.get(&pid).is_some_and(|found| found.parent == KTHREADD);
         let mut used = self.all_since(earlier);
         used.retain(|(pid, _)| !own.contains(pid) && !is_kernels(*pid));
         used
@@ -87,33 +109,75 @@ impl CpuUsers {
 
     /// The processes `roots` and their descendants, at both times.
     fn trees(&self, earlier: &Self, roots: &BTreeSet<u32>) -> BTreeSet<u32> {
-        let tree = |users: &CpuUsers| roots.iter().flat_map(|root| members(&users.0, *root)).collect::<Vec<_>>();
+        let tree =
+            |users: &CpuUsers| roots.iter().flat_map(|root| members(&users.processes, *root)).collect::<Vec<_>>();
         [self, earlier].into_iter().flat_map(tree).collect()
     }
 
     /// Ticks of each process from `earlier` to this.
     fn all_since(&self, earlier: &Self) -> Vec<(u32, u64)> {
-        let is_there = |pid: u32, before: &Entry| self.0.get(&pid).is_some_and(|now| now.started == before.started);
-        // What a child had used before `earlier` is no use since of who waited for it: its parent, or whose child that was, if it has ended, too.
-        let mut had: BTreeMap<u32, u64> = BTreeMap::new();
-        for (pid, before) in &earlier.0 {
-            if !is_there(*pid, before) {
-                let mut above = before.parent;
-                // The processes were read one after the other: their parents may be no tree.
-                for _ in 0..earlier.0.len() {
-                    let Some(ended) = earlier.0.get(&above).filter(|of| !is_there(above, of)) else { break };
-                    above = ended.parent;
-                }
-                *had.entry(above).or_default() += before.ticks;
-            }
-        }
+        let had = self.had_before(earlier);
         let of = |(pid, process): (&u32, &Entry)| {
-            let same = earlier.0.get(pid).filter(|before| before.started == process.started);
+            let same = earlier.processes.get(pid).filter(|before| before.started == process.started);
             let before = same.map_or(0, |before| before.ticks + had.get(pid).copied().unwrap_or(0));
             (*pid, process.ticks.saturating_sub(before))
         };
-        self.0.iter().map(of).collect()
+        self.processes.iter().map(of).collect()
     }
+
+    /// Ticks that processes used before `earlier` and that were added to another process since, by the number of the one that waited for them.
+    ///
+    /// The process that waits for a child gets all of the child's ticks in its `cutime` and `cstime`. Where these have grown by less, it has not waited
+    /// for the child: the first process has, where the child's parent has ended, or nobody, where the parent ignores SIGCHLD.
+    fn had_before(&self, earlier: &Self) -> BTreeMap<u32, u64> {
+        let is_there =
+            |pid: u32, before: &Entry| self.processes.get(&pid).is_some_and(|now| now.started == before.started);
+        // By how much the ticks of children have grown, less what is found below to be of before.
+        let mut left: BTreeMap<u32, u64> = BTreeMap::new();
+        for (pid, before) in &earlier.processes {
+            if is_there(*pid, before) {
+                let waited_for = |users: &CpuUsers| users.waited_for.get(pid).copied().unwrap_or(0);
+                left.insert(*pid, waited_for(self).saturating_sub(waited_for(earlier)));
+            }
+        }
+        // Of each process that ended: how many of its ancestors did, who is above these, whether it may have become the first process's, its ticks.
+        let mut ended: Vec<(usize, u32, bool, u64)> = Vec::new();
+        for (pid, before) in &earlier.processes {
+            if is_there(*pid, before) {
+                continue;
+            }
+            let (mut above, mut links) = (before.parent, 0);
+            // The processes were read one after the other: their parents may be no tree.
+            while links < earlier.processes.len() {
+                let Some(gone) = earlier.processes.get(&above).filter(|of| !is_there(above, of)) else { break };
+                above = gone.parent;
+                links += 1;
+            }
+            // A process that ended and was not waited for is there, but has no children any more.
+            let parent_lives = links == 0 && self.processes.get(&above).is_some_and(|parent| !parent.ended);
+            ended.push((links, above, !parent_lives, before.ticks));
+        }
+        // Those whose parent is there come first: no other process can have waited for them.
+        ended.sort_by_key(|(links, ..)| *links);
+        let mut had: BTreeMap<u32, u64> = BTreeMap::new();
+        for (_, above, is_orphan, ticks) in ended {
+            let may_have_waited = [Some(above), is_orphan.then_some(INIT)];
+            let parent =
+                may_have_waited.into_iter().flatten().find(|pid| left.get(pid).is_some_and(|most| *most >= ticks));
+            let Some(parent) = parent else { continue };
+            *left.entry(parent).or_default() -= ticks;
+            *had.entry(parent).or_default() += ticks;
+        }
+        had
+    }
+}
+
+/// Ticks of the children that a process has waited for, user and system, by its line of `stat` (fields 16 and 17 of `proc_pid_stat(5)`).
+fn children_ticks(stat: &str) -> Option<u64> {
+    // The first one behind the name is the third.
+    let fields = stat.rsplit_once(')')?.1.split_whitespace().skip(16 - 3);
+    let mut ticks = fields.map(|text| text.parse::<u64>().ok());
+    Some(ticks.next()?? + ticks.next()??)
 }
 
 /// What a process sees of who uses a machine's CPUs.
@@ -195,13 +259,22 @@ pub fn outermost_of(pid: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// Processes: number, name, parent, start and ticks.
+    /// Processes that have waited for no child: number, name, parent, start and ticks.
     fn users(all: &[(u32, &str, u32, u64, u64)]) -> CpuUsers {
-        let one = |&(pid, name, parent, started, ticks): &(u32, &str, u32, u64, u64)| {
-            let fields = format!("{parent} 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 {started} 0 0");
-            (pid, parse(&format!("{pid} ({name}) S {fields}")).expect("a line of stat"))
-        };
-        CpuUsers(all.iter().map(one).collect())
+        waiting(all, &[])
+    }
+
+    /// The same with those of their ticks that are of children they have waited for, by their numbers.
+    fn waiting(all: &[(u32, &str, u32, u64, u64)], waited_for: &[(u32, u64)]) -> CpuUsers {
+        let mut users = CpuUsers::default();
+        for (pid, name, parent, started, ticks) in all {
+            let children = waited_for.iter().find(|(of, _)| of == pid).map_or(0, |(_, children)| *children);
+            let (own, user, system) = (ticks - children, children / 2, children - children / 2);
+            let fields = format!("{parent} 1 1 0 -1 0 0 0 0 0 {own} 0 {user} {system} 20 0 1 0 {started} 0 0");
+            users.add(*pid, &format!("{pid} ({name}) S {fields}"));
+        }
+        assert_eq!(users.processes.len(), all.len(), "each is a line of stat");
+        users
     }
 
     #[test]
@@ -209,7 +282,8 @@ mod tests {
         let line = "77 (a) b (c)) S 5 77 77 0 -1 4194560 10 20 30 40 100 20 7 3 20 0 1 0 9000 1 1";
         let found = parse(line).expect("a process");
         assert_eq!((found.name.as_str(), found.parent, found.started, found.ticks), ("a) b (c)", 5, 9000, 130));
-        assert_eq!(parse("77 (a S 5"), None);
+        assert_eq!(children_ticks(line), Some(10));
+        assert_eq!((parse("77 (a S 5"), children_ticks("77 (a S 5"), children_ticks("77 (a) S 5")), (None, None, None));
     }
 
     #[test]
@@ -224,19 +298,22 @@ mod tests {
             (21, "cc", 20, 8, 30),
             (40, "old", 1, 9, 500),
         ]);
-        let after = users(&[
-            (1, "init", 0, 0, 50),
-            (2, "kthreadd", 0, 0, 1),
-            (3, "kworker", 2, 0, 300),
-            (10, "baremark", 1, 5, 900),
-            (11, "postgres", 10, 6, 240),
-            // Waited for 21, which had used 30 before and 70 more.
-            (20, "make", 1, 5, 1100),
-            (22, "cc", 20, 30, 25),
-            (23, "cc", 20, 31, 15),
-            // Another process of the number of one that ended.
-            (40, "new", 1, 77, 10),
-        ]);
+        let after = waiting(
+            &[
+                (1, "init", 0, 0, 50),
+                (2, "kthreadd", 0, 0, 1),
+                (3, "kworker", 2, 0, 300),
+                (10, "baremark", 1, 5, 900),
+                (11, "postgres", 10, 6, 240),
+                // Waited for 21, which had used 30 before and 70 more.
+                (20, "make", 1, 5, 1100),
+                (22, "cc", 20, 30, 25),
+                (23, "cc", 20, 31, 15),
+                // Another process of the number of one that ended.
+                (40, "new", 1, 77, 10),
+            ],
+            &[(20, 100)],
+        );
         let found = after.others_since(&before, 10);
         let expected = [("make", 0.7), ("cc", 0.4), ("new", 0.1)];
         assert_eq!(found.len(), expected.len(), "{found:?}");
@@ -250,12 +327,45 @@ mod tests {
     fn what_a_childs_child_had_used_is_no_use_of_who_waited_for_both() {
         let before =
             users(&[(1, "init", 0, 0, 0), (20, "make", 1, 5, 100), (21, "sh", 20, 6, 2), (22, "cc", 21, 7, 500)]);
-        let after = users(&[(1, "init", 0, 0, 0), (20, "make", 1, 5, 642)]);
+        let after = waiting(&[(1, "init", 0, 0, 0), (20, "make", 1, 5, 642)], &[(20, 542)]);
         assert_eq!(after.others_since(&before, 10), [("make".to_owned(), 0.4)]);
         assert!((after.tree_since(&before, 20) - 0.4).abs() < 1e-9);
         // Of one snapshot whose processes are each other's parents nothing is followed without an end.
         let round = users(&[(1, "init", 0, 0, 0), (30, "a", 31, 5, 1), (31, "b", 30, 5, 1)]);
         assert_eq!(after.others_since(&round, 10), [("make".to_owned(), 6.42)]);
+    }
+
+    /// A daemon that a shell of a build had started before, and that the first process waited for after the shell: the build has got no time of it.
+    #[test]
+    fn what_an_orphan_had_used_is_subtracted_from_who_waited_for_it() {
+        let init = (1, "init", 0, 0, 0);
+        let before = users(&[init, (20, "make", 1, 5, 100), (21, "sh", 20, 6, 2), (22, "daemon", 21, 7, 500)]);
+        let since = |init: u64, make: u64, waited_for: &[(u32, u64)]| {
+            waiting(&[(1, "init", 0, 0, init), (20, "make", 1, 5, make)], waited_for).others_since(&before, 10)
+        };
+        let make = ("make".to_owned(), 0.4);
+        assert_eq!(since(500, 142, &[(1, 500), (20, 2)]), [make.clone()]);
+        assert_eq!(
+            since(500, 142, &[(1, 500), (20, 42)]),
+            [make.clone()],
+            "40 of another command, which is less than 500"
+        );
+        assert_eq!(since(530, 142, &[(1, 530), (20, 2)]), [make.clone(), ("init".to_owned(), 0.3)], "30 since");
+        // The shell has ended and was not waited for yet.
+        let sh = (21, "sh", 20, 6, 2);
+        let mut after = waiting(&[(1, "init", 0, 0, 500), (20, "make", 1, 5, 140), sh], &[(1, 500)]);
+        after.processes.get_mut(&21).expect("the shell").ended = true;
+        assert_eq!(after.others_since(&before, 10), [make]);
+    }
+
+    /// The kernel drops the time of such children: neither their parent has it nor the first process, which waited for others.
+    #[test]
+    fn what_children_of_a_program_that_ignores_sigchld_had_used_is_subtracted_from_nobody() {
+        let before = users(&[(1, "init", 0, 0, 0), (20, "server", 1, 5, 100), (21, "worker", 20, 6, 300)]);
+        let after = waiting(&[(1, "init", 0, 0, 350), (20, "server", 1, 5, 140)], &[(1, 350)]);
+        let expected = [("init".to_owned(), 3.5), ("server".to_owned(), 0.4)];
+        assert_eq!(after.others_since(&before, 10), expected);
+        assert!((after.tree_since(&before, 20) - 0.4).abs() < 1e-9);
     }
 
     #[test]
@@ -267,14 +377,17 @@ mod tests {
             (12, "sh", 10, 6, 30),
             (20, "make", 1, 5, 1000),
         ]);
-        let after = users(&[
-            (1, "init", 0, 0, 90),
-            // Waited for 12, which had used 30 before and 20 more.
-            (10, "baremark", 1, 5, 460),
-            (11, "postgres", 10, 6, 240),
-            (13, "postgres", 11, 9, 7),
-            (20, "make", 1, 5, 1900),
-        ]);
+        let after = waiting(
+            &[
+                (1, "init", 0, 0, 90),
+                // Waited for 12, which had used 30 before and 20 more.
+                (10, "baremark", 1, 5, 460),
+                (11, "postgres", 10, 6, 240),
+                (13, "postgres", 11, 9, 7),
+                (20, "make", 1, 5, 1900),
+            ],
+            &[(10, 50)],
+        );
         let used = after.tree_since(&before, 10);
         assert!((used - (0.3 + 2.0 + 0.07)).abs() < 1e-9, "{used}");
     }
@@ -303,7 +416,7 @@ mod tests {
         assert!(!all(FIRST_PROCESSES, &[20]), "hidepid");
         let machine = played(FIRST_PROCESSES, &[1, 20]);
         let users = CpuUsers::below(machine.path()).expect("a folder");
-        assert_eq!(users.0.keys().copied().collect::<Vec<_>>(), [1, 20]);
+        assert_eq!(users.processes.keys().copied().collect::<Vec<_>>(), [1, 20]);
     }
 
     /// A container's file is one of another file system, as each in this machine's `/proc` is to a folder on a disk or in memory. A regular file on
@@ -345,8 +458,8 @@ mod tests {
         let mut child =
             std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().expect("cat starts");
         let users = CpuUsers::now().expect("/proc");
-        assert!(users.0.contains_key(&own_number()), "what reads /proc is in it");
-        let tree = members(&users.0, outermost_of_this_program());
+        assert!(users.processes.contains_key(&own_number()), "what reads /proc is in it");
+        let tree = members(&users.processes, outermost_of_this_program());
         assert!(tree.contains(&std::process::id()) && tree.contains(&child.id()), "{tree:?}");
         drop(child.stdin.take());
         assert!(child.wait().expect("ended").success());
