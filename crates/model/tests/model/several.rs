@@ -3,6 +3,7 @@
 use crate::specimen::WORKLOADS;
 use baremark_model::descriptor::Value;
 use baremark_model::plan::{Contrast, Limits, Mode, Plan, resolve};
+use baremark_model::renamed;
 use baremark_model::study::{Study, parse};
 use baremark_model::units::Bytes;
 use std::fmt::Write;
@@ -83,6 +84,54 @@ fn no_ratio_is_of_unlike_work() {
         kinds.dedup();
         assert_eq!(kinds.len(), 1, "one trial runs one workload");
     }
+}
+
+/// The same work by other names: that which varies its lookahead is `sessions` and varies `time`, which is called `duration` today.
+fn of_earlier() -> Plan {
+    let mut plan = planned(SOUND);
+    "sessions, command".clone_into(&mut plan.workload);
+    for (factor, _) in &mut plan.factors {
+        if factor == "lookahead" {
+            "time".clone_into(factor);
+        }
+    }
+    for arm in &mut plan.arms {
+        arm.arm.parameters.insert("time".to_owned(), Value::Count(10));
+        if let Some(level) = arm.treatment.remove("lookahead") {
+            arm.treatment.insert("time".to_owned(), level);
+            arm.treatment.insert("workload".to_owned(), "sessions".to_owned());
+        }
+    }
+    plan
+}
+
+/// What a command calls `time` is its own, also beside a workload whose `time` has another name today.
+#[test]
+fn former_names_are_those_of_the_workload_of_each_arm() {
+    let mut plan = of_earlier();
+    renamed::plan(&mut plan);
+    let kinds: Vec<&str> = (0..plan.arms.len()).map(|arm| plan.workload_of(arm)).collect();
+    assert!(kinds.contains(&"command") && kinds.contains(&"sessions"), "{kinds:?}");
+    for (planned, kind) in plan.arms.iter().zip(kinds) {
+        let has = ["time", "duration"].map(|key| planned.arm.parameters.contains_key(key));
+        assert_eq!(has, [kind == "command", kind == "sessions"], "{kind}");
+        assert_eq!(planned.treatment.contains_key("duration"), kind == "sessions", "{kind}");
+        assert!(!planned.treatment.contains_key("time"), "{kind}");
+    }
+    let keys: Vec<&str> = plan.factors.iter().map(|(factor, _)| factor.as_str()).collect();
+    assert!(keys.contains(&"duration") && !keys.contains(&"time"), "{keys:?}");
+}
+
+#[test]
+fn a_factor_that_a_command_has_too_keeps_its_name() {
+    let mut plan = of_earlier();
+    for arm in plan.arms.iter_mut().filter(|arm| arm.treatment["workload"] == "command") {
+        arm.treatment.insert("time".to_owned(), "10".to_owned());
+    }
+    let before = plan.factors.clone();
+    renamed::plan(&mut plan);
+    assert_eq!(plan.factors, before);
+    assert!(plan.arms.iter().all(|arm| arm.treatment.contains_key("time")));
 }
 
 #[test]
