@@ -564,7 +564,24 @@ fn detail(document: Document) -> Option<Detail> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use baremark_model::study;
     use serde_json::json;
+
+    /// The `duration` of other workloads was called so; this one's never was.
+    #[test]
+    fn what_others_called_so_is_an_unknown_key() {
+        let head = "[study]\ntitle = \"t\"\n[workload]\nkind = \"load\"\nurl = \"http://127.0.0.1:8080/\"\n";
+        let read = |line: &str| {
+            let study = study::parse("a.toml", format!("{head}{line}\n").as_bytes(), &[&DESCRIPTOR]);
+            study.map(|study| study.renamed).map_err(|problems| problems.to_string())
+        };
+        assert_eq!(read("duration = \"5 s\""), Ok(Vec::new()));
+        for section in ["workload", "factors"] {
+            let line = if section == "factors" { "[factors]\ntime = [\"5 s\"]" } else { "time = \"5 s\"" };
+            let told = read(line).expect_err("refused");
+            assert!(told.contains("unknown") && told.contains("'time'"), "{told}");
+        }
+    }
 
     /// A server that has stopped answering leaves percentiles of the time before, and no failure.
     #[test]

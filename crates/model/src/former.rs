@@ -3,7 +3,7 @@
 
 /// A parameter that has another name today.
 struct Renamed {
-    /// The workloads whose parameter it is, by their kinds; none of a key that no factor can be.
+    /// The workloads whose parameter it is, by their kinds; none of a key of a section that is not a workload's.
     kinds: &'static [&'static str],
     /// What it was called.
     before: &'static str,
@@ -29,36 +29,26 @@ pub fn of_kinds() -> impl Iterator<Item = (&'static [&'static str], &'static str
     RENAMED.iter().map(|of| (of.kinds, of.before, of.now))
 }
 
-/// What a parameter of this former name is called; `None` of any other name.
+/// What a parameter of this former name is called, of workloads of these kinds, or without any a key of another section; `None` of any other name.
 #[must_use]
-pub fn now(key: &str) -> Option<&'static str> {
-    RENAMED.iter().find(|of| of.before == key).map(|of| of.now)
+pub fn now(kinds: &[&str], key: &str) -> Option<&'static str> {
+    let is_theirs = |of: &Renamed| match of.kinds {
+        [] => kinds.is_empty(),
+        theirs => theirs.iter().any(|kind| kinds.contains(kind)),
+    };
+    RENAMED.iter().find(|of| of.before == key && is_theirs(of)).map(|of| of.now)
 }
 
-/// What a factor of a study is called that has this former name, a parameter or a path in an application's section; `None` of any other name.
-#[must_use]
-pub fn key_now(key: &str) -> Option<String> {
-    now(key).map(str::to_owned).or_else(|| Some(path_now(key)).filter(|path| path != key))
-}
-
-/// The same of what is stored of workloads of these kinds: what others call so is their own.
+/// What a factor is called that has this former name, a parameter of workloads of these kinds or a path in an application's section; `None` of any other name.
 #[must_use]
 pub fn key_now_of(kinds: &[&str], key: &str) -> Option<String> {
-    let is_theirs = |of: &&Renamed| of.before == key && of.kinds.iter().any(|kind| kinds.contains(kind));
-    let own = RENAMED.iter().find(is_theirs).map(|of| of.now.to_owned());
-    own.or_else(|| Some(path_now(key)).filter(|path| path != key))
+    now(kinds, key).map(str::to_owned).or_else(|| Some(path_now(key)).filter(|path| path != key))
 }
 
 /// The notice of a key that was typed at `place`, a file and a line, and has another name today.
 #[must_use]
 pub fn notice(place: &str, section: &str, typed: &str, now: &str) -> String {
     format!("{place}: '{typed}' in [{section}] is called '{now}' now")
-}
-
-/// What a parameter was called; `None` where it was always called so.
-#[must_use]
-pub fn before(key: &str) -> Option<&'static str> {
-    RENAMED.iter().find(|of| of.now == key).map(|of| of.before)
 }
 
 /// Keys of a topology's sections: the section, the former name and the name.

@@ -6,7 +6,6 @@
 use crate::arm::{PageSize, ResolvedArm};
 use crate::command::{EXITLESS, GUEST_PAGE, PREFAULT};
 use crate::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, OwnSection, Together, Value};
-use crate::former;
 use crate::knob::Misfit;
 use crate::tables;
 use crate::units::{Bytes, Nanos, Share};
@@ -115,9 +114,7 @@ impl Knob {
             let fits = Some(value).filter(|value| known(value)).and_then(T::typed);
             fits.ok_or_else(|| self.refuse(&value.to_string()))
         };
-        // An arm that an earlier version has stored has the name of then.
-        let set = values.get(self.key).or_else(|| values.get(former::before(self.key)?));
-        match (set, self.default) {
+        match (values.get(self.key), self.default) {
             (Some(value), _) => typed(value).map(Some),
             (None, Default::Typed(text)) => typed(&self.read_text(text)?).map(Some),
             (None, _) => Ok(None),

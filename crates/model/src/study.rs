@@ -338,10 +338,21 @@ impl Reader<'_> {
 
     /// Reads the entries of a section against its table; unknown keys and misfits become problems.
     fn known(&mut self, section: &str, knobs: &[Knob], entries: &[Entry<'_>]) -> BTreeMap<String, Value> {
+        self.known_of(&[], section, knobs, entries)
+    }
+
+    /// The same of a section of workloads of these kinds.
+    fn known_of(
+        &mut self,
+        kinds: &[&str],
+        section: &str,
+        knobs: &[Knob],
+        entries: &[Entry<'_>],
+    ) -> BTreeMap<String, Value> {
         let keys: Vec<&str> = knobs.iter().map(|knob| knob.key).chain(beside(section)).collect();
         let mut values = BTreeMap::new();
         for &(key, line, value) in entries {
-            match keys::find(knobs, key) {
+            match keys::find(knobs, kinds, key) {
                 None => self.report(line, format!("unknown key '{key}' in [{section}]"), place_of(key, &keys)),
                 Some(knob) => match knob.read(value.get_ref()) {
                     Ok(_) if values.contains_key(knob.key) => {
@@ -473,7 +484,7 @@ impl Reader<'_> {
         let own: Vec<Entry<'_>> = entries.iter().filter(|(key, ..)| *key != "kind").copied().collect();
         let Some(several) = value.get_ref().as_array() else {
             let descriptor = self.descriptor(line, value.get_ref(), known)?;
-            let parameters = self.known("workload", descriptor.parameters, &own);
+            let parameters = self.known_of(&[descriptor.kind], "workload", descriptor.parameters, &own);
             let (held, metric, also, published) = (BTreeMap::new(), None, Vec::new(), None);
             return Some(vec![Chosen { descriptor, parameters, held, metric, also, published }]);
         };
@@ -543,7 +554,8 @@ impl Reader<'_> {
             let shared = tables::FACTORS.iter().filter(|knob| knob.key != "environment");
             let knobs: Vec<Knob> =
                 descriptor.parameters.iter().chain(tables::OF_ONE_WORKLOAD).chain(shared).copied().collect();
-            let mut typed = reader.known(&format!("workload.{}", descriptor.kind), &knobs, &entries);
+            let section = format!("workload.{}", descriptor.kind);
+            let mut typed = reader.known_of(&[descriptor.kind], &section, &knobs, &entries);
             let metric = text_of(typed.remove("metric"));
             reader.metric(descriptor, metric.as_deref(), line_in(&entries, "metric"));
             let also = reader.also(descriptor, typed.remove("also"), line_in(&entries, "also"));
@@ -574,7 +586,9 @@ impl Reader<'_> {
         let place = if several { format!("workload.{}", workload.kind) } else { "workload".to_owned() };
         for knob in workload.parameters.iter().filter(|knob| knob.default == crate::descriptor::Default::Required) {
             if !chosen.parameters.contains_key(knob.key)
-                && !given.iter().any(|(key, ..)| *key == knob.key || former::now(key) == Some(knob.key))
+                && !given
+                    .iter()
+                    .any(|(key, ..)| *key == knob.key || former::now(&[workload.kind], key) == Some(knob.key))
             {
                 let what = format!("workload '{}' needs '{}', which has no default", workload.kind, knob.key);
                 self.report(section, what, format!("write {} in [{place}]: {}", knob.key, knob.takes()));
@@ -600,13 +614,14 @@ impl Reader<'_> {
     fn factors(&mut self, workloads: &[Chosen], entries: &[Entry<'_>], section: &[Entry<'_>]) -> Vec<Factor> {
         let knobs: Vec<&'static Knob> = knobs_of(workloads);
         let keys: Vec<&str> = knobs.iter().map(|knob| knob.key).collect();
+        let kinds = kinds_of(workloads);
         let mut factors = Vec::new();
         if workloads.len() > 1 {
             let levels = workloads.iter().map(|chosen| Value::Choice(chosen.descriptor.kind.to_owned())).collect();
             factors.push(Factor { key: tables::WORKLOAD.to_owned(), levels, line: line_in(section, "kind") });
         }
         for &(key, line, value) in entries {
-            let Some(knob) = keys::find(knobs.iter().copied(), key).or_else(|| own_knob(workloads, key)) else {
+            let Some(knob) = keys::find(knobs.iter().copied(), &kinds, key).or_else(|| own_knob(workloads, key)) else {
                 self.report(line, format!("unknown factor '{key}'"), place_of(key, &keys));
                 continue;
             };
@@ -665,6 +680,10 @@ impl Reader<'_> {
         }
         (!levels.is_empty()).then_some(levels)
     }
+}
+
+fn kinds_of(workloads: &[Chosen]) -> Vec<&'static str> {
+    workloads.iter().map(|chosen| chosen.descriptor.kind).collect()
 }
 
 /// What a study of these workloads can vary.

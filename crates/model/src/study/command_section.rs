@@ -101,7 +101,7 @@ impl Reader<'_> {
     fn own(&mut self, base: &Program, of: &str, entries: &[Entry<'_>], beside: &[&str]) -> Program {
         let keys: Vec<&str> = command::COMMAND.iter().map(|knob| knob.key).chain(OWN.iter().copied()).collect();
         let suggested: Vec<&str> = keys.iter().chain(beside).copied().collect();
-        let is_known = |key: &str| keys.contains(&former::now(key).unwrap_or(key));
+        let is_known = |key: &str| keys.contains(&former::now(&[], key).unwrap_or(key));
         for (key, line, _) in entries.iter().filter(|(key, ..)| !is_known(key)) {
             let remedy = match *key {
                 "timeout" => "it belongs in [workload]".to_owned(),

@@ -11,13 +11,13 @@ pub(super) fn renamed(file: &str, section: &str, line: usize, typed: &str, key: 
     (typed != key).then(|| former::notice(&format!("{file}:{line}"), section, typed, key))
 }
 
-/// The knob of `key`: by its name, or by the name that it had in an earlier version.
-pub(super) fn find<'k>(knobs: impl IntoIterator<Item = &'k Knob>, key: &str) -> Option<&'k Knob> {
+/// The knob of `key` in a section of workloads of these kinds, or of none: by its name, or by the name that it had in an earlier version.
+pub(super) fn find<'k>(knobs: impl IntoIterator<Item = &'k Knob>, kinds: &[&str], key: &str) -> Option<&'k Knob> {
     let of_name = |name: &str, knob: &&Knob| knob.key == name;
     let (mut found, mut former) = (None, None);
     for knob in knobs {
         found = found.or(Some(knob).filter(|knob| of_name(key, knob)));
-        former = former.or(former::now(key).and_then(|now| Some(knob).filter(|knob| of_name(now, knob))));
+        former = former.or(former::now(kinds, key).and_then(|now| Some(knob).filter(|knob| of_name(now, knob))));
     }
     found.or(former)
 }

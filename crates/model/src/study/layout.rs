@@ -1,7 +1,7 @@
 //! `[report]` of a study: which factors its tables have, and what is divided by what.
 
 use super::keys::{self, factor_like, line_in};
-use super::{Chosen, Factor, Layout, Reader, knobs_of, own_knob, text_of};
+use super::{Chosen, Factor, Layout, Reader, kinds_of, knobs_of, own_knob, text_of};
 use crate::config::Entry;
 use crate::descriptor::Value;
 use crate::environments;
@@ -36,7 +36,7 @@ impl Reader<'_> {
         };
         let mut named = |key: &str| {
             let name = text_of(typed.remove(key))?;
-            Some(self.factor_now(factors, line_in(entries, key), name))
+            Some(self.factor_now(workloads, factors, (line_in(entries, key), name)))
         };
         let (rows, columns) = (named("rows"), named("columns"));
         let columns = columns.unwrap_or_else(|| "environment".to_owned());
@@ -72,7 +72,7 @@ impl Reader<'_> {
         };
         let mut wanted = BTreeMap::new();
         for (key, line, value) in self.layer.entries(table) {
-            let key = self.factor_now(Some(factors), line, key.to_owned());
+            let key = self.factor_now(workloads, Some(factors), (line, key.to_owned()));
             let key = key.as_str();
             let knob = knobs_of(workloads).into_iter().find(|knob| knob.key == key);
             let knob = knob.or_else(|| own_knob(workloads, key));
@@ -99,9 +99,15 @@ impl Reader<'_> {
     }
 
     /// The factor that `typed` names, where it does so by a former name.
-    fn factor_now(&mut self, factors: Option<&[Factor]>, line: usize, typed: String) -> String {
+    fn factor_now(
+        &mut self,
+        workloads: &[Chosen],
+        factors: Option<&[Factor]>,
+        (line, typed): (usize, String),
+    ) -> String {
         let is_factor = |name: &str| factors.is_some_and(|all| all.iter().any(|factor| factor.key == name));
-        let renamed = former::key_now(&typed).filter(|now| !is_factor(&typed) && is_factor(now));
+        let renamed =
+            former::key_now_of(&kinds_of(workloads), &typed).filter(|now| !is_factor(&typed) && is_factor(now));
         let Some(now) = renamed else { return typed };
         self.renamed.extend(keys::renamed(&self.layer.file, "report", line, &typed, &now));
         now
