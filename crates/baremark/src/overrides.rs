@@ -3,9 +3,11 @@
 
 use crate::context::descriptors;
 use crate::exit::Refusal;
+use crate::message::say;
 use crate::source::{Changed, Source};
 use baremark_model::descriptor::Knob;
 use baremark_model::environments;
+use baremark_model::former;
 use baremark_model::instead;
 use baremark_model::literal::{self, quoted};
 use baremark_model::problem::{near, nearest};
@@ -13,8 +15,9 @@ use baremark_model::study::{self, Study};
 use baremark_model::tables;
 use baremark_model::units::{Nanos, Share};
 use std::collections::BTreeSet;
+use std::ops::Range;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeString, DeTable, DeValue};
 
 /// Keys of a study and their values.
 #[derive(clap::Args, Default)]
@@ -63,12 +66,14 @@ pub fn applied(source: Source, changes: &Changes, spending: &Spending) -> Result
     let before = study::parse(&source.name, &source.bytes, &descriptors()).map_err(Refusal::bad_input)?;
     let mut text = String::from_utf8_lossy(&source.bytes).into_owned();
     let is_of_work = !set.is_empty() || !vary.is_empty() || spending.by.is_some();
+    let named: Vec<String> = set.iter().chain(&vary).map(|(key, _)| key.clone()).collect();
+    text = named.iter().fold(text, |text, key| with_name_of_today(&text, &before, key));
     for (key, value) in set {
         let place = place_of("--set", &text, &before, &key)?;
         text = put(&text, &place, &typed_value(&value));
     }
     for (key, values) in vary {
-        text = varied(text, &before, &key, &values)?;
+        text = varied(text, &before, (&key, &values), &named)?;
     }
     // Half of the smallest difference of interest is the coarsest precision.
     let delta = spending.precision.map(|share| Share(2.0 * share.0)).filter(|delta| before.design.delta.0 < delta.0);
@@ -196,29 +201,98 @@ fn put(text: &str, place: &[String], value: &str) -> String {
     found.unwrap_or_else(|| format!("{}\n\n{header}\n{line}", text.trim_end()))
 }
 
-/// The text without this key, and the lines on which it stands.
+/// The text without this key, and the lines on which it stands; where others stand there too, as in an inline table, without the key and its comma. As it is where
+/// neither leaves all others.
 fn without(text: &str, place: &[String]) -> String {
-    let Some(span) = DeTable::parse(text).ok().and_then(|document| Some(find(document.get_ref(), place)?.span()))
-    else {
-        return text.to_owned();
-    };
+    let Ok(document) = DeTable::parse(text) else { return text.to_owned() };
+    let Some((name, value)) = entry(document.get_ref(), place) else { return text.to_owned() };
+    let mut others = places(document.get_ref());
+    others.retain(|other| !other.starts_with(place));
+    let leaves_others = |text: &String| DeTable::parse(text).is_ok_and(|document| places(document.get_ref()) == others);
+    let found = [without_lines(text, &value.span()), without_entry(text, &(name.span().start..value.span().end))];
+    found.into_iter().find(leaves_others).unwrap_or_else(|| text.to_owned())
+}
+
+fn without_lines(text: &str, span: &Range<usize>) -> String {
     let begin = text[..span.start].rfind('\n').map_or(0, |at| at + 1);
     let end = text[span.end..].find('\n').map_or(text.len(), |at| span.end + at + 1);
     format!("{}{}", &text[..begin], &text[end..])
 }
 
+/// Without what is at `span` of an inline table, and the comma that comes after it, or else before it.
+fn without_entry(text: &str, span: &Range<usize>) -> String {
+    let (before, after) = (&text[..span.start], &text[span.end..]);
+    if let Some(after) = after.trim_start().strip_prefix(',') {
+        return format!("{before}{}", after.trim_start());
+    }
+    format!("{}{after}", before.trim_end().strip_suffix(',').unwrap_or(before))
+}
+
+/// The places of all values of a study.
+fn places(document: &DeTable<'_>) -> BTreeSet<Vec<String>> {
+    let mut all = Vec::new();
+    typed(document, &mut Vec::new(), &mut all);
+    all.into_iter().collect()
+}
+
 fn find<'t>(table: &'t DeTable<'t>, place: &[String]) -> Option<&'t Spanned<DeValue<'t>>> {
+    entry(table, place).map(|(_, value)| value)
+}
+
+/// A key and its value, each with where it stands.
+fn entry<'t>(
+    table: &'t DeTable<'t>,
+    place: &[String],
+) -> Option<(&'t Spanned<DeString<'t>>, &'t Spanned<DeValue<'t>>)> {
     let (first, rest) = place.split_first()?;
-    let (_, value) = table.iter().find(|(name, _)| name.get_ref() == first.as_str())?;
-    match (rest, value.get_ref()) {
-        ([], _) => Some(value),
-        (_, DeValue::Table(table)) => find(table, rest),
+    let found = table.iter().find(|(name, _)| name.get_ref() == first.as_str())?;
+    match (rest, found.1.get_ref()) {
+        ([], _) => Some(found),
+        (_, DeValue::Table(table)) => entry(table, rest),
         _ => None,
     }
 }
 
-/// The study with the key as a factor, which it then is nowhere else.
-fn varied(text: String, study: &Study, key: &str, values: &str) -> Result<String, Refusal> {
+/// The text with the name of today for `key`, where it has it by a former name.
+fn with_name_of_today(text: &str, study: &Study, key: &str) -> String {
+    let Ok(document) = DeTable::parse(text) else { return text.to_owned() };
+    let is_meant = |place: &Vec<String>, now: &str| {
+        let section = place[..place.len() - 1].iter().map(String::as_str);
+        let whole: Vec<&str> = section.chain([now]).collect();
+        format!(".{}", whole.join(".")).ends_with(&format!(".{key}"))
+    };
+    let found = places(document.get_ref()).into_iter().find_map(|place| {
+        let now = now_of(study, &place).filter(|now| is_meant(&place, now))?;
+        Some((entry(document.get_ref(), &place)?.0.span(), now))
+    });
+    let Some((span, now)) = found else { return text.to_owned() };
+    format!("{}{}{}", &text[..span.start], literal::key(&now), &text[span.end..])
+}
+
+/// What the last part of a place is called today, where a study has it by a former name.
+fn now_of(study: &Study, place: &[String]) -> Option<String> {
+    let (key, section) = place.split_last()?;
+    // A factor by this name is one that a command declares.
+    let of_factors = ["factors", "report"].contains(&section.first()?.as_str());
+    if of_factors && study.factors.iter().any(|factor| factor.key == *key) {
+        return None;
+    }
+    let all = || study.workloads.iter().map(|chosen| chosen.descriptor.kind).collect::<Vec<&str>>();
+    let section: Vec<&str> = section.iter().map(String::as_str).collect();
+    let kinds = match section[..] {
+        ["workload", kind] => Some(vec![kind]),
+        ["workload"] => Some(all()),
+        ["command"] | ["commands", _] => Some(Vec::new()),
+        _ => of_factors.then(all),
+    };
+    let path = place.join(".");
+    let in_section = || Some(former::path_now(&path)).filter(|now| *now != path);
+    let last = |path: String| path.rsplit('.').next().unwrap_or_default().to_owned();
+    kinds.and_then(|kinds| former::key_now_of(&kinds, key)).or_else(|| in_section().map(last))
+}
+
+/// The study with the key as a factor, which it then is nowhere else. `named` are the keys that are given on the command line.
+fn varied(text: String, study: &Study, (key, values): (&str, &str), named: &[String]) -> Result<String, Refusal> {
     let mut places = taking(&text, study, key);
     if places.is_empty() {
         // It says what is wrong, unless the key begins with a section.
@@ -236,18 +310,45 @@ fn varied(text: String, study: &Study, key: &str, values: &str) -> Result<String
     let mut text = places.iter().filter(fixed).fold(text, |text, place| without(&text, place));
     if own == environments::FACTOR {
         // Whoever names the environments has them all: none stands for one that is not among them.
-        let named = texts(&levels);
-        let is_alone = |name: &&String| instead::replaces(study, name).is_some_and(|first| !named.contains(&first));
+        let there = texts(&levels);
+        let is_alone = |name: &&String| instead::replaces(study, name).is_some_and(|first| !there.contains(&first));
         let alone = study.environments.keys().filter(is_alone);
         let place = |name: &String| ["environments", name, environments::INSTEAD_OF.key].map(str::to_owned);
         text = alone.fold(text, |text, name| without(&text, &place(name)));
-        // A factor of machines of which none is among them would be refused.
-        let has = |key: &str, name: &String| tables::applies(key, environments::kind_of(name, &study.environments));
-        let is_idle = |key: &&&str| !named.is_empty() && !named.iter().any(|name| has(key, name));
-        let idle = tables::MACHINE_FACTORS.iter().filter(is_idle);
-        text = idle.fold(text, |text, key| without(&text, &["factors".to_owned(), (*key).to_owned()]));
+        text = without_idle(text, study, &there, named);
     }
     Ok(put(&text, &["factors".to_owned(), own], &format!("[{}]", levels.join(", "))))
+}
+
+/// The study without factors that apply to none of these environments, which would be refused. Those that somebody has asked for stay: they are given on the command
+/// line, or a table has them, or something is divided by a level of theirs.
+fn without_idle(text: String, study: &Study, there: &[String], named: &[String]) -> String {
+    let has = |key: &str, name: &String| tables::applies(key, environments::kind_of(name, &study.environments));
+    let is_named = |key: &str| named.iter().any(|typed| format!(".{typed}").ends_with(&format!(".{key}")));
+    let is_shown = |text: &str, key: &str| {
+        let Ok(document) = DeTable::parse(text) else { return true };
+        let at =
+            |place: &[&str]| find(document.get_ref(), &place.iter().map(|of| (*of).to_owned()).collect::<Vec<_>>());
+        let is_it = |of: &str| at(&["report", of]).is_some_and(|value| value.get_ref().as_str() == Some(key));
+        is_it("rows") || is_it("columns") || at(&["report", "ratio_to", key]).is_some()
+    };
+    let is_idle = |key: &&str| !there.is_empty() && !there.iter().any(|name| has(key, name)) && !is_named(key);
+    let (mut text, mut gone) = (text, Vec::new());
+    for key in tables::MACHINE_FACTORS.iter().copied().filter(is_idle) {
+        if is_shown(&text, key) {
+            continue;
+        }
+        let less = without(&text, &["factors".to_owned(), key.to_owned()]);
+        if less != text {
+            gone.push(key);
+            text = less;
+        }
+    }
+    if !gone.is_empty() {
+        let (factors, of) = (gone.join(", "), there.join(", "));
+        say(format_args!("notice: taken out of [factors], for it applies to none of {of}: {factors}"));
+    }
+    text
 }
 
 /// The texts among values as TOML.
@@ -402,6 +503,66 @@ fresh = \"run\"
         assert!(alone.contains("[environments.sandbox]\nfresh = \"run\"\n"), "{alone}");
         let both = varied("[\"container\", \"sandbox\"]");
         assert!(both.contains("instead_of = \"container\""), "{both}");
+    }
+
+    fn varied(text: &str, vary: &[&str]) -> String {
+        let source = Source::new("file".to_owned(), text.as_bytes().to_vec());
+        let vary = vary.iter().map(|typed| (*typed).to_owned()).collect();
+        let changed = applied(source, &Changes { set: Vec::new(), vary }, &Spending::default());
+        String::from_utf8(changed.map_err(|refusal| refusal.message).expect("it is a study").bytes).expect("text")
+    }
+
+    /// They were taken out, and nobody said so.
+    #[test]
+    fn a_factor_that_somebody_asks_for_stays_where_no_environment_has_it() {
+        let head = STUDY.replace("\"microvm\"]\n", "\"microvm\"]\nhost_backing = \"2m\"\n");
+        let typed = varied(&head, &["count=1,2", "environment=native"]);
+        assert!(typed.contains("count = [1, 2]\n") && !typed.contains("host_backing"), "{typed}");
+        let later = varied(&head, &["environment=native", "factors.count=1,2"]);
+        assert!(later.contains("count = [1, 2]\n"), "{later}");
+        let counts = head.replace("host_backing = \"2m\"", "count = [1, 2]");
+        for report in ["columns = \"count\"", "rows = \"count\"", "ratio_to = { count = 1 }"] {
+            let shown = varied(&format!("{counts}[report]\n{report}\n"), &["environment=native"]);
+            assert!(shown.contains("count = [1, 2]\n"), "{shown}");
+        }
+        assert!(!varied(&counts, &["environment=native"]).contains("count"));
+    }
+
+    #[test]
+    fn what_is_taken_out_of_an_inline_table_leaves_the_others() {
+        let (head, _) = STUDY.split_once("[factors]").expect("it has factors");
+        for (factors, left) in [
+            (
+                r#"{ environment = ["native", "microvm"], host_backing = "2m", ranks = [1, 2] }"#,
+                r#"{ environment = ["native", "container"], ranks = [1, 2] }"#,
+            ),
+            (
+                r#"{ environment = ["native", "microvm"], ranks = [1, 2], host_backing = "2m" }"#,
+                r#"{ environment = ["native", "container"], ranks = [1, 2] }"#,
+            ),
+        ] {
+            let text = varied(&format!("factors = {factors}\n{head}"), &["environment=native,container"]);
+            assert!(text.starts_with(&format!("factors = {left}\n")), "{text}");
+        }
+        // Where a key cannot be cut out alone, nothing is.
+        let dotted = "a = { b.c = 1, d = 2 }\n";
+        assert_eq!(without(dotted, &["a", "b", "c"].map(str::to_owned)), dotted);
+    }
+
+    /// It was refused as varied twice, once by its former name.
+    #[test]
+    fn a_key_that_a_study_has_by_a_former_name_is_changed_by_the_one_of_today() {
+        let head = "[study]\ntitle = \"a\"\n[workload]\nkind = ";
+        let factor = format!(
+            "{head}\"start-up\"\n[factors]\nplace = [\"process\", \"microvm\"]\nat_once = [1, 4]\n\
+             [report]\nrows = \"at_once\"\ncolumns = \"place\"\n"
+        );
+        let text = varied(&factor, &["server_environment=process"]);
+        assert!(text.contains("\nserver_environment = [\"process\"]\n") && !text.contains("\nplace"), "{text}");
+        let study = study::parse("file", text.as_bytes(), &descriptors());
+        assert!(study.is_ok_and(|study| study.layout.columns == "server_environment"), "{text}");
+        let text = varied(&format!("{head}\"sessions\"\ntime = \"3 s\"\n"), &["duration=1s,2s"]);
+        assert!(text.contains("[factors]\nduration = [\"1s\", \"2s\"]\n") && !text.contains("time ="), "{text}");
     }
 
     #[test]

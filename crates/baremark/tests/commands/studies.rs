@@ -61,6 +61,21 @@ fn factors_of_machines_go_where_no_machine_is_named() {
     assert!(printed.status.success(), "{}", text(&printed.stderr));
     assert!(changed.contains("environment = [\"native\", \"container\"]\n"), "{changed}");
     assert!(!changed.contains("\nhost_backing = "), "{changed}");
+    let said = text(&printed.stderr);
+    let notice = "notice: taken out of [factors], for it applies to none of native, container: ";
+    assert_eq!(
+        said.lines().filter(|line| line.starts_with(notice) && line.contains("host_backing")).count(),
+        1,
+        "{said}"
+    );
+    let typed = ["--set", "report.columns=environment", "--vary", "count=1,2"];
+    for more in [&[][..], &typed] {
+        let arguments = [&["plan", "consolidation", "--vary", "environment=native"][..], more].concat();
+        let refused = bench.run(&arguments);
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        assert!(said.contains("'count' applies to no environment of this study"), "{said}");
+    }
     let planned = bench.run(&["plan", "standard", "--vary", "environment=native"]);
     assert!(planned.status.success(), "{}", text(&planned.stderr));
     let kept = bench.run(&["run", "standard", "--print-study", "--vary", "environment=native,microvm"]);
