@@ -165,33 +165,34 @@ pub(crate) fn table(part: &Part<'_>) -> Option<Grid> {
         all.iter().flat_map(|of| &of.lines).flat_map(|line| &line.points).map(|point| point.share).collect();
     shares.sort_by(f64::total_cmp);
     shares.dedup_by(|one, two| (*one - *two).abs() < 1e-9);
-    let cell = |line: &LatencyLine<'_>, share: f64| {
+    let cell = |line: &LatencyLine<'_>, share: f64, per: f64| {
         let found = line.points.iter().find(|point| (point.share - share).abs() < 1e-9);
-        found.map_or(Cell::Blank, |point| Cell::Measured { estimate: estimated(point.row, 1.0), ratio: None })
+        found.map_or(Cell::Blank, |point| Cell::Measured { estimate: estimated(point.row, per), ratio: None })
     };
     // Of run times alone: latencies have more percentiles, and are too skewed for a standard deviation.
     let has_moments = |line: &LatencyLine<'_>| line.points.iter().any(|point| point.row.mean.is_some());
     let moments =
         if noun(&all) == RUN_TIME && all.iter().flat_map(|of| &of.lines).any(has_moments) { MOMENTS } else { &[] };
-    let own_moments = |line: &LatencyLine<'_>| -> Vec<Cell> {
+    let own_moments = |line: &LatencyLine<'_>, per: f64| -> Vec<Cell> {
         let row = line.points.first().map(|point| point.row);
-        let value = |(_, of): &Moment| row.and_then(of).map_or(Cell::Blank, value_alone);
+        let value = |(_, of): &Moment| row.and_then(of).map_or(Cell::Blank, |value| value_alone(value / per));
         moments.iter().map(value).collect()
     };
     let rows = all.iter().flat_map(|of| of.lines.iter().map(move |line| (of, line)));
     let mut grid_rows: Vec<GridRow> = Vec::new();
     for (of, line) in rows {
-        let label = format!("{} ({}), {}", title(of), clean(of.unit), line.label);
+        let (per, unit) = scale_of_table(of);
+        let label = format!("{} ({}), {}", title(of), clean(unit), line.label);
         let own = line.points.iter().any(|point| trials_differ(point.row));
         let medians = own.then(|| GridRow {
             label: format!("{label}: median of the trials"),
             cells: shares
                 .iter()
-                .map(|share| median_cell(line, *share))
+                .map(|share| median_cell(line, *share, per))
                 .chain(moments.iter().map(|_| Cell::Blank))
                 .collect(),
         });
-        let cells = shares.iter().map(|share| cell(line, *share)).chain(own_moments(line));
+        let cells = shares.iter().map(|share| cell(line, *share, per)).chain(own_moments(line, per));
         grid_rows.push(GridRow { label, cells: cells.collect() });
         grid_rows.extend(medians);
     }
@@ -213,10 +214,10 @@ fn trials_differ(row: &EstimateRow) -> bool {
     limits.zip(row.median).is_some_and(|((lo, hi), median)| !(lo..=hi).contains(&median))
 }
 
-fn median_cell(line: &LatencyLine<'_>, share: f64) -> Cell {
+fn median_cell(line: &LatencyLine<'_>, share: f64, per: f64) -> Cell {
     let found = line.points.iter().find(|point| (point.share - share).abs() < 1e-9);
     let median = found.and_then(|point| point.row.median);
-    median.map_or(Cell::Blank, value_alone)
+    median.map_or(Cell::Blank, |median| value_alone(median / per))
 }
 
 /// A value without an interval.
@@ -352,6 +353,13 @@ fn scale(unit: &str, most: f64) -> (f64, &str) {
     longer.clone().find(fits).or_else(|| longer.last()).unwrap_or((1.0, TIMES[at]))
 }
 
+/// The unit of a distribution in the table, which is that of its metrics unless each of its values is below one of it.
+fn scale_of_table<'d>(of: &Distribution<'d>) -> (f64, &'d str) {
+    let points = of.lines.iter().flat_map(|line| &line.points);
+    let most = points.map(|point| point.row.estimate).fold(0.0, f64::max);
+    if most < 1.0 { scale(of.unit, most) } else { (1.0, of.unit) }
+}
+
 /// The values of a metric in each trial that counts.
 fn trials(document: &Document, treatment: &Treatment, metric: &str) -> Vec<f64> {
     let counting = document.trials.iter().filter(|trial| trial.status == TrialStatus::Ok);
@@ -368,4 +376,25 @@ fn in_words(lines: &[LatencyLine<'_>], unit: &str) -> String {
         format!("{}: {}", line.label, points.collect::<Vec<_>>().join(", "))
     };
     lines.iter().map(say).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::scale;
+
+    #[test]
+    fn times_are_in_the_unit_in_which_they_are_short() {
+        let shown = |unit, most: f64| {
+            let (per, shorter) = scale(unit, most);
+            (crate::number::rounded(most / per), shorter)
+        };
+        assert_eq!(shown("s", 0.000_565), ("565".to_owned(), "us"));
+        assert_eq!(shown("s", 0.0182), ("18.2".to_owned(), "ms"));
+        assert_eq!(shown("us", 18_000.0), ("18.0".to_owned(), "ms"));
+        // There is no shorter unit than the nanosecond.
+        for (unit, ns) in [("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0)] {
+            assert_eq!(shown(unit, 0.5 / ns), ("0.500".to_owned(), "ns"));
+            assert_eq!(scale(unit, 0.0), (1.0, unit), "nothing was measured");
+        }
+    }
 }
