@@ -129,7 +129,7 @@ fn order_entry_answers() {
     assert_eq!(left(&bench), [""; 0]);
 }
 
-/// Whatever workload it is of: few rows, which are soon loaded anew.
+/// With few rows, which are soon loaded anew; half a million are in the suite `servers`.
 #[test]
 fn damaged_data_is_refused_and_loaded_anew() {
     let bench = Bench::new();

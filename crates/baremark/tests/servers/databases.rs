@@ -1,4 +1,5 @@
-//! Workloads on PostgreSQL: its settings, a web front, an external server, a network of the lab, and nothing left of a killed run.
+//! Workloads on PostgreSQL: its settings, a web front, an external server, a network of the lab, and nothing left of a killed run. Of the embedded database what
+//! takes long.
 
 use crate::common::bench::{Bench, root, text};
 use crate::common::databases::{is_said, left, let_others_through, study, until};
@@ -42,6 +43,26 @@ fn a_kill_of_the_whole_run_leaves_no_server_and_no_web_front() {
     assert!(said.contains("block 1 is stored"), "{said}");
     let there = left(&bench);
     assert!(there.iter().all(|name| name.starts_with("postgres-")), "{there:?}");
+}
+
+/// Half a million rows on the embedded database, with a schema and a generator of their own.
+#[test]
+fn damaged_orders_are_refused_and_loaded_anew() {
+    let bench = Bench::new();
+    bench.write("study.toml", study(&bench, "kind = \"order-entry\"\nconnections = 2"));
+    let loads = |said: &str| said.lines().filter(|line| line.starts_with("loaded ")).count();
+    let said = until(&bench, "block 1 is stored");
+    assert_eq!(loads(&said), 1, "{said}");
+    let kept = fs::read_dir(bench.path("baremark-data")).unwrap().flatten().next().unwrap().path();
+    let file = kept.join("data/database");
+    let mut bytes = fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let said = until(&bench, "block 2 is stored");
+    assert!(said.contains("is not as it was loaded; it is loaded anew with the next run"), "{said}");
+    assert_eq!(loads(&said), 1, "once: {said}");
+    assert_eq!(left(&bench), [""; 0]);
 }
 
 /// The database of an external server is filled, used and emptied; one with tables of others is refused and left as it is.
