@@ -12,6 +12,8 @@ mod errors;
 mod features;
 #[path = "structure/folders.rs"]
 mod folders;
+#[path = "structure/hidden.rs"]
+mod hidden;
 #[path = "structure/knowledge.rs"]
 mod knowledge;
 #[path = "structure/passages.rs"]
