@@ -1,10 +1,13 @@
 //! Comparing runs: what is said, and the exit codes that scripts read. Every document is made of one stored run.
 
 use crate::common::bench::{Bench, text};
+use crate::common::many_runs::document;
 use crate::common::schemas::assert_fits;
 use crate::common::stored::{self, SMALL_RUN};
+use baremark_model::renamed;
 use flate2::read::GzDecoder;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 use std::path::Path;
@@ -175,4 +178,25 @@ fn a_document_with_a_former_name_of_a_factor_is_compared_by_the_name_of_today() 
         assert_eq!(factors, ["at_once", "cache", "ranks"], "{row:#}");
     }
     assert_eq!(comparison["other"]["levels"]["server_environment"], "microvm", "{comparison:#}");
+}
+
+/// What a command calls `place` is its own, also beside a workload that has another name for it today.
+#[test]
+fn a_document_of_several_workloads_has_the_names_of_each() {
+    let mut then = document("start-up");
+    "command, start-up".clone_into(&mut then.run.workload);
+    let parameters = [("command.place", "here"), ("start-up.place", "there")];
+    then.run.parameters = BTreeMap::from(parameters.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    for row in &mut then.estimates {
+        row.treatment.insert("workload".to_owned(), "start-up".to_owned());
+    }
+    let mut of_both = then.clone();
+    renamed::document(&mut then);
+    assert!(then.estimates.iter().all(|row| row.treatment.contains_key("server_environment")));
+    assert_eq!(then.run.factors[0].0, "server_environment");
+    assert_eq!(then.run.parameters.keys().collect::<Vec<_>>(), ["command.place", "start-up.server_environment"]);
+    of_both.estimates[0].treatment.insert("workload".to_owned(), "command".to_owned());
+    renamed::document(&mut of_both);
+    assert!(of_both.estimates.iter().all(|row| row.treatment.contains_key("place")));
+    assert_eq!(of_both.run.factors[0].0, "place");
 }
