@@ -69,7 +69,7 @@ fn factors_of_machines_go_where_no_machine_is_named() {
         "{said}"
     );
     let typed = ["--set", "report.columns=environment", "--vary", "count=1,2"];
-    for more in [&[][..], &typed] {
+    for more in [&[][..], &typed[..]] {
         let arguments = [&["plan", "consolidation", "--vary", "environment=native"][..], more].concat();
         let refused = bench.run(&arguments);
         let said = text(&refused.stderr);
