@@ -125,11 +125,23 @@ pub(super) fn with(order: Order, seed: u64, cpus: &[usize]) -> Order {
     Order { seed, pin: if cpus.is_empty() { Pin::Spread } else { Pin::On(cpus.to_vec()) }, ..order }
 }
 
-/// A URL without what may hold a token.
+/// A URL without what may hold a token: neither query nor fragment.
 pub(super) fn without_query(url: &str) -> &str {
-    url.split('?').next().unwrap_or_default()
+    url.split(['?', '#']).next().unwrap_or_default()
 }
 
 fn absolute(path: &Path) -> String {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_hold_a_token_is_cut_off_a_url() {
+        for end in ["", "?token=own", "#token=own", "#/a?token=own", "?a=1#token=own"] {
+            assert_eq!(without_query(&format!("http://127.0.0.1/a{end}")), "http://127.0.0.1/a");
+        }
+    }
 }
