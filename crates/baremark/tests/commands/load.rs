@@ -99,6 +99,9 @@ fn a_search_that_cannot_be_is_refused() {
         (&["--find-max", "--rate", "5"], "cannot be used with"),
         (&["--find-max", "--error-limit", "5%"], "cannot be used with"),
         (&["--find-max", "--limit", "p99<1s", "--site", "native"], "cannot be used with"),
+        (&["--find-max", "--limit", "p99<1s", "--trials", "0"], "0 is not in 1..=1000"),
+        (&["--find-max", "--limit", "p99<1s", "--trials", "1001"], "1001 is not in 1..=1000"),
+        (&["--find-max", "--limit", "p99<1s", "--trials", "18446744073709551615"], "is not in 1..=1000"),
         (&["--find-max", "--limit", "utilization.db<80%"], "unknown resource 'db'; write utilization.cpu"),
     ] {
         let output = bench.run(&[&["load", URL][..], arguments].concat());

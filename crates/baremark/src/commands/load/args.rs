@@ -3,6 +3,7 @@
 use baremark_load::profile::Profile;
 use baremark_model::qos::Limit;
 use baremark_model::units::{Nanos, Share, UnitError};
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -154,7 +155,7 @@ pub struct SearchArgs {
     #[arg(long, value_name = "TIME", requires = "find_max")]
     pub(super) settle: Option<Nanos>,
     /// Number of independent searches; a confidence interval needs three
-    #[arg(long, value_name = "N", default_value_t = 3, requires = "find_max")]
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "find_max", value_parser = trials())]
     pub(super) trials: usize,
     /// Probes at the final step size, per search
     #[arg(long, value_name = "N", default_value_t = 6, requires = "find_max")]
@@ -189,6 +190,14 @@ impl Factor {
     pub(super) fn of_metric(metric: &str) -> Option<Factor> {
         Factor::value_variants().iter().copied().find(|factor| factor.metric() == metric)
     }
+}
+
+/// The most searches from a fresh start, each of which takes minutes: a week and more.
+const MOST_TRIALS: u64 = 1000;
+
+/// Each is a block of the stored study, of which it cannot have any number.
+fn trials() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=MOST_TRIALS)
 }
 
 fn range(text: &str) -> Result<(f64, f64), String> {

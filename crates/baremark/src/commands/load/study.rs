@@ -71,7 +71,7 @@ pub(super) fn text(args: &LoadArgs, secrets: Secrets) -> String {
     } else {
         // A trial, or one for each search from a fresh start, and one more where a load was interrupted.
         let trials = args.search.find_max.map_or(1, |_| args.search.trials);
-        let (least, most) = (whole(trials), whole(trials + 1));
+        let (least, most) = (whole(trials), whole(trials.saturating_add(1)));
         section([("quads", 0.into()), ("least_blocks", least), ("most_blocks", most), ("budget", "168 h".into())])
     };
     let mut study = section([
