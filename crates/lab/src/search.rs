@@ -126,6 +126,31 @@ const BEGIN: f64 = 0.85;
 /// After a trial, some visits at this share of its maximum.
 const CONFIRMED_AT: f64 = 0.9;
 
+/// Whether a search with this plan can be made. [`Search::run`] checks it as well; whoever loads anything before that checks it first.
+///
+/// # Errors
+/// [`SearchError::NoLimits`] or [`SearchError::Plan`].
+pub fn check(qos: &Qos, plan: &Plan) -> Result<(), SearchError> {
+    if qos.limits.is_empty() {
+        return Err(SearchError::NoLimits);
+    }
+    let checks = [
+        (
+            plan.lowest > 0.0 && plan.lowest < plan.highest && plan.highest.is_finite(),
+            "the search range is empty: use LOW..HIGH (--between) with 0 < LOW < HIGH",
+        ),
+        (plan.finest > 0.0 && plan.finest <= 0.5, "the final step is out of range: use up to 50 % (--step)"),
+        (plan.window_s > 0.0 && plan.settle_s >= 0.0, "a window has no length: use a time above 0 (--window)"),
+        (
+            plan.visits >= 6 && plan.trials > 0 && plan.windows_per_visit > 0,
+            "too few probes: use at least 6 visits (--visits) and 1 trial (--trials)",
+        ),
+        (plan.confidence > 0.5 && plan.confidence < 1.0, "the confidence must be between 50 % and 100 %"),
+    ];
+    let wrong: Vec<&str> = checks.into_iter().filter(|(right, _)| !right).map(|(_, what)| what).collect();
+    if wrong.is_empty() { Ok(()) } else { Err(SearchError::Plan(wrong.join("\n"))) }
+}
+
 impl Search<'_> {
     /// Searches. Always returns what is known by the end; how it ended is in the document, and why it broke, if it did,
     /// alongside it.
@@ -133,7 +158,7 @@ impl Search<'_> {
     /// # Errors
     /// When there is nothing to search, or not even the first trial could start.
     pub fn run(&mut self, subject: &mut dyn UnderLoad) -> Result<(Document, Option<String>), SearchError> {
-        self.check()?;
+        check(self.qos, &self.plan)?;
         let subject = &mut Resumed::new(subject, std::mem::take(&mut self.stored));
         let mut trials: Vec<Walked> = Vec::new();
         let mut broken = None;
@@ -170,28 +195,6 @@ impl Search<'_> {
             broken = Some(why);
         }
         Ok((outcome::document(self.title, self.factor, self.qos, self.plan, &trials), broken))
-    }
-
-    fn check(&self) -> Result<(), SearchError> {
-        let plan = &self.plan;
-        if self.qos.limits.is_empty() {
-            return Err(SearchError::NoLimits);
-        }
-        let checks = [
-            (
-                plan.lowest > 0.0 && plan.lowest < plan.highest && plan.highest.is_finite(),
-                "the search range is empty: use LOW..HIGH (--between) with 0 < LOW < HIGH",
-            ),
-            (plan.finest > 0.0 && plan.finest <= 0.5, "the final step is out of range: use up to 50 % (--step)"),
-            (plan.window_s > 0.0 && plan.settle_s >= 0.0, "a window has no length: use a time above 0 (--window)"),
-            (
-                plan.visits >= 6 && plan.trials > 0 && plan.windows_per_visit > 0,
-                "too few probes: use at least 6 visits (--visits) and 1 trial (--trials)",
-            ),
-            (plan.confidence > 0.5 && plan.confidence < 1.0, "the confidence must be between 50 % and 100 %"),
-        ];
-        let wrong: Vec<&str> = checks.into_iter().filter(|(right, _)| !right).map(|(_, what)| what).collect();
-        if wrong.is_empty() { Ok(()) } else { Err(SearchError::Plan(wrong.join("\n"))) }
     }
 
     fn trial(

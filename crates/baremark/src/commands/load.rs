@@ -2,6 +2,7 @@
 
 mod args;
 pub mod find_max;
+mod measure;
 mod others;
 mod page;
 pub mod record;
@@ -19,11 +20,11 @@ pub use args::LoadArgs;
 use baremark_lab::conduct::Ending;
 use baremark_load::document::{Document, Ended, FORMAT};
 use baremark_load::limits::Verdict;
-use baremark_load::load::{Engine, LoadError};
+use baremark_load::load::Engine;
 use baremark_load::requirements::Requirements;
-use baremark_model::problem::chain;
 use baremark_store::{LoadSummary, RunId, Store, StoredLoad};
 use baremark_sys::cpu_time::CpuTime;
+use measure::failed;
 use record::{Recorder, of_run, result, rows};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -193,27 +194,4 @@ fn csv(stored: &StoredLoad) -> String {
         );
     }
     text
-}
-
-/// A load that was refused is bad input; one that broke is a failure.
-fn failed(why: LoadError) -> Refusal {
-    let broke = matches!(why, LoadError::Thread(_) | LoadError::Loop(_) | LoadError::Panicked | LoadError::Merge(_));
-    if broke { Refusal::failure(chain(&why)) } else { Refusal::bad_input(chain(&why)) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io;
-
-    #[test]
-    fn what_breaks_is_a_failure_and_what_is_refused_is_bad_input() {
-        let refused = LoadError::Refused { what: "0 threads".to_owned(), remedy: "use 1 to 4096" };
-        assert_eq!(failed(refused).exit, Exit::BadInput);
-        for broken in [LoadError::Loop(io::Error::other("no more")), LoadError::Thread(io::Error::other("no more"))] {
-            let told = failed(broken);
-            assert_eq!(told.exit, Exit::Failure);
-            assert!(told.message.ends_with(": no more"), "{}", told.message);
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! `baremark load`: what is refused, with its remedy, before anything is sent.
 
 use crate::common::bench::{Bench, text};
+use crate::common::http::Server;
 use baremark_sys::network::HeldPort;
 use std::time::{Duration, Instant};
 
@@ -107,12 +108,22 @@ fn a_search_that_cannot_be_is_refused() {
         let output = bench.run(&[&["load", URL][..], arguments].concat());
         let message = text(&output.stderr);
         assert!(message.contains(told) && output.stdout.is_empty(), "{told}: {message}");
-        assert!(matches!(output.status.code(), Some(1 | 2)), "{arguments:?}: {message}");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
     }
-    // What could not be made has not been killed.
-    let history = bench.json(&["history", "--json"]);
-    let runs = history["runs"].as_array().unwrap();
-    assert!(!runs.is_empty() && runs.iter().all(|run| run["state"] == "failed"), "{history:#}");
+    assert!(!bench.store().exists(), "what is wrong is no run");
+}
+
+/// A wrong search sends nothing: whoever listens is not asked.
+#[test]
+fn a_search_that_cannot_be_sends_nothing() {
+    let bench = Bench::new();
+    let server = Server::start();
+    let url = format!("http://{}/", server.address);
+    for arguments in [&["--find-max"][..], &["--find-max", "--limit", "p99<1s", "--visits", "3"]] {
+        let output = bench.run(&[&["load", &url][..], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
+    }
+    assert_eq!((server.answered(), bench.store().exists()), (0, false));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The search for the largest rate, or number of users, at which a server keeps its limits.
 
 use super::args::{Factor, LoadArgs};
+use super::measure::failed;
 use super::others::{self, Others, Probed};
 use super::record::{self, Recorder};
 use super::study::{self, Secrets};
@@ -10,10 +11,12 @@ use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::watch;
 use baremark_lab::conduct::Ending;
-use baremark_lab::search::{Expected, Probe, Search, SearchError, Step, SubjectError, UnderLoad, takes_s, window_s};
+use baremark_lab::search::{
+    Expected, Probe, Search, SearchError, Step, SubjectError, UnderLoad, check, takes_s, window_s,
+};
 use baremark_load::dial::{Dial, wait_until};
 use baremark_load::limits::{self, CPU};
-use baremark_load::load::Load;
+use baremark_load::load::{Engine, Load};
 use baremark_load::order::Order;
 use baremark_load::reading::{patience, reading};
 use baremark_load::workload;
@@ -78,14 +81,17 @@ fn of_scenario(order: &Order) -> Option<String> {
 pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String, Exit), Refusal> {
     let search = &args.search;
     let (lowest, highest) = search.between.unwrap_or(if factor == Factor::Rate { RATES } else { USERS });
+    let (window, settle) = (search.window.map(Nanos::seconds), search.settle.map(Nanos::seconds));
+    let usual = Plan::between(lowest, highest);
     let plan = Plan {
         finest: search.step.0,
         trials: search.trials,
         visits: search.visits,
         confirming: CONFIRMING,
-        ..Plan::between(lowest, highest)
+        window_s: window.unwrap_or(usual.window_s),
+        settle_s: settle.unwrap_or(usual.settle_s),
+        ..usual
     };
-    let (window, settle) = (search.window.map(Nanos::seconds), search.settle.map(Nanos::seconds));
     let mut args = args;
     match factor {
         Factor::Rate => args.rate = Some(highest.to_string()),
@@ -96,6 +102,9 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
     let scenario = of_scenario(&order);
     let load = order.load().map_err(Refusal::bad_input)?;
     let qos = limits::qos(&load, &args.limit).map_err(Refusal::bad_input)?;
+    // What is wrong loads nobody and records nothing.
+    check(&qos, &plan).map_err(Refusal::bad_input)?;
+    drop(Engine::new(load.clone(), Arc::clone(&context.interrupt)).map_err(failed)?);
     crate::quiet::wait(context)?;
     let probed = probe(&load, (factor, &plan), &context.interrupt);
     let cycle_s = load.scenario.cycle().map(|cycle| cycle.mean.seconds());
