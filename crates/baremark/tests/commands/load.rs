@@ -143,6 +143,19 @@ fn a_site_that_is_none_is_refused() {
     assert!(text(&output.stderr).contains("'nowhere.invalid' could not be resolved"), "{}", text(&output.stderr));
 }
 
+/// What a site says may name hosts.
+#[test]
+fn why_a_load_failed_is_stored_by_its_kind() {
+    let bench = Bench::new();
+    let output = bench.run(&["load", "http://nowhere.invalid/", "--site", "native"]);
+    assert!(text(&output.stderr).contains("'nowhere.invalid' could not be resolved"), "{}", text(&output.stderr));
+    let history = bench.json(&["history", "--json"]);
+    let run = &history["runs"][0];
+    let reason = run["stop_reason"].as_str().unwrap();
+    assert!(run["state"] == "failed" && reason.starts_with("nothing could be measured: "), "{run:#}");
+    assert!(!reason.contains("nowhere"), "{reason}");
+}
+
 #[test]
 fn a_study_is_printed_neither_of_sites_nor_of_a_search() {
     for with in [&["--site", "native"][..], &["--find-max", "--limit", "p99<1s"]] {

@@ -137,10 +137,14 @@ impl<'s> Recorder<'s> {
         self.finish(end, trials.collect());
     }
 
-    /// Ends a run of which nothing could be measured.
+    /// Ends a run of which nothing could be measured. Why is for its user alone, for it may name the host of a site: the store has its kind.
     pub(super) fn fail(self, why: Refusal) -> Refusal {
-        let interrupted = why.exit == Exit::Interrupted;
-        let end = if interrupted { Ending::Interrupted } else { Ending::Failed(why.message.clone()) };
+        let end = match why.exit {
+            Exit::Interrupted => Ending::Interrupted,
+            Exit::Missing => Ending::Failed("a site lacks what the load needs".to_owned()),
+            Exit::BadInput => Ending::Failed("the load was refused".to_owned()),
+            _ => Ending::Failed("the load could not begin, or broke off".to_owned()),
+        };
         self.finish(&end, Vec::new());
         why
     }
