@@ -146,7 +146,7 @@ enum Command {
     /// Continue a run that was interrupted or killed, or extend a finished one
     #[command(after_help = resume::EXAMPLES)]
     Resume {
-        /// Run ID or unique prefix [default: the latest unfinished one; with --budget or --precision the latest]
+        /// Run ID or unique prefix [default: the latest unfinished one that is no load; with --budget or --precision the latest]
         run: Option<String>,
         #[command(flatten)]
         more: resume::More,

@@ -29,7 +29,7 @@ use std::time::Duration;
 /// Whether a run of `baremark load` can be continued: what its command line says is all stored.
 fn is_resumable(store: &Store, id: &RunId) -> bool {
     let Ok(StoredRun { plan, .. }) = store.load_head(id) else { return false };
-    plan.search.map_or(plan.whole_load, |request| request.complete)
+    plan.search.map_or(plan.load.is_some(), |request| request.complete)
 }
 
 /// A run that this process is writing; holds the run's lock.
@@ -327,25 +327,27 @@ pub fn find(store: &Store, named: Option<&str>) -> Result<RunId, Refusal> {
     }
 }
 
-/// The run to continue with: the named one, or the latest that is not finished.
+/// The run to continue with: the named one, or the latest that is not finished. A load goes to servers, which have to be meant: it is continued by its
+/// name alone.
 pub fn find_unfinished(store: &Store, named: Option<&str>) -> Result<RunId, Refusal> {
     let Some(name) = named else {
         let runs = store.runs().map_err(Refusal::failure)?;
-        let unfinished = |run: &RunSummary| {
-            run.state.can_be_resumed()
-                && match Origin::of(&run.study_file) {
-                    Origin::Load => is_resumable(store, &run.id),
-                    Origin::Import(_) => false,
-                    Origin::Study(_) | Origin::Changed(_) | Origin::Command(_) => true,
-                }
-        };
-        return match runs.into_iter().find(unfinished) {
-            Some(run) => Ok(run.id),
-            None => Err(Refusal::bad_input(match store.live() {
-                live if live.is_empty() => "every run in the store is finished; there is nothing to resume".to_owned(),
-                live => format!("nothing to resume: {} now, and every other run is finished", names(&live)),
-            })),
-        };
+        let unfinished = runs.iter().filter(|run| run.state.can_be_resumed());
+        let (loads, others): (Vec<&RunSummary>, Vec<&RunSummary>) =
+            unfinished.partition(|run| Origin::of(&run.study_file) == Origin::Load);
+        let of_study = |run: &&&RunSummary| !matches!(Origin::of(&run.study_file), Origin::Import(_));
+        if let Some(run) = others.iter().find(of_study) {
+            return Ok(run.id.clone());
+        }
+        if let Some(RunSummary { id, .. }) = loads.iter().find(|run| is_resumable(store, &run.id)) {
+            return Err(Refusal::bad_input(format!(
+                "no study is unfinished, and loads are resumed by name alone, for they go to servers; `baremark resume {id}` continues one"
+            )));
+        }
+        return Err(Refusal::bad_input(match store.live() {
+            live if live.is_empty() => "every run in the store is finished; there is nothing to resume".to_owned(),
+            live => format!("nothing to resume: {} now, and every other run is finished", names(&live)),
+        }));
     };
     let id = store.resolve(name).map_err(Refusal::bad_input)?;
     let runs = store.runs().map_err(Refusal::failure)?;
@@ -359,13 +361,25 @@ pub fn find_unfinished(store: &Store, named: Option<&str>) -> Result<RunId, Refu
         }
         _ if run.is_some_and(|run| Origin::of(&run.study_file) == Origin::Load) && !is_resumable(store, &id) => {
             Err(Refusal::bad_input(format!(
-                "run {id} was made by `{}`, of which headers, a query, sites and CPUs are not stored, and cannot be resumed; \
+                "run {id} was made by `{}`, of which headers, a query and sites are not stored, and cannot be resumed; \
                  run the load again",
                 Origin::LOAD
             )))
         }
         _ => Ok(id),
     }
+}
+
+/// Refuses to continue a run that was begun on another machine.
+pub fn same_machine(stored: &StoredRun) -> Result<(), Refusal> {
+    if machine::this().fingerprint() == stored.machine.fingerprint() {
+        return Ok(());
+    }
+    Err(Refusal::bad_input(format!(
+        "run {} was begun on another machine ({}); trials of two machines are not one run",
+        stored.id,
+        machine_line(&stored.machine)
+    )))
 }
 
 /// A machine in one line.

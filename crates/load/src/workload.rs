@@ -47,7 +47,7 @@ const SECOND: u64 = 1_000_000_000;
 const CLOSED: usize = 64;
 const OPEN: usize = 1000;
 
-static PARAMETERS: [Knob; 27] = [
+static PARAMETERS: [Knob; 26] = [
     Knob::new("url", Kind::Text, Default::Derived("the scenario's own"))
         .help("URL to request; with a scenario, its base URL"),
     Knob::new("scenario", Kind::Text, Default::Derived("a GET of url")).help("scenario file with operations and users"),
@@ -98,8 +98,6 @@ static PARAMETERS: [Knob; 27] = [
     Knob::new("insecure", Kind::Switch, Default::Typed("false")).help("skip TLS certificate verification"),
     Knob::new("limit", Kind::Words, Default::Derived("those of the scenario"))
         .help("limits such as [\"p99<50ms\", \"failures<0.5%\"]; a phase that exceeds one is flagged"),
-    Knob::new("seconds", Kind::Switch, Default::Typed("false"))
-        .help("store each second in the detail of a phase, too; its parts join seconds of a long one"),
     TIMEOUT,
 ];
 
@@ -147,7 +145,6 @@ struct Settings {
     ramp_down: Nanos,
     error_limit: Option<Share>,
     limits: Vec<Limit>,
-    seconds: bool,
 }
 
 /// Files that a load names.
@@ -245,8 +242,6 @@ impl Settings {
             ramp_down: of.get(RAMP_DOWN)?,
             error_limit: of.find("error_limit")?,
             limits: words(of, "limit", limit)?,
-            // An arm that an earlier version has stored lacks it.
-            seconds: of.find("seconds")?.unwrap_or(false),
         })
     }
 
@@ -299,6 +294,15 @@ pub fn order(arm: &ResolvedArm) -> Result<Order, OrderError> {
     Settings::of(arm)?.read()
 }
 
+/// What an arm states of the result: the limits that it must meet, and the share of its operations that may fail.
+///
+/// # Errors
+/// What is wrong with a parameter, with the remedy.
+pub fn stated(arm: &ResolvedArm) -> Result<(Vec<Limit>, Option<Share>), Misfit> {
+    let Settings { limits, error_limit, .. } = Settings::of(arm)?;
+    Ok((limits, error_limit))
+}
+
 /// A text file of at most so many MiB.
 fn text_of(path: &Path, most_mib: u64) -> Result<String, OrderError> {
     let not_text = |why: FromUtf8Error| OrderError::NotText { path: path.to_owned(), source: why.utf8_error() };
@@ -346,11 +350,10 @@ impl Job for HttpLoad {
         order.seed = around.seed;
         order.pin = Pin::On(around.cpus.to_vec());
         let mut load = order.load().map_err(JobError::failed)?;
-        let Settings { warm_up, ramp_down, error_limit, limits, seconds, .. } = settings;
+        let Settings { warm_up, ramp_down, error_limit, limits, .. } = settings;
         let required = Requirements::of(&load, &limits, error_limit).map_err(JobError::failed)?;
         load.grace = required.grace(&load);
-        let interrupt = Arc::clone(around.interrupt);
-        Ok(Box::new(Ready { load, warm_up, ramp_down, required, seconds, interrupt }))
+        Ok(Box::new(Ready { load, warm_up, ramp_down, required, interrupt: Arc::clone(around.interrupt) }))
     }
 }
 
@@ -360,7 +363,6 @@ struct Ready {
     warm_up: Nanos,
     ramp_down: Nanos,
     required: Requirements,
-    seconds: bool,
     interrupt: Arc<AtomicBool>,
 }
 
@@ -394,9 +396,6 @@ impl ReadyJob for Ready {
         }
         if document.succeeded().0 == 0 || document.has_failed() {
             return Err(too_many_failures(&document));
-        }
-        if !self.seconds {
-            document.series.clear();
         }
         Ok(reported(document, &part, begin_ns))
     }
@@ -555,8 +554,9 @@ pub const LATENCIES: &str = "latency_ms";
 pub const FAILED_OPERATIONS: &str = "failed_operations";
 const PERCENTILES: [(&str, f64); 3] = [("latency_p50_ms", 0.5), ("latency_p95_ms", 0.95), ("latency_p99_ms", 0.99)];
 
-/// The load's own document.
-fn detail(document: Document) -> Option<Detail> {
+/// The load's own document; what is in the points is left out of it.
+fn detail(mut document: Document) -> Option<Detail> {
+    document.series.clear();
     let document = serde_json::to_value(&document).ok()?;
     Some(Detail { format: FORMAT.to_owned(), document })
 }

@@ -174,9 +174,9 @@ pub struct Plan {
     /// Of a search for the highest load, what the study does not say of it. Plans of other runs have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<SearchRequest>,
-    /// Of a run of `baremark load`: whether the study has everything of the command line, so that the run can be resumed.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub whole_load: bool,
+    /// Of a load by `baremark load`, what the study does not say of it; none where something of its command line is not stored, and in plans of other runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<LoadRequest>,
     /// What the labels of blinded arms represent. What analyses a run is given its plan without them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub injected: Option<InjectedCosts>,
@@ -188,6 +188,17 @@ pub struct Plan {
     /// System activity.
     #[serde(default)]
     pub observe: ObserveSpec,
+}
+
+/// What of a load by `baremark load` its study does not hold, stored with the run's plan, so that the load can be resumed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadRequest {
+    /// The seed of the load.
+    pub seed: u64,
+    /// The CPUs of the generator; none where it may use all.
+    pub cpus: Vec<usize>,
+    /// Digests of what was read from files, by what it is.
+    pub files: BTreeMap<String, String>,
 }
 
 impl Plan {
@@ -319,7 +330,7 @@ pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result
         mode,
         extensions: Vec::new(),
         search: None,
-        whole_load: false,
+        load: None,
         injected: None,
         cpus: limits.cpus.clone(),
         environments,

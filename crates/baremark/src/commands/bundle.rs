@@ -97,7 +97,7 @@ fn redacted(head: &Head, trials: &[Trial]) -> Result<(Head, Vec<Trial>), Refusal
     let mut run = serde_json::to_value(head).map_err(odd)?;
     // What a run is continued with is of no use to others, and limits that a user typed are texts.
     if let Some(plan) = run["plan"].as_object_mut() {
-        plan.retain(|key, _| !["search", "whole_load", "injected"].contains(&key.as_str()));
+        plan.retain(|key, _| !["search", "load", "injected"].contains(&key.as_str()));
     }
     let mut all = serde_json::to_value(trials).map_err(odd)?;
     let mut secrets = secrets_in(&run);

@@ -17,20 +17,14 @@ use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::watch;
 pub use args::LoadArgs;
-use baremark_lab::conduct::Ending;
 use baremark_load::document::{Document, Ended, FORMAT};
-use baremark_load::limits::Verdict;
-use baremark_load::load::Engine;
-use baremark_load::requirements::Requirements;
+use baremark_load::workload;
 use baremark_store::{LoadSummary, RunId, Store, StoredLoad};
-use baremark_sys::cpu_time::CpuTime;
-use measure::failed;
+use measure::{Ready, told};
 use record::{Recorder, of_run, result, rows};
 use serde_json::json;
 use std::fmt::Write as _;
-use std::sync::Arc;
 use study::Secrets;
-use view::View;
 
 /// Runs the load and reports the result.
 pub fn run(context: &Context, args: LoadArgs) -> Result<(String, Exit), Refusal> {
@@ -41,57 +35,37 @@ pub fn run(context: &Context, args: LoadArgs) -> Result<(String, Exit), Refusal>
         return find_max::run(context, args, factor);
     }
     let (_, plan) = study::plan(context, &args, Secrets::Shown)?;
-    let mut order = study::order(&args, &plan)?;
-    let mut load = order.of_site(0, args.site.len().max(1) as u64).load().map_err(Refusal::bad_input)?;
-    let required = Requirements::of(&load, &args.limit, args.error_limit).map_err(Refusal::bad_input)?;
-    load.grace = required.grace(&load);
-    order.grace_ns = Some(load.grace);
+    let order = study::order(&args, &plan)?;
+    let request = study::request(&args, &order);
+    let sites = sites::named(&args.site, args.ssh_config.as_deref())?;
     // Whatever is wrong with it is said before anything is recorded.
-    let engine = args.site.is_empty().then(|| Engine::new(load.clone(), Arc::clone(&context.interrupt)));
-    let engine = engine.transpose().map_err(failed)?;
+    let ready = Ready::of(context, order, (&args.limit, args.error_limit), sites)?;
     crate::quiet::wait(context)?;
     let store = record::store(context, &args)?;
-    let recorder = Recorder::begin(context, &args, store.as_ref(), None)?;
-    let mut view = View::new(context, recorder);
-    let before = CpuTime::now().ok();
-    let measured = match &engine {
-        Some(engine) => {
-            let ran = engine.run(&mut |second| view.see(second.second, &second.part)).map_err(failed);
-            ran.map(|part| (Document::new(engine.load(), &part), part))
-        }
-        None => sites::run(context, (&args.site, args.ssh_config.as_deref()), &order, &load, &mut view),
-    };
-    let recorder = view.finish();
-    let (mut document, part) = match measured {
-        Ok(measured) => measured,
-        Err(why) => return Err(recorder.fail(why)),
-    };
-    required.check(&mut document, &part, &load, before);
-    let value = serde_json::to_value(&document).map_err(|why| Refusal::failure(format!("writing JSON: {why}")))?;
-    let end = match document.ended {
-        Ended::Complete => Ending::Complete("complete".to_owned()),
-        Ended::Interrupted => Ending::Interrupted,
-        Ended::SiteLost => Ending::Complete("a site was lost".to_owned()),
-    };
-    recorder.end(&end, &document, &part);
-    let text = if context.json { format!("{value:#}\n") } else { words::describe(&document, &watch::style()) };
-    Ok((text, exit_of(&document)))
+    let recorder = Recorder::begin(context, &args, store.as_ref(), (None, request))?;
+    ready.measure(context, recorder)
 }
 
-/// The exit code of a load: a broken run before failures, failures before limits.
-fn exit_of(document: &Document) -> Exit {
-    let any =
-        |verdict, stated| document.limits.iter().any(|row| row.verdict == verdict && (stated || !row.of_scenario));
-    match document.ended {
-        Ended::Interrupted => Exit::Interrupted,
-        Ended::SiteLost => Exit::Failure,
-        // Not one answer: nothing has been measured.
-        Ended::Complete if document.counts.answered == 0 || document.has_failed() => Exit::Failure,
-        Ended::Complete if any(Verdict::Exceeded, true) => Exit::Regression,
-        // What only the scenario states is reported; too short a run is not refused for it.
-        Ended::Complete if any(Verdict::Undecided, false) => Exit::Undecided,
-        Ended::Complete => Exit::Success,
+/// Makes a load again that was interrupted or killed, as its command line said.
+pub fn resume(context: &Context, store: &Store, id: &RunId) -> Result<(String, Exit), Refusal> {
+    let stored = store.load_intact(id).map_err(Refusal::failure)?;
+    let document = of_run(store, id)?.and_then(|load| result::<Document>(&load).ok());
+    if let Some(document) = document.filter(|document| document.ended != Ended::Interrupted) {
+        // It was killed when its result was stored already.
+        Recorder::take_up(store, stored)?.close();
+        return told(context, &document);
     }
+    let gone = || Refusal::bad_input(format!("the request of run {id} is not stored; run the load again"));
+    let request = stored.plan.load.clone().ok_or_else(gone)?;
+    let arm = &stored.plan.arms.first().ok_or_else(gone)?.arm;
+    let order = workload::order(arm).map_err(Refusal::bad_input)?;
+    study::same_files(id, &request, &order)?;
+    let (limits, error_limit) = workload::stated(arm).map_err(Refusal::bad_input)?;
+    let order = study::with(order, request.seed, &request.cpus);
+    let ready = Ready::of(context, order, (&limits, error_limit), Vec::new())?;
+    crate::quiet::wait(context)?;
+    let recorder = Recorder::take_up(store, stored)?;
+    ready.measure(context, recorder)
 }
 
 /// A stored load as text, JSON, comma-separated seconds or windows, or a page; `None` where the form is that of any run.
@@ -120,13 +94,6 @@ fn text(context: &Context, stored: &StoredLoad) -> Result<String, Refusal> {
     }
     let described = words::describe(&result(stored)?, &watch::style());
     Ok(format!("{} ({})\n{described}", words::clean(&stored.summary.title), stored.summary.started))
-}
-
-/// What a load that was resumed came to, and its exit code: `ended` where that is no success.
-pub fn resumed(context: &Context, store: &Store, id: &RunId, ended: Exit) -> Result<(String, Exit), Refusal> {
-    let stored = of_run(store, id)?.ok_or_else(|| Refusal::failure(format!("run {id} is no load")))?;
-    let exit = if ended == Exit::Success { exit_of(&result(&stored)?) } else { ended };
-    Ok((text(context, &stored)?, exit))
 }
 
 /// A load that runs still, or was killed: its seconds are all there is.

@@ -18,8 +18,8 @@ use std::str::FromStr;
 /// Shown by `--help`.
 pub const EXAMPLES: &str = "\
 Examples:
-  baremark resume                       # the latest unfinished run
-  baremark resume 20261120-0801-7f3a
+  baremark resume                       # the latest unfinished run of a study
+  baremark resume 20261120-0801-7f3a    # by its ID, as loads have to be
   baremark resume 7f3a --budget +4min   # extend a finished run
   baremark resume 7f3a --precision 0.5 --budget +10min
 
@@ -58,28 +58,28 @@ impl FromStr for Budget {
     }
 }
 
-/// Continues the named run, or the latest unfinished one; with more, a finished one too.
+/// Continues the named run, or the latest unfinished one that is no load; with more, a finished one too.
 pub fn run(context: &Context, named: Option<&str>, more: &More) -> Result<(String, Exit), Refusal> {
     // What is not there has nothing to resume, and nothing is made there.
     drop(record::open_existing(context)?);
     let store = context.open_store()?;
     let extends = more.budget.is_some() || more.precision.is_some();
     let id = if extends { record::find(&store, named)? } else { record::find_unfinished(&store, named)? };
-    if !extends && store.load_head(&id).is_ok_and(|stored| stored.plan.search.is_some()) {
+    let of_load = |stored: &StoredRun| Origin::of(&stored.study_file) == Origin::Load;
+    if let Some(stored) = store.load_head(&id).ok().filter(|stored| !extends && of_load(stored)) {
+        record::same_machine(&stored)?;
         let turn = record::turn(context, &store)?;
-        let resumed = load::find_max::resume(context, store, id);
+        let resumed = match stored.plan.search {
+            Some(_) => load::find_max::resume(context, store, id),
+            None => load::resume(context, &store, &id),
+        };
         drop(turn);
         return resumed;
     }
     let turn = record::turn(context, &store)?;
     let held = record::hold(&store, &id)?;
     let stored = store.load_intact(&id).map_err(Refusal::failure)?;
-    if baremark_sys::machine::this().fingerprint() != stored.machine.fingerprint() {
-        return Err(Refusal::bad_input(format!(
-            "run {id} was begun on another machine ({}); trials of two machines are not one run",
-            record::machine_line(&stored.machine)
-        )));
-    }
+    record::same_machine(&stored)?;
     if extends {
         let (text, plan) = extended(&stored, more)?;
         // What would be refused later is refused before the run is changed.
@@ -89,16 +89,12 @@ pub fn run(context: &Context, named: Option<&str>, more: &More) -> Result<(Strin
     let record = Record::take_up(&store, held, stored)?;
     drop(turn);
     let (run, ended) = run::measure(context, record)?;
-    let ended = run::answered(ended, &run);
-    if Origin::of(&run.file) == Origin::Load {
-        return load::resumed(context, &store, &id, ended);
-    }
     // As the command that began it would have shown it.
     let text = match ab::shown(context, &run)? {
         Some(text) => text,
         None => run::show(context, &run, false)?,
     };
-    Ok((text, ended))
+    Ok((text, run::answered(ended, &run)))
 }
 
 /// The study and plan of a run that is given more.

@@ -139,6 +139,7 @@ fn a_site_that_is_none_is_refused() {
     let output = bench.run(&["load", URL, "--site", "nowhere"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("write native, container or ssh:HOST"), "{}", text(&output.stderr));
+    assert!(!bench.store().exists(), "what is wrong is no run");
     let output = bench.run(&["load", "http://nowhere.invalid/", "--site", "native", "--no-record"]);
     assert!(text(&output.stderr).contains("'nowhere.invalid' could not be resolved"), "{}", text(&output.stderr));
 }

@@ -271,34 +271,109 @@ fn a_killed_load_keeps_its_seconds() {
     assert_eq!(partial["format"], "baremark-load-partial/1");
     assert!(partial["seconds"].as_array().is_some_and(|seconds| seconds.len() == 2), "{partial}");
     assert!(text(&bench.run(&["report"]).stdout).contains("killed: it has no result"));
+    // One that is resumed begins again, and has no second twice.
+    let mut command = bench.command(&["resume", &ids(&bench)[0]]);
+    kill(&mut stopped_at(command.stdout(Stdio::null()).stderr(Stdio::null()), "progress-stored:1"));
+    let seconds = json(&bench.run(&["report", "--json"]).stdout)["seconds"].clone();
+    assert!(seconds.as_array().is_some_and(|seconds| seconds.len() == 1) && seconds[0]["at_s"] == 0, "{seconds}");
 }
 
-/// A killed load is measured again by the study that was stored with it, unless that lacks something of its command line.
+/// Runs a load until its first second is stored, and kills it; its name.
+fn killed(bench: &Bench, arguments: &[&str]) -> String {
+    let mut command = bench.command(&[&["load"][..], arguments].concat());
+    kill(&mut stopped_at(command.stdout(Stdio::null()).stderr(Stdio::null()), "progress-stored:1"));
+    ids(bench).swap_remove(0)
+}
+
+/// A killed load is made again as its command line said, unless something of that is not stored.
 #[test]
 fn a_killed_load_is_resumed() {
     let bench = Bench::new();
     let url = format!("http://{}/", server());
-    let load = ["load", &url, "--connections", "2", "--count", "300", "--timeout", "5 min"];
-    let killed = |arguments: &[&str]| {
-        let mut command = bench.command(arguments);
-        let mut child = stopped_at(command.stdout(Stdio::null()).stderr(Stdio::null()), "progress-stored:1");
-        kill(&mut child);
-    };
-    killed(&load);
-    let output = bench.run(&["resume", "--json"]);
+    let load = [url.as_str(), "--connections", "2", "--count", "300", "--timeout", "5 min", "--seed", "7"];
+    let id = killed(&bench, &load);
+    let unnamed = bench.run(&["resume"]);
+    assert_eq!(unnamed.status.code(), Some(2), "its server has to be meant: {}", text(&unnamed.stderr));
+    assert!(text(&unnamed.stderr).contains(&format!("`baremark resume {id}`")), "{}", text(&unnamed.stderr));
+    let output = bench.run(&["resume", &id, "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let document = json(&output.stdout);
     assert_eq!((&document["format"], &document["counts"]["intended"]), (&"baremark-load/1".into(), &300.into()));
+    assert_eq!((&document["asked"]["seed"], &document["asked"]["connections"]), (&7.into(), &2.into()));
     assert_eq!(json(&bench.run(&["report", "--json"]).stdout), document, "what is stored is what was printed");
     let csv = text(&bench.run(&["report", "--csv"]).stdout);
     let seconds = document["series"].as_array().unwrap().len();
     assert!(seconds > 0 && csv.lines().count() == seconds + 1, "{csv}");
     let history = bench.json(&["history", "--json"]);
     assert_eq!((ids(&bench).len(), &history["runs"][0]["state"]), (1, &"finished".into()));
-    killed(&[&load[..], &["--header", "accept: text/html"]].concat());
-    let refused = bench.run(&["resume", &ids(&bench)[0]]);
+    let id = killed(&bench, &[&load[..], &["--header", "accept: text/html"]].concat());
+    let refused = bench.run(&["resume", &id]);
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
     assert!(text(&refused.stderr).contains("run the load again"), "{}", text(&refused.stderr));
+}
+
+/// A load that fails when it is resumed is made once, and stored and judged as by the command: with its document, and by what may fail.
+#[test]
+fn a_load_that_fails_when_it_is_resumed_is_judged_as_by_its_command() {
+    let bench = Bench::new();
+    let url = format!("http://{}/", answering(|_| "404 Not Found"));
+    for (may_fail, code) in [("1%", 1), ("100%", 0)] {
+        let load =
+            [url.as_str(), "--connections", "1", "--count", "300", "--timeout", "5 min", "--error-limit", may_fail];
+        let id = killed(&bench, &load);
+        let output = bench.run(&["resume", &id, "--json"]);
+        assert_eq!(output.status.code(), Some(code), "{may_fail}: {}", text(&output.stderr));
+        let document = json(&output.stdout);
+        assert_eq!(document["failed_statuses"]["404"], 300, "{document:#}");
+        assert_eq!(json(&bench.run(&["report", "--json"]).stdout), document, "what is stored is what was printed");
+        let again = bench.run(&[&["load", "--json"][..], &load].concat());
+        assert_eq!(again.status.code(), Some(code), "the command ends so, too: {}", text(&again.stderr));
+        let store = baremark_store::Store::open_read_only(bench.store()).unwrap();
+        for id in &ids(&bench)[..2] {
+            let trials = store.load(&id.parse().unwrap()).unwrap().trials;
+            let void = matches!(&trials[0].status, baremark_model::event::TrialStatus::Void { .. });
+            assert_eq!((trials.len(), void), (1, code == 1), "{id} of {may_fail} is made once");
+        }
+    }
+}
+
+/// The result of a load that was killed after it had been stored is not measured again.
+#[test]
+fn a_load_that_was_killed_at_its_end_has_its_result() {
+    let bench = Bench::new();
+    let server = Server::start();
+    let url = format!("http://{}/", server.address);
+    let mut command = bench.command(&["load", &url, "--connections", "2", "--count", "300", "--timeout", "5 min"]);
+    kill(&mut stopped_at(command.stdout(Stdio::null()).stderr(Stdio::null()), "run-ends"));
+    let document = json(&bench.run(&["report", "--json"]).stdout);
+    let output = bench.run(&["resume", &ids(&bench)[0], "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!((json(&output.stdout), server.answered()), (document, 300));
+    assert_eq!(bench.json(&["history", "--json"])["runs"][0]["state"], "finished");
+}
+
+/// With other contents of its files it would be another load.
+#[test]
+fn a_load_whose_files_have_changed_is_not_resumed() {
+    let bench = Bench::new();
+    let url = format!("http://{}/", server());
+    let look = "[operations.look]\n[[operations.look.requests]]\nget = \"/\"\n";
+    let files = [("--scenario", look, "scenario"), ("--trace", "0,300\n600,300\n", "arrivals")];
+    for (option, held, told) in files {
+        bench.write("file", held);
+        let id = killed(
+            &bench,
+            &[url.as_str(), option, "file", "--count", "300", "--connections", "2", "--timeout", "5 min"],
+        );
+        bench.write("file", held.replace("300", "200").replace("look", "see"));
+        let refused = bench.run(&["resume", &id]);
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{option}: {said}");
+        assert!(said.contains(&format!("{told}; run the load again")), "{option}: {said}");
+        bench.write("file", held);
+        let resumed = bench.run(&["resume", &id]);
+        assert_eq!(resumed.status.code(), Some(0), "{option}: {}", text(&resumed.stderr));
+    }
 }
 
 /// The names of the stored runs, the latest first.

@@ -107,14 +107,15 @@ fn a_killed_search_is_resumed_without_its_finished_windows() {
     let id = bench.json(&["history", "--json"])["runs"][0]["id"].as_str().unwrap().to_owned();
     let study = text(&bench.run(&["show", &id]).stdout);
     assert!(study.contains("maximum_per_s") && !study.contains('#'), "its request is not a comment: {study}");
-    let resumed = bench.run(&["resume"]);
+    assert_eq!(bench.run(&["resume"]).status.code(), Some(2), "its server has to be meant");
+    let resumed = bench.run(&["resume", &id]);
     let ended = stored(&bench).ended;
     assert_eq!(resumed.status.code(), Some(code(ended)), "{ended:?}: {}", text(&resumed.stderr));
     assert!(text(&resumed.stderr).contains("3 windows of run "), "{}", text(&resumed.stderr));
     let after = rows(&bench);
     assert!(after.len() >= before.len() && after.starts_with(&before), "{before:?} {after:?}");
     assert_eq!(stored(&bench).trials[0].windows.len(), after.len(), "each window counts once");
-    assert_eq!(bench.run(&["resume"]).status.code(), Some(2), "it is finished");
+    assert_eq!(bench.run(&["resume", &id]).status.code(), Some(2), "it is finished");
     // Of a URL with a query only the rest is stored: it cannot be resumed.
     let secret = format!("{url}?token=own");
     let mut command = bench.command(&[

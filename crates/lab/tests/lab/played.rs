@@ -510,7 +510,7 @@ pub fn plan(other: &str) -> Plan {
         mode: Mode::default(),
         extensions: Vec::new(),
         search: None,
-        whole_load: false,
+        load: None,
         injected: None,
         cpus: vec![0],
         environments: BTreeMap::new(),

@@ -69,7 +69,7 @@ pub fn plan() -> Plan {
         mode: Mode::default(),
         extensions: Vec::new(),
         search: None,
-        whole_load: false,
+        load: None,
         injected: None,
         cpus: vec![0, 1],
         environments: std::collections::BTreeMap::new(),

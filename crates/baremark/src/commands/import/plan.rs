@@ -62,7 +62,7 @@ pub(super) fn of(imported: &Imported) -> Plan {
         mode: Mode::default(),
         extensions: Vec::new(),
         search: None,
-        whole_load: false,
+        load: None,
         injected: None,
         cpus: Vec::new(),
         environments: BTreeMap::from([(PLACE.to_owned(), settings)]),

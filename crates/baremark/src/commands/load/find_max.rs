@@ -120,7 +120,7 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
         ));
     }
     let store = record::store(context, &args)?;
-    let recorder = Recorder::begin(context, &args, store.as_ref(), Some(request.clone()))?;
+    let recorder = Recorder::begin(context, &args, store.as_ref(), (Some(request.clone()), None))?;
     find(context, load, (factor, &request), (Vec::new(), probed.others), recorder)
 }
 

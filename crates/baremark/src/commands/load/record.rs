@@ -20,7 +20,7 @@ use baremark_model::event::TrialStatus;
 use baremark_model::job::JobRun;
 use baremark_model::maximum::{self, SearchRequest};
 use baremark_model::observation::THIS_MACHINE;
-use baremark_model::plan::Plan;
+use baremark_model::plan::{LoadRequest, Plan};
 use baremark_model::seam::Sample;
 use baremark_model::wire::Detail;
 use baremark_store::{LoadSummary, RunId, RunSummary, Store, StoredLoad, StoredRun};
@@ -35,6 +35,8 @@ pub(super) struct Recorder<'s> {
 struct Recording<'s> {
     record: Record<'s>,
     plan: Plan,
+    /// Trials of blocks before it are stored.
+    next_block: u64,
     /// This machine, until the load or the search from a fresh start ends.
     observing: Observing,
     /// Whether anything was measured since.
@@ -57,31 +59,31 @@ fn without(why: Refusal) -> Refusal {
 }
 
 impl<'s> Recorder<'s> {
-    /// Begins a run. The request is stored without headers and query, which may hold secrets; what of a search the study does not hold, with the plan.
+    /// Begins a run. The request is stored without headers and query, which may hold secrets; what of it the study does not hold, with the plan.
     pub(super) fn begin(
         context: &Context,
         args: &LoadArgs,
         store: Option<&'s Store>,
-        search: Option<SearchRequest>,
+        (search, load): (Option<SearchRequest>, Option<LoadRequest>),
     ) -> Result<Recorder<'s>, Refusal> {
         let Some(store) = store else { return Ok(Recorder { to: None }) };
         let (source, plan) = study::plan(context, args, Secrets::LeftOut)?;
-        let whole_load = !(study::has_secrets(args) || args.site.len() + args.cpus.len() > 0);
-        let plan = Plan { search, whole_load, ..plan };
+        let plan = Plan { search, load, ..plan };
         let record = Record::create(context, store, &source, &plan).map_err(without)?;
-        Ok(Recorder::new(record, plan))
+        Ok(Recorder::new(record, plan, 0))
     }
 
     /// Continues a run that was interrupted or killed.
     pub(super) fn take_up(store: &'s Store, stored: StoredRun) -> Result<Recorder<'s>, Refusal> {
         let lock = record::hold(store, &stored.id)?;
         let plan = stored.plan.clone();
-        Ok(Recorder::new(Record::take_up(store, lock, stored)?, plan))
+        let next_block = stored.trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0);
+        Ok(Recorder::new(Record::take_up(store, lock, stored)?, plan, next_block))
     }
 
-    fn new(record: Record<'s>, plan: Plan) -> Recorder<'s> {
+    fn new(record: Record<'s>, plan: Plan, next_block: u64) -> Recorder<'s> {
         let observing = Observing::begin(&plan.observe);
-        Recorder { to: Some(Recording { record, plan, observing, measured: false, ended: Vec::new() }) }
+        Recorder { to: Some(Recording { record, plan, next_block, observing, measured: false, ended: Vec::new() }) }
     }
 
     /// Writes a second or a window; when that fails, the load continues without a record, and that is said once.
@@ -113,7 +115,9 @@ impl<'s> Recorder<'s> {
             Ending::Interrupted => Some("interrupted: the result is partial".to_owned()),
             _ => summary::failed(document),
         };
-        self.finish(end, vec![(run, void)]);
+        // An interrupted load has left a partial result.
+        let block = self.to.as_ref().map_or(0, |to| to.next_block);
+        self.finish(end, vec![(block, run, void)]);
     }
 
     /// Writes the result of a search: a trial for each search from a fresh start.
@@ -123,16 +127,16 @@ impl<'s> Recorder<'s> {
             return self.finish(end, Vec::new());
         }
         let whole = serde_json::to_value(document).ok().map(|value| detail(maximum::FORMAT, value));
-        let trials = document.trials.iter().enumerate().map(|(at, trial)| {
+        let trials = document.trials.iter().zip(0..).map(|(trial, block)| {
             let sample = trial.maximum.map(|maximum| Sample::new(metric, maximum.level));
             let void = sample.is_none().then(|| "no level was found".to_owned());
             let run = JobRun {
                 samples: sample.into_iter().collect(),
                 checked: format!("{} windows", trial.windows.len()),
-                detail: whole.clone().filter(|_| at == 0),
+                detail: whole.clone().filter(|_| block == 0),
                 ..JobRun::default()
             };
-            (run, void)
+            (block, run, void)
         });
         self.finish(end, trials.collect());
     }
@@ -149,9 +153,15 @@ impl<'s> Recorder<'s> {
         why
     }
 
-    fn finish(self, end: &Ending, trials: Vec<(JobRun, Option<String>)>) {
-        let Some(Recording { mut record, plan, ended, .. }) = self.to else { return };
-        let written = trials.into_iter().zip(ended).zip(0..).try_for_each(|(((run, void), seen), block)| {
+    /// Ends a run whose result is stored already.
+    pub(super) fn close(self) {
+        self.finish(&Ending::Complete("complete".to_owned()), Vec::new());
+    }
+
+    fn finish(self, end: &Ending, trials: Vec<(u64, JobRun, Option<String>)>) {
+        let Some(Recording { mut record, plan, next_block, ended, .. }) = self.to else { return };
+        let mut new = trials.into_iter().zip(ended).filter(|((block, ..), _)| *block >= next_block);
+        let written = new.try_for_each(|((block, run, void), seen)| {
             let arm = &plan.arms.first().ok_or_else(|| record::unwritten("the study has no arm"))?.arm;
             let elapsed_ns = seen.elapsed_ns;
             let result = seen.result(arm, run).map_err(record::unwritten)?;
@@ -201,7 +211,15 @@ pub fn of_run(store: &Store, id: &RunId) -> Result<Option<StoredLoad>, Refusal> 
     let title = title.strip_prefix("load: ").unwrap_or(&title).to_owned();
     let summary = LoadSummary { id: id.clone(), kind, title, started, ended, stop_reason, state };
     let document = detail.map(|detail| detail.document);
-    Ok(Some(StoredLoad { summary, machine, version, document, seconds: progress }))
+    Ok(Some(StoredLoad { summary, machine, version, document, seconds: of_last(progress) }))
+}
+
+/// The seconds since a load was resumed, which begins again at its first one. Windows of a search are all kept.
+fn of_last(rows: Vec<Value>) -> Vec<Value> {
+    let second = |row: &Value| row["at_s"].as_u64();
+    let begins = |pair: &[Value]| second(&pair[1]).is_some_and(|at_s| Some(at_s) <= second(&pair[0]));
+    let first = rows.windows(2).rposition(begins).map_or(0, |at| at + 1);
+    rows.into_iter().skip(first).collect()
 }
 
 /// The result of a load, or of a search.
@@ -217,4 +235,20 @@ pub(super) fn result<D: DeserializeOwned>(stored: &StoredLoad) -> Result<D, Refu
 pub(super) fn rows(stored: &StoredLoad) -> Vec<SecondRow> {
     let of_row = |row: &Value| serde_json::from_value(row.clone()).ok();
     result::<Document>(stored).map_or_else(|_| stored.seconds.iter().filter_map(of_row).collect(), |of| of.series)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn seconds_of_a_resumed_load_are_those_of_its_last_begin() {
+        let seconds = |all: &[u64]| all.iter().map(|at_s| json!({ "at_s": at_s })).collect::<Vec<Value>>();
+        assert_eq!(of_last(seconds(&[])), seconds(&[]));
+        assert_eq!(of_last(seconds(&[0, 1, 2])), seconds(&[0, 1, 2]));
+        assert_eq!(of_last(seconds(&[0, 1, 2, 0, 0, 1])), seconds(&[0, 1]));
+        let windows = vec![json!({ "trial": 0, "level": 5.0 }), json!({ "trial": 0, "level": 2.5 })];
+        assert_eq!(of_last(windows.clone()), windows);
+    }
 }

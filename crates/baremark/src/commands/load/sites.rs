@@ -10,23 +10,37 @@ use baremark_load::document::{Document, SiteRow};
 use baremark_load::load::{Load, Stop};
 use baremark_load::order::Order;
 use baremark_load::record::{MergedSeconds, Part};
-use baremark_model::site::SiteError;
+use baremark_model::site::{Environment, SiteError};
 use baremark_sys::clock::monotonic_ns;
 use std::path::Path;
 use std::time::Duration;
 
+/// A site of a load.
+pub(super) struct Site {
+    name: String,
+    environment: Box<dyn Environment>,
+}
+
+/// The sites of these names.
+pub(super) fn named(names: &[String], ssh_config: Option<&Path>) -> Result<Vec<Site>, Refusal> {
+    let site = |name: &String| {
+        let environment = places::of_site(name, ssh_config)?;
+        Ok::<Site, Refusal>(Site { name: name.clone(), environment })
+    };
+    names.iter().map(site).collect()
+}
+
 /// Runs the order from all sites, dealt among them, and merges what comes home.
 pub(super) fn run(
     context: &Context,
-    (named, ssh_config): (&[String], Option<&Path>),
+    sites: &[Site],
     order: &Order,
     load: &Load,
     view: &mut View<'_>,
 ) -> Result<(Document, Part), Refusal> {
-    let environments = named.iter().map(|text| places::of_site(text, ssh_config)).collect::<Result<Vec<_>, _>>()?;
     let mut members = Vec::new();
-    for (at, (environment, name)) in environments.iter().zip(named).enumerate() {
-        let order = serde_json::to_value(order.of_site(at as u64, named.len() as u64));
+    for (at, Site { name, environment }) in sites.iter().enumerate() {
+        let order = serde_json::to_value(order.of_site(at as u64, sites.len() as u64));
         let order = order.map_err(|why| Refusal::failure(format!("writing JSON: {why}")))?;
         members.push(Place { name: format!("{} ({name})", at + 1), environment: &**environment, order });
     }
@@ -34,7 +48,7 @@ pub(super) fn run(
         Stop::After(time) => Some(Duration::from_nanos(time.0.saturating_add(load.grace.0))),
         Stop::Count(_) => None,
     };
-    let (mut seconds, mut left) = (MergedSeconds::default(), named.len());
+    let (mut seconds, mut left) = (MergedSeconds::default(), sites.len());
     let ends = spread::run(&members, lasting, monotonic_ns, &context.interrupt, &mut |event| match event {
         SiteEvent::Second { second, part, .. } => {
             if let Ok(part) = serde_json::from_value(part.clone()) {

@@ -7,9 +7,12 @@ use crate::planning;
 use crate::source::Source;
 use baremark_load::load::Pin;
 use baremark_load::order::Order;
+use baremark_load::transport::Trust;
 use baremark_load::workload;
 use baremark_model::literal::{section, whole};
-use baremark_model::plan::{Mode, Plan};
+use baremark_model::plan::{LoadRequest, Mode, Plan};
+use baremark_store::RunId;
+use std::collections::BTreeMap;
 use std::path::Path;
 use toml::Value;
 
@@ -64,7 +67,6 @@ pub(super) fn text(args: &LoadArgs, secrets: Secrets) -> String {
     put("ca", file(&args.ca));
     put("insecure", switch(args.insecure));
     put("source", list(args.source.iter().map(ToString::to_string).collect()));
-    put("seconds", switch(!shown));
     put("timeout", text(&format!("{} ms", args.duration.0.saturating_add(MARGIN_NS) / 1_000_000)));
     let design = if shown {
         section([("quads", 1.into()), ("least_blocks", 4.into())])
@@ -99,6 +101,38 @@ pub(super) fn left_out(args: &LoadArgs) -> String {
 /// Whether the stored study lacks something of the command line that may be secret.
 pub(super) fn has_secrets(args: &LoadArgs) -> bool {
     !args.header.is_empty() || args.url.as_deref().is_some_and(|url| url != without_query(url))
+}
+
+/// What a load is resumed with beside its study; `None` where something of its command line is not stored.
+pub(super) fn request(args: &LoadArgs, order: &Order) -> Option<LoadRequest> {
+    let stored = !has_secrets(args) && args.site.is_empty();
+    stored.then(|| LoadRequest { seed: args.seed, cpus: args.cpus.clone(), files: files(order) })
+}
+
+/// Digests of what an order has read from files. A trace and a recording are its arrivals.
+fn files(order: &Order) -> BTreeMap<String, String> {
+    let scenario = order.scenario.as_ref().map(|(_, text)| text.as_bytes().to_vec());
+    let certificates = match &order.trust {
+        Trust::Certificates { pem, .. } => Some(pem.as_bytes().to_vec()),
+        Trust::System | Trust::Authority(_) | Trust::Anything => None,
+    };
+    let arrivals = serde_json::to_vec(&(&order.drive, &order.points)).ok();
+    let all = [("scenario", scenario), ("certificates", certificates), ("arrivals", arrivals)];
+    all.into_iter().filter_map(|(what, read)| Some((what.to_owned(), baremark_bundle::digest(&read?)))).collect()
+}
+
+/// Refuses to resume a load whose files hold something else than when it began: that would be another load.
+pub(super) fn same_files(id: &RunId, request: &LoadRequest, order: &Order) -> Result<(), Refusal> {
+    let now = files(order);
+    let others = now.iter().filter(|(what, digest)| request.files.get(*what) != Some(*digest));
+    let others: Vec<&str> = others.map(|(what, _)| what.as_str()).collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    let others = others.join(", ");
+    Err(Refusal::bad_input(format!(
+        "not known to be what run {id} has read from its files: {others}; run the load again"
+    )))
 }
 
 /// The plan of the study.
