@@ -1,8 +1,11 @@
 //! Studies of what a place costs before work runs.
 
 use super::bench::{Bench, lives, text};
+use super::outcome::sound;
+use super::trials::{accounted, all};
 use serde_json::Value;
 use std::path::Path;
+use std::process::Output;
 
 /// A study of these lines, over in seconds.
 pub fn study(kind: &str, factors: &str, report: &str) -> String {
@@ -12,9 +15,24 @@ pub fn study(kind: &str, factors: &str, report: &str) -> String {
     )
 }
 
-/// The same in one block: what is measured has an estimate, and a ratio no interval.
+/// The same in one block: what is measured has an estimate where its trial counts ([`counted`]), and a ratio no interval.
 pub fn in_one_block(study: &str) -> String {
     study.replace("least_blocks = 4\nmost_blocks = 4", "least_blocks = 1\nmost_blocks = 1")
+}
+
+/// The document of a study in one block, where all its trials count. One that was disturbed does not and has a reason, and no other takes its place:
+/// then there is nothing to look at.
+pub fn counted(ran: &Output) -> Option<Value> {
+    let errors = text(&ran.stderr);
+    let document: Value = serde_json::from_slice(&ran.stdout).unwrap_or_else(|why| panic!("{why}: {errors}"));
+    sound(&document);
+    let trials = all(&document);
+    if accounted(&trials, trials.len()) < trials.len() {
+        eprintln!("not every trial counts: {errors}");
+        return None;
+    }
+    assert!(ran.status.success(), "{errors}");
+    Some(document)
 }
 
 /// The estimates of a metric, each with its treatment's level of `factor`.
@@ -33,7 +51,7 @@ pub fn nothing_is_left_in(folder: &Path) {
     }
 }
 
-/// Runs one trial of a server in a place that has a clock and a loopback of its own; the document, where the place can be had.
+/// Runs one trial of a server in a place that has a clock and a loopback of its own; the document, where the place can be had and the trial counts.
 pub fn apart(kind: &str, settings: &str) -> Option<Value> {
     let bench = Bench::new();
     let text_of = study(&format!("\"{kind}\"\n{settings}"), "", "").replace("quads = 1", "quads = 0");
@@ -44,9 +62,8 @@ pub fn apart(kind: &str, settings: &str) -> Option<Value> {
         eprintln!("skipped: a server in gVisor: no podman, or no runsc");
         return None;
     }
-    assert!(ran.status.success(), "{errors}");
     nothing_is_left_in(&std::env::temp_dir());
-    Some(serde_json::from_slice(&ran.stdout).unwrap())
+    counted(&ran)
 }
 
 pub fn one(document: &Value, metric: &str) -> f64 {
