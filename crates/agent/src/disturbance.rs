@@ -453,7 +453,9 @@ mod tests {
         for (pid, parent, ticks) in processes {
             let process = folder.path().join(format!("proc/{pid}"));
             fs::create_dir_all(&process).expect("it is ours");
-            let line = format!("{pid} (p{pid}) S {parent} 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 5 0 0");
+            // Half of them are of children that it has waited for.
+            let (own, waited_for) = (ticks - ticks / 2, ticks / 2);
+            let line = format!("{pid} (p{pid}) S {parent} 1 1 0 -1 0 0 0 0 0 {own} 0 {waited_for} 0 20 0 1 0 5 0 0");
             fs::write(process.join("stat"), line).expect("it is ours");
         }
         let users = Some(CpuUsers::below(folder.path()).expect("a folder"));
