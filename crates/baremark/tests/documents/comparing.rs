@@ -180,7 +180,7 @@ fn a_document_with_a_former_name_of_a_factor_is_compared_by_the_name_of_today() 
     assert_eq!(comparison["other"]["levels"]["server_environment"], "microvm", "{comparison:#}");
 }
 
-/// What a command calls `place` is its own, also beside a workload that has another name for it today.
+/// What a command calls `place` is its own, also next to a workload that has another name for it today.
 #[test]
 fn a_document_of_several_workloads_has_the_names_of_each() {
     let mut then = document("start-up");

@@ -10,6 +10,8 @@ use std::sync::atomic::AtomicBool;
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 const WHAT: &str = "CPU use by other programs in timed phases beyond native";
+/// The same where one side does not see them.
+const BEYOND: &str = "CPU use by other programs, kernel and lab in timed phases beyond native";
 
 /// A phase in which others used this share, and all but the agent and its work that.
 fn phase(others: f64, beyond_agent: f64) -> PhaseDisturbance {
@@ -35,7 +37,8 @@ fn compared(native: PhaseDisturbance, container: PhaseDisturbance, hidden: bool)
             vec![Observation { place: THIS_MACHINE.to_owned(), seconds: 1.0, ..Observation::default() }];
     }
     let document = document(&run(&plan, &memory), &[&WORKLOAD]);
-    let rows = document.explanations.into_iter().filter(|row| row.what == WHAT).map(|row| row.value.round()).collect();
+    let what = if hidden { BEYOND } else { WHAT };
+    let rows = document.explanations.into_iter().filter(|row| row.what == what).map(|row| row.value.round()).collect();
     let absent = document.observed.unwrap().absent.into_iter().filter(|absent| absent.absence.observer == WHAT);
     (rows, absent.map(|absent| format!("{}: {}", absent.place, absent.absence.reason)).collect())
 }

@@ -105,7 +105,7 @@ fn of_earlier() -> Plan {
     plan
 }
 
-/// What a command calls `time` is its own, also beside a workload whose `time` has another name today.
+/// What a command calls `time` is its own, also next to a workload whose `time` has another name today.
 #[test]
 fn former_names_are_those_of_the_workload_of_each_arm() {
     let mut plan = of_earlier();

@@ -46,7 +46,7 @@ impl Ready {
         Ok(Ready { order, load, required, engine, sites })
     }
 
-    /// Makes the load, writes it down and tells what it came to.
+    /// Makes the load, writes it down and reports what it came to.
     pub(super) fn measure(self, context: &Context, recorder: Recorder<'_>) -> Result<(String, Exit), Refusal> {
         let Ready { order, load, required, engine, sites } = self;
         let mut view = View::new(context, recorder);

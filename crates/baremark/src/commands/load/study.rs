@@ -103,7 +103,7 @@ pub(super) fn has_secrets(args: &LoadArgs) -> bool {
     !args.header.is_empty() || args.url.as_deref().is_some_and(|url| url != without_query(url))
 }
 
-/// What a load is resumed with beside its study; `None` where something of its command line is not stored.
+/// What a load is resumed with in addition to its study; `None` where something of its command line is not stored.
 pub(super) fn request(args: &LoadArgs, order: &Order) -> Option<LoadRequest> {
     let stored = !has_secrets(args) && args.site.is_empty();
     stored.then(|| LoadRequest { seed: args.seed, cpus: args.cpus.clone(), files: files(order) })
