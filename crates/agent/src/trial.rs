@@ -568,7 +568,7 @@ mod tests {
 
     #[test]
     fn what_is_done_side_by_side_comes_in_order_and_borrows() {
-        let mut words = vec![String::from("one"), String::from("two"), String::from("three"), String::new()];
+        let mut words = ["one", "two", "three", ""].map(String::from);
         let lengths = side_by_side(words.iter_mut().collect(), |word: &mut String| {
             word.push('!');
             word.len()

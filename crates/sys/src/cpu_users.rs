@@ -343,19 +343,15 @@ mod tests {
         let since = |init: u64, make: u64, waited_for: &[(u32, u64)]| {
             waiting(&[(1, "init", 0, 0, init), (20, "make", 1, 5, make)], waited_for).others_since(&before, 10)
         };
-        let make = ("make".to_owned(), 0.4);
-        assert_eq!(since(500, 142, &[(1, 500), (20, 2)]), [make.clone()]);
-        assert_eq!(
-            since(500, 142, &[(1, 500), (20, 42)]),
-            [make.clone()],
-            "40 of another command, which is less than 500"
-        );
-        assert_eq!(since(530, 142, &[(1, 530), (20, 2)]), [make.clone(), ("init".to_owned(), 0.3)], "30 since");
+        let make = || ("make".to_owned(), 0.4);
+        assert_eq!(since(500, 142, &[(1, 500), (20, 2)]), [make()]);
+        assert_eq!(since(500, 142, &[(1, 500), (20, 42)]), [make()], "40 of another command, which is less than 500");
+        assert_eq!(since(530, 142, &[(1, 530), (20, 2)]), [make(), ("init".to_owned(), 0.3)], "30 since");
         // The shell has ended and was not waited for yet.
         let sh = (21, "sh", 20, 6, 2);
         let mut after = waiting(&[(1, "init", 0, 0, 500), (20, "make", 1, 5, 140), sh], &[(1, 500)]);
         after.processes.get_mut(&21).expect("the shell").ended = true;
-        assert_eq!(after.others_since(&before, 10), [make]);
+        assert_eq!(after.others_since(&before, 10), [make()]);
     }
 
     /// The kernel drops the time of such children: neither their parent has it nor the first process, which waited for others.

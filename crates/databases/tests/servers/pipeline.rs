@@ -50,7 +50,7 @@ fn text(connection: &mut dyn Connection, sql: &str) -> String {
 /// For each table the number of its rows and the sum of their hashes, without times.
 fn digests(database: &dyn Database, tables: &[&str]) -> Vec<String> {
     let connection = &mut *database.connect().unwrap();
-    let digest = |name: &str| {
+    let mut digest = |name: &str| {
         let columns = format!(
             "select string_agg(column_name, ', ' order by ordinal_position) from information_schema.columns \
              where table_name = '{name}' and column_name not in ({TIMES})"
