@@ -330,10 +330,9 @@ type Inspection = (PagesSeen, Result<(), String>);
 
 /// What each arm's memory is made of, member by member.
 fn inspect(memory: &Buffers, arms: &[&ResolvedArm]) -> Vec<Vec<Inspection>> {
-    let of_arm = |(&arm, maps): (&&ResolvedArm, &Vec<usize>)| {
-        side_by_side(maps.clone(), |map| buffers::inspect(&memory.maps[map], arm.buffer_page()))
-    };
-    side_by_side(arms.iter().zip(&memory.of_arm).collect(), of_arm)
+    side_by_side(arms.iter().zip(&memory.of_arm).collect(), |(arm, maps): (&&ResolvedArm, &Vec<usize>)| {
+        maps.iter().map(|&map| buffers::inspect(&memory.maps[map], arm.buffer_page())).collect()
+    })
 }
 
 fn all_pages(members: &[Inspection]) -> PagesSeen {

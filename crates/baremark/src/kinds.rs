@@ -93,7 +93,7 @@ mod tests {
                 assert_eq!(former::key_now_of(&[descriptor.kind], knob.key), None, "{}", descriptor.kind);
             }
         }
-        for (kinds, before, now) in former::of_kinds() {
+        for (kinds, before, now) in former::OF_KINDS {
             for kind in kinds {
                 let descriptor = RUNNERS.descriptors().into_iter().find(|descriptor| descriptor.kind == *kind);
                 let parameter = descriptor.and_then(|descriptor| descriptor.parameter(now));

@@ -6,7 +6,7 @@ use clap::Subcommand;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// One of them. None is shown in help.
+/// One of them. Help shows `guest` alone, which users start, too.
 #[derive(Subcommand)]
 pub enum PartOfRun {
     /// Run a command on a node, as ssh does (programs of `nodes` start this)

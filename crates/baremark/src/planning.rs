@@ -42,8 +42,9 @@ pub fn of(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, R
 fn resolved(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, Refusal> {
     // The user does not see the study that a command line becomes, nor its lines.
     let seen = |mut problems: Problems| {
-        let is_written = Origin::of(&source.name) == Origin::Load;
-        problems.list.iter_mut().filter(|_| is_written).for_each(|problem| problem.line = 0);
+        if Origin::of(&source.name) == Origin::Load {
+            problems.list.iter_mut().for_each(|problem| problem.line = 0);
+        }
         problems
     };
     let study =

@@ -361,7 +361,7 @@ pub fn find_unfinished(store: &Store, named: Option<&str>) -> Result<RunId, Refu
         }
         _ if run.is_some_and(|run| Origin::of(&run.study_file) == Origin::Load) && !is_resumable(store, &id) => {
             Err(Refusal::bad_input(format!(
-                "run {id} was made by `{}`, of which headers, a query and sites are not stored, and cannot be resumed; \
+                "run {id} was made by `{}`, of which headers, the URL's query and fragment, and sites are not stored, and cannot be resumed; \
                  run the load again",
                 Origin::LOAD
             )))

@@ -7,10 +7,10 @@
 use crate::engine::{self, Engine, Outcome, Plan};
 use crate::layout::{Arrangement, Built, LEAST_DEVICE, Layout, missing};
 use crate::settings::{ACCESS, DEPTH, ENGINE, MEASURED, PATH, RAMP, STEADY, STEADY_LIMIT, Settings};
-use crate::workload::{COMMON, chosen, latency, metric, notes, points, refused};
+use crate::workload::{COMMON, chosen, latency, notes, points, refused};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::TIMEOUT;
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, joined};
+use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together, joined};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
 use baremark_model::parameters::Parameters;
@@ -60,16 +60,16 @@ static PARAMETERS: [Knob; 16] = [
 ];
 
 const OWN: [Metric; 5] = [
-    metric("mean_us", "us", Better::Lower).help("mean latency of reads and writes"),
-    metric("machine_cpu_us_per_io", "us", Better::Lower).help(
+    Metric::lower("mean_us", "us", Together::Mean).help("mean latency of reads and writes"),
+    Metric::lower("machine_cpu_us_per_io", "us", Together::Mean).help(
         "CPU time of the whole machine per read or write: layers work in threads of the kernel; work of \
          others is included",
     ),
-    metric("device_reads_per_io", "reads", Better::Lower)
+    Metric::lower("device_reads_per_io", "reads", Together::Mean)
         .help("reads of the devices per read or write of LUNs; absent where LUNs are files"),
-    metric("device_writes_per_io", "writes", Better::Lower)
+    Metric::lower("device_writes_per_io", "writes", Together::Mean)
         .help("the same of writes: the copies and parity of a layer"),
-    metric("lun_range", "%", Better::Lower)
+    Metric::lower("lun_range", "%", Together::Mean)
         .help("largest minus smallest IOPS of LUNs under load over their mean; absent of one LUN"),
 ];
 

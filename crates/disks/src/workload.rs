@@ -13,7 +13,7 @@ use baremark_load::latency::Summary;
 use baremark_load::parts::stretches;
 use baremark_load::reached;
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Better, Descriptor, Metric, Together, joined};
+use baremark_model::descriptor::{Descriptor, Metric, Together, joined};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
 use baremark_model::parameters::Parameters;
@@ -32,56 +32,49 @@ pub const KIND: &str = "block";
 /// The format of the detail of a phase.
 pub const FORMAT: &str = "baremark-block/1";
 
-pub(crate) const fn metric(key: &'static str, unit: &'static str, better: Better) -> Metric {
-    match better {
-        Better::Higher => Metric::higher(key, unit, Together::Sum),
-        Better::Lower => Metric::lower(key, unit, Together::Mean),
-    }
-}
-
 pub(crate) const fn worst(key: &'static str, help: &'static str) -> Metric {
-    Metric { key, unit: "us", better: Better::Lower, together: Together::Most, help }
+    Metric::lower(key, "us", Together::Most).help(help)
 }
 
 /// Rates and latencies of reads and writes, which other workloads of this engine have as well.
 pub(crate) const COMMON: [Metric; 14] = [
-    metric("iops", "IOPS", Better::Higher).help("reads and writes completed per second"),
-    metric("mb_per_s", "MB/s", Better::Higher).help("10^6 bytes read and written per second"),
-    metric("read_iops", "IOPS", Better::Higher).help("reads completed per second"),
-    metric("write_iops", "IOPS", Better::Higher).help("writes completed per second"),
-    metric("read_mean_us", "us", Better::Lower)
+    Metric::higher("iops", "IOPS", Together::Sum).help("reads and writes completed per second"),
+    Metric::higher("mb_per_s", "MB/s", Together::Sum).help("10^6 bytes read and written per second"),
+    Metric::higher("read_iops", "IOPS", Together::Sum).help("reads completed per second"),
+    Metric::higher("write_iops", "IOPS", Together::Sum).help("writes completed per second"),
+    Metric::lower("read_mean_us", "us", Together::Mean)
         .help("mean read latency, from the intended start where there is a rate"),
-    metric("read_p50_us", "us", Better::Lower).help("median read latency; needs 6 reads"),
+    Metric::lower("read_p50_us", "us", Together::Mean).help("median read latency; needs 6 reads"),
     worst("read_p95_us", "95th percentile of it; needs 72 reads"),
     worst("read_p99_us", "99th percentile of it; needs 368 reads"),
     worst("read_p99_9_us", "99.9th percentile of it; needs 3,688 reads"),
-    metric("write_mean_us", "us", Better::Lower)
+    Metric::lower("write_mean_us", "us", Together::Mean)
         .help("mean write latency, from the intended start where there is a rate"),
-    metric("write_p50_us", "us", Better::Lower).help("median write latency; needs 6 writes"),
+    Metric::lower("write_p50_us", "us", Together::Mean).help("median write latency; needs 6 writes"),
     worst("write_p95_us", "95th percentile of it; needs 72 writes"),
     worst("write_p99_us", "99th percentile of it; needs 368 writes"),
     worst("write_p99_9_us", "99.9th percentile of it; needs 3,688 writes"),
 ];
 
 const OWN: [Metric; 13] = [
-    metric("sync_mean_us", "us", Better::Lower).help("mean latency of fdatasync"),
+    Metric::lower("sync_mean_us", "us", Together::Mean).help("mean latency of fdatasync"),
     worst("sync_p99_us", "99th percentile of it; needs 368 of them"),
-    metric("cpu_us_per_io", "us", Better::Lower)
+    Metric::lower("cpu_us_per_io", "us", Together::Mean)
         .help("user and system CPU time of the process, its io_uring workers included, over reads and writes"),
-    metric("mean_depth", "I/Os", Better::Higher).help("mean number of outstanding I/Os (Little's law)"),
-    metric("device_depth", "I/Os", Better::Higher)
+    Metric::higher("mean_depth", "I/Os", Together::Sum).help("mean number of outstanding I/Os (Little's law)"),
+    Metric::higher("device_depth", "I/Os", Together::Sum)
         .help("the same at the device, by the kernel's statistics; others' I/Os included; absent where it has none"),
-    metric("qemu_read_mean_us", "us", Better::Lower)
+    Metric::lower("qemu_read_mean_us", "us", Together::Mean)
         .help("in a QEMU guest: mean read latency as QEMU counts it, the ramp included"),
-    metric("qemu_read_p50_us", "us", Better::Lower).help("median of it, from bins 16 % wide; needs 6 reads"),
+    Metric::lower("qemu_read_p50_us", "us", Together::Mean).help("median of it, from bins 16 % wide; needs 6 reads"),
     worst("qemu_read_p99_us", "99th percentile of it; needs 368 reads"),
-    metric("qemu_write_mean_us", "us", Better::Lower)
+    Metric::lower("qemu_write_mean_us", "us", Together::Mean)
         .help("in a QEMU guest: mean write latency as QEMU counts it, the ramp included"),
-    metric("qemu_write_p50_us", "us", Better::Lower).help("median of it, from bins 16 % wide; needs 6 writes"),
+    Metric::lower("qemu_write_p50_us", "us", Together::Mean).help("median of it, from bins 16 % wide; needs 6 writes"),
     worst("qemu_write_p99_us", "99th percentile of it; needs 368 writes"),
-    metric("qemu_flush_mean_us", "us", Better::Lower)
+    Metric::lower("qemu_flush_mean_us", "us", Together::Mean)
         .help("in a QEMU guest: mean latency of flushes as QEMU counts it"),
-    metric("ramp_s", "s", Better::Lower).help("time under load before the measured time"),
+    Metric::lower("ramp_s", "s", Together::Mean).help("time under load before the measured time"),
 ];
 
 static METRICS: [Metric; 27] = joined(&[&COMMON, &OWN]);

@@ -103,7 +103,7 @@ pub enum UnsupportedKind {
     OccupiedAddress,
     /// A descriptor number that the runner uses.
     OccupiedDescriptor,
-    /// Dispatch of system calls to user space, traps on the time-stamp counter, or tagged addresses.
+    /// Dispatch of system calls to user space, traps on the time-stamp counter, or other bounds of the process's memory (`PR_SET_MM`).
     ThreadControl,
     /// A system call that is not in the runner's table, such as `io_uring_setup`.
     UnlistedCall,

@@ -2,7 +2,7 @@
 
 use crate::costs::{Cost, Costs};
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Better, Descriptor, Metric, Together};
+use baremark_model::descriptor::{Descriptor, Metric, Together};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::seam::Sample;
 
@@ -10,7 +10,7 @@ use baremark_model::seam::Sample;
 pub const ALL: &[&dyn Job] = &[&VmExit];
 
 const fn metric(key: &'static str, help: &'static str) -> Metric {
-    Metric { key, unit: "ns", better: Better::Lower, together: Together::Mean, help }
+    Metric::lower(key, "ns", Together::Mean).help(help)
 }
 
 static METRICS: [Metric; 3] = [

@@ -62,7 +62,7 @@ static PARAMETERS: [Knob; 7] = [
     Knob::new("size", Kind::Choice(&["quick", "full"]), Default::Typed("full"))
         .help("data set: full as the topology says; quick has 1 % of the past"),
     Knob::new("error_limit", Kind::Percent { min: 0.0, max: 1.0 }, Default::Typed("1 %"))
-        .help("share of failed operations above which the phase is no result"),
+        .help("share of failed operations above which the phase is not a result"),
     TIMEOUT,
 ];
 

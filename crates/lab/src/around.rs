@@ -9,7 +9,7 @@ use baremark_model::codes::Cause;
 use baremark_model::document::ExplanationRow;
 use baremark_model::environments::{self, Capabilities};
 use baremark_model::observation::{Observation, THIS_MACHINE};
-use baremark_model::plan::{Contrast, Pair, Plan};
+use baremark_model::plan::{Pair, Plan};
 use baremark_model::view;
 use baremark_stats::Interval;
 use baremark_stats::estimate::mean;
@@ -94,7 +94,7 @@ pub(crate) fn explain(plan: &Plan, trials: &[Finished]) -> Vec<(usize, Explanati
     let mut all = Vec::new();
     for (index, pair) in plan.pairs.iter().enumerate() {
         let emulated = [pair.numerator, pair.denominator].iter().any(|&arm| plan.arms[arm].emulated);
-        if pair.asked && pair.contrast != Contrast::SelfCheck && !emulated {
+        if pair.is_compared() && !emulated {
             let sides = tally::sides(plan, trials, index);
             all.extend(grounds(plan, pair).iter().flat_map(|ground| candidates(plan, pair, ground, &sides)));
         }

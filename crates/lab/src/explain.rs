@@ -429,7 +429,7 @@ fn queued(plan: &Plan, trials: &[Finished], arm: usize) -> Option<ExplanationRow
 /// block; no row where the interval holds 0, or both were not counted in one way (which [`crate::observed`] says). Others that compute compete for memory, caches and the clock even on CPUs of their own.
 fn used_by_others(study: &Study<'_>, arm: usize) -> Option<ExplanationRow> {
     let (plan, trials) = (study.plan, study.trials);
-    let own = |pair: &Pair| pair.numerator == arm && used_by_others::is_compared(pair);
+    let own = |pair: &Pair| pair.numerator == arm && pair.is_compared();
     let index = plan.pairs.iter().position(own)?;
     let (what, differences) = used_by_others::differences(plan, trials, index).ok()?;
     let confidence = study.ratios.get(index).map_or(1.0 - RATE, |row| row.confidence);

@@ -32,9 +32,9 @@ pub(crate) fn observed(run: &Run) -> Option<Observed> {
     if run.imported.is_empty() {
         all().next()?;
     }
-    let found = || run.trials.iter().filter_map(Finished::counted).filter_map(|result| result.disturbance.as_ref());
+    let mut found = run.trials.iter().filter_map(Finished::counted).filter_map(|result| result.disturbance.as_ref());
     // One count for all arms of a run: that which all agents have.
-    let is_beyond_agent = found().any(|found| found.hidden_programs);
+    let is_beyond_agent = found.any(|found| found.hidden_programs);
     let mut rows = Vec::new();
     for (arm, planned) in run.plan.arms.iter().enumerate() {
         let mut table = Table::default();
@@ -320,7 +320,7 @@ fn absent<'o>(run: &Run, all: impl Iterator<Item = &'o Observation>) -> Vec<Obse
         let reason = "no guest OS: inside a microVM only the workload runs; KVM's counts are shown with its arms";
         absent.insert(ObservedAbsence { place: MACHINE.to_owned(), absence: Absence::new("all", reason) });
     }
-    let compared = run.plan.pairs.iter().enumerate().filter(|(_, pair)| used_by_others::is_compared(pair));
+    let compared = run.plan.pairs.iter().enumerate().filter(|(_, pair)| pair.is_compared());
     for (index, pair) in compared {
         let Err(why) = used_by_others::differences(&run.plan, &run.trials, index) else { continue };
         let [above, below] = [pair.numerator, pair.denominator].map(|arm| &run.plan.arms[arm]);

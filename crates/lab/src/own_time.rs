@@ -11,7 +11,7 @@ use baremark_model::codes::Cause;
 use baremark_model::command;
 use baremark_model::descriptor::Descriptor;
 use baremark_model::document::ExplanationRow;
-use baremark_model::plan::{Contrast, Pair, Plan};
+use baremark_model::plan::{Pair, Plan};
 use baremark_model::unit;
 use baremark_stats::interim::rate;
 use baremark_stats::location;
@@ -39,7 +39,7 @@ pub(crate) fn explain(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor
     let mut all = Vec::new();
     for (index, pair) in plan.pairs.iter().enumerate() {
         let emulated = [pair.numerator, pair.denominator].iter().any(|&arm| plan.arms[arm].emulated);
-        if pair.asked && pair.contrast != Contrast::SelfCheck && !emulated {
+        if pair.is_compared() && !emulated {
             all.extend(candidates(plan, trials, workloads, (index, pair)));
         }
     }

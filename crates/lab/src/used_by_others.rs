@@ -7,7 +7,7 @@ use crate::around::own_place;
 use crate::tally::{self, Finished, Side, Sides};
 use baremark_model::environments;
 use baremark_model::observation::THIS_MACHINE;
-use baremark_model::plan::{Contrast, Pair, Plan};
+use baremark_model::plan::Plan;
 use baremark_model::wire::{Disturbance, PhaseDisturbance, TrialResult};
 use std::collections::BTreeSet;
 
@@ -30,11 +30,6 @@ pub(crate) enum Unlike {
     /// It is not known which programs an agent saw.
     #[error("the two sides were not counted in one way: trials of an earlier version have no such count")]
     EarlierVersion,
-}
-
-/// Whether a pair has such a row: one that the study asks for, of two different things.
-pub(crate) fn is_compared(pair: &Pair) -> bool {
-    pair.asked && pair.contrast != Contrast::SelfCheck
 }
 
 /// The numerator's share less the denominator's of a pair, in percent of all CPUs' time, block by block, and what it is in words.

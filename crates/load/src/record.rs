@@ -250,16 +250,16 @@ impl SecondPart {
     }
 }
 
-/// Seconds of one load that several make, threads or sites: each goes on, in order, once all have told of it.
+/// Seconds of one load that several make, threads or sites: each is handed on, in order, once all its parts are there.
 #[derive(Debug, Default)]
 pub struct MergedSeconds(BTreeMap<usize, (usize, SecondPart)>);
 
 impl MergedSeconds {
-    /// Adds what one of `of` tells of a second; `whole` gets those of which all have told.
+    /// Adds one of the `of` parts of a second; `whole` gets every second that has all of its parts.
     pub fn add(&mut self, second: usize, part: &SecondPart, of: usize, whole: &mut dyn FnMut(usize, SecondPart)) {
-        let (told, sum) = self.0.entry(second).or_default();
-        *told += 1;
-        // A second that is torn is missing from the picture, not from the result.
+        let (parts, sum) = self.0.entry(second).or_default();
+        *parts += 1;
+        // A part that cannot be read is missing from what is shown of this second, not from the result.
         let _ = sum.merge(part);
         while let Some(first) = self.0.first_entry().filter(|first| first.get().0 >= of) {
             let (second, (_, part)) = first.remove_entry();

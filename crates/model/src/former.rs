@@ -1,42 +1,25 @@
 //! Parameters, and keys of commands and topologies, that had another name in earlier versions. They are read as what they are called today, with a notice, from
 //! studies and topologies, and without one from what is stored ([`renamed`](crate::renamed)).
 
-/// A parameter that has another name today.
-struct Renamed {
-    /// The workloads whose parameter it is, by their kinds; none of a key of a section that is not a workload's.
-    kinds: &'static [&'static str],
-    /// What it was called.
-    before: &'static str,
-    /// What it is called.
-    now: &'static str,
-}
-
-const fn renamed(kinds: &'static [&'static str], before: &'static str, now: &'static str) -> Renamed {
-    Renamed { kinds, before, now }
-}
-
-static RENAMED: [Renamed; 6] = [
-    renamed(&["sessions", "jvm-warehouse"], "time", "duration"),
-    renamed(&["jvm-warehouse"], "warm", "warm_up"),
-    renamed(&["jvm-warehouse"], "pages", "heap_pages"),
-    renamed(&["start-up", "density"], "place", "server_environment"),
-    renamed(&["density"], "max", "most"),
-    renamed(&[], "warmup", "warmup_runs"),
+/// Parameters that have another name today: the kinds of the workloads whose parameter it is, none of a key of a section that is not a workload's; the former
+/// name; and the name.
+pub const OF_KINDS: [(&[&str], &str, &str); 6] = [
+    (&["sessions", "jvm-warehouse"], "time", "duration"),
+    (&["jvm-warehouse"], "warm", "warm_up"),
+    (&["jvm-warehouse"], "pages", "heap_pages"),
+    (&["start-up", "density"], "place", "server_environment"),
+    (&["density"], "max", "most"),
+    (&[], "warmup", "warmup_runs"),
 ];
-
-/// The parameters that have another name today: the kinds of workloads, the former name and the name.
-pub fn of_kinds() -> impl Iterator<Item = (&'static [&'static str], &'static str, &'static str)> {
-    RENAMED.iter().map(|of| (of.kinds, of.before, of.now))
-}
 
 /// What a parameter of this former name is called, of workloads of these kinds, or without any a key of another section; `None` of any other name.
 #[must_use]
 pub fn now(kinds: &[&str], key: &str) -> Option<&'static str> {
-    let is_theirs = |of: &Renamed| match of.kinds {
+    let is_theirs = |theirs: &[&str]| match theirs {
         [] => kinds.is_empty(),
         theirs => theirs.iter().any(|kind| kinds.contains(kind)),
     };
-    RENAMED.iter().find(|of| of.before == key && is_theirs(of)).map(|of| of.now)
+    OF_KINDS.into_iter().find(|(theirs, former, _)| *former == key && is_theirs(theirs)).map(|(.., now)| now)
 }
 
 /// What a factor is called that has this former name, a parameter of workloads of these kinds or a path in an application's section; `None` of any other name.

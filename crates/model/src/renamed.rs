@@ -32,33 +32,29 @@ fn names<V>(values: &mut BTreeMap<String, V>, now: impl Fn(&str) -> Option<Strin
 /// The factors of a plan or document with what they are called today. A factor of several workloads has another name only where it has the same one in each
 /// workload that has the factor.
 struct Factors<'r> {
-    workload: &'r str,
+    /// The workload, where there is one.
+    only: Option<&'r str>,
     found: BTreeMap<String, BTreeSet<Option<String>>>,
 }
 
 impl<'r> Factors<'r> {
     fn new(workload: &'r str, factors: &[(String, Vec<String>)]) -> Self {
-        let mut of = Factors { workload, found: BTreeMap::new() };
+        let only = if let [only] = kinds(workload)[..] { Some(only) } else { None };
+        let mut of = Factors { only, found: BTreeMap::new() };
         // Of one workload a factor is its own, also where nothing has run.
-        if let [only] = kinds(workload)[..] {
+        if let Some(only) = only {
             factors.iter().for_each(|(factor, _)| of.add_key(only, factor));
         }
         of
     }
 
     fn add_key(&mut self, kind: &str, key: &str) {
-        let now = now_of(kind, key);
-        if let Some(names) = self.found.get_mut(key) {
-            names.insert(now);
-        } else {
-            self.found.insert(key.to_owned(), BTreeSet::from([now]));
-        }
+        self.found.entry(key.to_owned()).or_default().insert(now_of(kind, key));
     }
 
     /// Takes the factors that a treatment has, of its own workload.
     fn add(&mut self, treatment: &Treatment) {
-        let only = Some(self.workload).filter(|workload| !workload.contains(", "));
-        let Some(kind) = treatment.get(tables::WORKLOAD).map(String::as_str).or(only) else { return };
+        let Some(kind) = treatment.get(tables::WORKLOAD).map(String::as_str).or(self.only) else { return };
         treatment.keys().for_each(|key| self.add_key(kind, key));
     }
 

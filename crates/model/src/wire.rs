@@ -576,8 +576,8 @@ pub struct PhaseDisturbance {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stolen: Option<f64>,
     /// The share of all CPUs' time that was neither idle nor stolen nor used by the agent and what it has started: other programs', the kernel's and the lab's where that is on this
-    /// machine. It is counted alike whichever programs the agent sees; what it lacks in one phase because of ticks it has in the next, and may be below 0. `None` in
-    /// results of earlier versions.
+    /// machine. It is counted alike whichever programs the agent sees; what it lacks in one phase because of ticks it has in the next, and may be below 0. `None` where
+    /// the kernel does not report it, and in results of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beyond_agent: Option<f64>,
     /// Whether these are shares of a container's CPUs and its programs', since a file of its own is in the place of `/proc/stat` (lxcfs).

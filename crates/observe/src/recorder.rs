@@ -150,7 +150,7 @@ impl Recorder {
         let quad_ends = self.quad.phases >= QUAD;
         if let Some(from) = self.window_from {
             self.end_window(arm, phases, from);
-        } else if self.point_due() <= Instant::now() {
+        } else {
             self.point();
         }
         if quad_ends {

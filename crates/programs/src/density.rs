@@ -14,12 +14,13 @@
 
 use crate::counts::counts;
 use crate::server_failure::ServerFailure;
-use crate::small_server::{ACCEL, Connection, GUEST_MEMORY, KERNEL, Launcher, PLACE, RUNTIME, Server, word};
+use crate::small_server::{ACCEL, Connection, GUEST_MEMORY, KERNEL, Launcher, PLACE, RUNTIME, Server};
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together, Value};
+use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::hdr;
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::seam::Sample;
+use baremark_model::units::{Nanos, Share};
 use baremark_model::wire::{Detail, Point};
 use baremark_stats::percentile::sample_floor;
 use baremark_sys::affinity;
@@ -103,21 +104,13 @@ impl Job for Density {
     }
 
     fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
-        let number = |knob: &Knob, usual: u64| match arm.parameters.get(knob.key) {
-            Some(Value::Count(number)) => *number,
-            Some(Value::TimeNs(time)) => time.0,
-            _ => usual,
-        };
-        let reserve = match arm.parameters.get(RESERVE.key) {
-            Some(Value::Share(share)) => share.0,
-            _ => 0.1,
-        };
+        let (Nanos(limit_ns), Share(reserve)) = (LATENCY.get(arm)?, RESERVE.get(arm)?);
         Ok(Box::new(Ready {
             launcher: Launcher::of(arm, &around)?,
-            rate: (word(arm, &LOAD, "idle") == "light").then(|| number(&RATE, 100)),
-            limit_ns: number(&LATENCY, 10_000_000),
+            rate: if LOAD.get::<String>(arm)? == "light" { Some(RATE.get(arm)?) } else { None },
+            limit_ns,
             reserve,
-            max: number(&MOST, 64),
+            max: MOST.get(arm)?,
             interrupt: Arc::clone(around.interrupt),
         }))
     }

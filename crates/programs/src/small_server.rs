@@ -14,9 +14,11 @@ use crate::echo::{Mode, PATIENCE, Payload, head};
 use crate::server_failure::ServerFailure;
 use crate::small_guest::{Accel, Guest};
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Default, Kind, Knob, Value};
+use baremark_model::descriptor::{Default, Kind, Knob};
 use baremark_model::job::{JobError, Surroundings};
+use baremark_model::knob::Misfit;
 use baremark_model::peer::LISTENING;
+use baremark_model::units::Bytes;
 use baremark_sys::clock::monotonic_ns;
 use baremark_sys::confine::{self, Limits};
 use baremark_sys::container_engine::{self, Container, GVISOR, INSIDE, PODMAN, ways_with_any_runtime};
@@ -84,9 +86,9 @@ const PLACES: [(&str, Place, &str); 5] = [
 ];
 
 impl Place {
-    fn of(arm: &ResolvedArm) -> Place {
-        let typed = word(arm, &PLACE, "process");
-        PLACES.iter().find(|(word, ..)| *word == typed).map_or(Place::Process, |(_, place, _)| *place)
+    fn of(arm: &ResolvedArm) -> Result<Place, Misfit> {
+        let typed: String = PLACE.get(arm)?;
+        Ok(PLACES.iter().find(|(word, ..)| *word == typed).map_or(Place::Process, |(_, place, _)| *place))
     }
 
     fn row(self) -> &'static (&'static str, Place, &'static str) {
@@ -107,9 +109,9 @@ pub(crate) const PLACE: Knob = Knob::new(
 )
 .help(
     "where the server is started: as a process, in the microVM, in a container of podman, which this \
-             program alone is in, in such a container by gVisor (runsc, ptrace platform), or in a QEMU guest \
-             with a kernel and this program as its first process. gVisor and guests have no network but their \
-             own loopback, over which the server makes its requests when it is asked to by its standard input",
+     program alone is in, in such a container by gVisor (runsc, ptrace platform), or in a QEMU guest \
+     with a kernel and this program as its first process. gVisor and guests have no network but their \
+     own loopback, over which the server makes its requests when it is asked to by its standard input",
 );
 
 /// The knob of guests' virtualization.
@@ -118,12 +120,12 @@ pub(crate) const ACCEL: Knob = Knob::new("accel", Kind::Choice(&["auto", "kvm", 
      which is tried before each trial, else the emulator",
 );
 
-fn accels(arm: &ResolvedArm) -> &'static [Accel] {
-    match word(arm, &ACCEL, "auto").as_str() {
+fn accels(arm: &ResolvedArm) -> Result<&'static [Accel], Misfit> {
+    Ok(match ACCEL.get::<String>(arm)?.as_str() {
         "kvm" => &[Accel::Kvm],
         "tcg" => &[Accel::Tcg],
         _ => &[Accel::Kvm, Accel::Tcg],
-    }
+    })
 }
 
 /// The knob of guests' kernel.
@@ -148,11 +150,6 @@ pub(crate) const CACHE: Knob = Knob::new("cache", Kind::Choice(&["warm", "cold"]
     "whether the server's program is in the page cache when it starts: cold reads it from the disk, a \
      copy in the temporary folder; the container engine and the microVM stay cached",
 );
-
-/// The word of a parameter, or the usual one.
-pub(crate) fn word(arm: &ResolvedArm, knob: &Knob, usual: &'static str) -> String {
-    knob.find(arm).ok().flatten().unwrap_or_else(|| usual.to_owned())
-}
 
 /// Starts servers in one place.
 pub(crate) struct Launcher {
@@ -217,8 +214,8 @@ impl Launcher {
             around.keeper.canonicalize().map_err(|why| JobError::failed(format!("finding this program: {why}")))?;
         drop(PrivateFolder::orphans(&std::env::temp_dir(), FOLDER));
         let mut program = keeper.clone();
-        let place = Place::of(arm);
-        let cold = if word(arm, &CACHE, "warm") == "cold" { Some(on_disk()?) } else { None };
+        let place = Place::of(arm)?;
+        let cold = if CACHE.get::<String>(arm)? == "cold" { Some(on_disk()?) } else { None };
         let guest = match place {
             Place::Qemu => Some(guest(arm, &program, cold.as_ref().map(PrivateFolder::path))?),
             _ => None,
@@ -228,8 +225,8 @@ impl Launcher {
             fs::copy(&program, &copy).map_err(|why| JobError::failed(format!("copying the program: {why}")))?;
             program = copy;
         }
-        let runtime = word(arm, &RUNTIME, "runc");
-        let mut launcher = Launcher { place, runtime, keeper, program, guest, cold, accels: accels(arm), way: 0 };
+        let runtime = RUNTIME.get(arm)?;
+        let mut launcher = Launcher { place, runtime, keeper, program, guest, cold, accels: accels(arm)?, way: 0 };
         launcher.find_way()?;
         Ok(launcher)
     }
@@ -381,15 +378,9 @@ impl Launcher {
 
 /// The guest of an arm; its files are copies where a folder is given.
 fn guest(arm: &ResolvedArm, program: &Path, folder: Option<&Path>) -> Result<Guest, JobError> {
-    let kernel = match arm.parameters.get(KERNEL.key) {
-        Some(Value::Text(kernel)) => Some(Path::new(kernel)),
-        _ => None,
-    };
-    let memory = match arm.parameters.get(GUEST_MEMORY.key) {
-        Some(Value::SizeBytes(size)) => size.0,
-        _ => 256 << 20,
-    };
-    Guest::of(program, kernel, memory >> 20 << 20, folder)
+    let kernel: Option<PathBuf> = KERNEL.find::<String>(arm)?.map(PathBuf::from);
+    let Bytes(memory) = GUEST_MEMORY.get(arm)?;
+    Guest::of(program, kernel.as_deref(), memory >> 20 << 20, folder)
 }
 
 /// How a server gets requests.

@@ -9,7 +9,7 @@ use crate::runs;
 use crate::server_failure::ServerFailure;
 use crate::small_server::{ACCEL, CACHE, GUEST_MEMORY, KERNEL, Launcher, PLACE, RUNTIME};
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
+use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::seam::Sample;
 use baremark_sys::clock::monotonic_ns;
@@ -21,7 +21,7 @@ const AT_ONCE: Knob = Knob::new("at_once", Kind::Count { min: 1, max: 64 }, Defa
     .help("servers that are started at the same moment");
 
 const fn metric(key: &'static str, help: &'static str) -> Metric {
-    Metric { key, unit: "ms", better: Better::Lower, together: Together::Mean, help }
+    Metric::lower(key, "ms", Together::Mean).help(help)
 }
 
 static METRICS: [Metric; 3] = [
@@ -50,10 +50,7 @@ impl Job for StartUp {
     }
 
     fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
-        let at_once = match arm.parameters.get(AT_ONCE.key) {
-            Some(Value::Count(count)) => *count,
-            _ => 1,
-        };
+        let at_once: u64 = AT_ONCE.get(arm)?;
         let launcher = Launcher::of(arm, &around)?;
         let guest = launcher.guest_memory_bytes().unwrap_or(0);
         let (available, total) = (memory(process::available_memory_bytes())?, memory(process::total_memory_bytes())?);

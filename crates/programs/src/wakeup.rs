@@ -16,7 +16,7 @@
 use crate::counts::counts;
 use baremark_microvm::Interrupts;
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
+use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together, Value};
 use baremark_model::hdr;
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::seam::{Sample, TickRate};
@@ -52,7 +52,7 @@ const NEIGHBOURS: Knob = Knob::new("neighbours", Kind::Count { min: 0, max: 256 
     .help("threads that compute meanwhile on the same CPUs, at the usual priority");
 
 const fn metric(key: &'static str, together: Together, help: &'static str) -> Metric {
-    Metric { key, unit: "us", better: Better::Lower, together, help }
+    Metric::lower(key, "us", together).help(help)
 }
 
 /// Percentiles by metric.

@@ -8,7 +8,7 @@
 
 use crate::cpu_time::TICK_S;
 use crate::namespace::FIRST_PROCESSES;
-use crate::process_tree::{Entry, members, parse};
+use crate::process_tree::{Entry, entries_below, members, parse};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
@@ -25,8 +25,6 @@ const INIT: u32 = 1;
 #[derive(Clone, Debug, Default)]
 pub struct CpuUsers {
     processes: BTreeMap<u32, Entry>,
-    /// Ticks of the children that each process has waited for, by its number; the ticks of its entry contain them.
-    waited_for: BTreeMap<u32, u64>,
 }
 
 impl CpuUsers {
@@ -43,21 +41,7 @@ impl CpuUsers {
     /// # Errors
     /// What reading the folder `proc` there gives.
     pub fn below(root: &Path) -> io::Result<Self> {
-        let mut users = CpuUsers::default();
-        for entry in fs::read_dir(root.join("proc"))?.flatten() {
-            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-            // A process may end while it is looked at.
-            let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
-            users.add(pid, &stat);
-        }
-        Ok(users)
-    }
-
-    /// Adds a process by its line of `stat`; a line that is none adds nothing.
-    fn add(&mut self, pid: u32, stat: &str) {
-        let Some((process, children)) = parse(stat).zip(children_ticks(stat)) else { return };
-        self.processes.insert(pid, process);
-        self.waited_for.insert(pid, children);
+        entries_below(root).map(|processes| CpuUsers { processes })
     }
 
     /// What programs used from `earlier` to this, in seconds of processor time by name, the most first: all but the process `root` and its
@@ -135,9 +119,8 @@ impl CpuUsers {
         // By how much the ticks of children have grown, less what is found below to be of before.
         let mut left: BTreeMap<u32, u64> = BTreeMap::new();
         for (pid, before) in &earlier.processes {
-            if is_there(*pid, before) {
-                let waited_for = |users: &CpuUsers| users.waited_for.get(pid).copied().unwrap_or(0);
-                left.insert(*pid, waited_for(self).saturating_sub(waited_for(earlier)));
+            if let Some(now) = self.processes.get(pid).filter(|now| now.started == before.started) {
+                left.insert(*pid, now.waited_for.saturating_sub(before.waited_for));
             }
         }
         // Of each process that ended: how many of its ancestors did, who is above these, whether it may have become the first process's, its ticks.
@@ -170,14 +153,6 @@ impl CpuUsers {
         }
         had
     }
-}
-
-/// Ticks of the children that a process has waited for, user and system, by its line of `stat` (fields 16 and 17 of `proc_pid_stat(5)`).
-fn children_ticks(stat: &str) -> Option<u64> {
-    // The first one behind the name is the third.
-    let fields = stat.rsplit_once(')')?.1.split_whitespace().skip(16 - 3);
-    let mut ticks = fields.map(|text| text.parse::<u64>().ok());
-    Some(ticks.next()?? + ticks.next()??)
 }
 
 /// What a process sees of who uses a machine's CPUs.
@@ -271,7 +246,8 @@ mod tests {
             let children = waited_for.iter().find(|(of, _)| of == pid).map_or(0, |(_, children)| *children);
             let (own, user, system) = (ticks - children, children / 2, children - children / 2);
             let fields = format!("{parent} 1 1 0 -1 0 0 0 0 0 {own} 0 {user} {system} 20 0 1 0 {started} 0 0");
-            users.add(*pid, &format!("{pid} ({name}) S {fields}"));
+            let process = parse(&format!("{pid} ({name}) S {fields}")).expect("a line of stat");
+            users.processes.insert(*pid, process);
         }
         assert_eq!(users.processes.len(), all.len(), "each is a line of stat");
         users
@@ -282,8 +258,8 @@ mod tests {
         let line = "77 (a) b (c)) S 5 77 77 0 -1 4194560 10 20 30 40 100 20 7 3 20 0 1 0 9000 1 1";
         let found = parse(line).expect("a process");
         assert_eq!((found.name.as_str(), found.parent, found.started, found.ticks), ("a) b (c)", 5, 9000, 130));
-        assert_eq!(children_ticks(line), Some(10));
-        assert_eq!((parse("77 (a S 5"), children_ticks("77 (a S 5"), children_ticks("77 (a) S 5")), (None, None, None));
+        assert_eq!(found.waited_for, 10);
+        assert_eq!((parse("77 (a S 5"), parse("77 (a) S 5")), (None, None));
     }
 
     #[test]

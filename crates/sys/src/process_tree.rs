@@ -122,6 +122,8 @@ pub(crate) struct Entry {
     pub(crate) started: u64,
     /// Its own ticks, and those of children that it has waited for.
     pub(crate) ticks: u64,
+    /// Those of them that are of these children.
+    pub(crate) waited_for: u64,
     pages: u64,
 }
 
@@ -278,10 +280,11 @@ pub(crate) fn parse(stat: &str) -> Option<Entry> {
     let name = head.split_once('(')?.1.to_owned();
     let fields: Vec<&str> = rest.split_whitespace().collect();
     let number = |at: usize| fields.get(at - 3).and_then(|text| text.parse::<u64>().ok());
-    let ticks = number(14)? + number(15)? + number(16)? + number(17)?;
+    let waited_for = number(16)? + number(17)?;
+    let ticks = number(14)? + number(15)? + waited_for;
     let (parent, group) = (u32::try_from(number(4)?).ok()?, u32::try_from(number(5)?).ok()?);
     let ended = fields.first().is_some_and(|state| matches!(*state, "Z" | "X"));
-    Some(Entry { name, parent, group, ended, started: number(22)?, ticks, pages: number(24)? })
+    Some(Entry { name, parent, group, ended, started: number(22)?, ticks, waited_for, pages: number(24)? })
 }
 
 fn tick_ns() -> u64 {

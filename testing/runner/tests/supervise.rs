@@ -62,8 +62,8 @@ fn a_process_that_is_left_is_named_and_ended_however_far_it_went() {
 #[test]
 fn a_test_has_the_usual_action_for_a_signal_that_is_ignored_here() {
     let supervisor = env!("CARGO_BIN_EXE_test-runner");
-    let script = format!("trap '' HUP; {supervisor} supervise plain 600 60 sh -c 'kill -HUP $$; echo ignored'");
-    let Output { status, stdout, .. } = Command::new("sh").args(["-c", &script]).output().unwrap();
+    let script = "trap '' HUP; \"$0\" supervise plain 600 60 sh -c 'kill -HUP $$; echo ignored'";
+    let Output { status, stdout, .. } = Command::new("sh").args(["-c", script, supervisor]).output().unwrap();
     assert_eq!((status.code(), stdout), (Some(1), Vec::new()));
 }
 

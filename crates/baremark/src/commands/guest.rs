@@ -80,14 +80,15 @@ pub fn run(args: &GuestArgs) -> Result<Exit, Refusal> {
     if let Some(most) = args.vcpus {
         command.most_vcpus(most);
     }
-    let Some(stats) = &args.stats else { return Err(Refusal::failure(command.exec())) };
+    let refused = |why: Error| match why {
+        Error::Runner(_) | Error::NoCpuToPoll { .. } => Refusal { exit: Exit::Missing, message: why.to_string() },
+        why => Refusal::failure(why),
+    };
+    let Some(stats) = &args.stats else { return Err(refused(command.exec())) };
     if let Some(limit) = args.time_limit {
         command.time_limit(limit);
     }
-    let report = command.status().map_err(|why| match why {
-        Error::Runner(_) | Error::NoCpuToPoll { .. } => Refusal { exit: Exit::Missing, message: why.to_string() },
-        why => Refusal::failure(why),
-    })?;
+    let report = command.status().map_err(refused)?;
     let json = report.counters.to_json().map_err(Refusal::failure)?;
     std::fs::write(stats, json + "\n")
         .map_err(|why| Refusal::failure(format!("writing {}: {why}", stats.display())))?;

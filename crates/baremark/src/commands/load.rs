@@ -19,7 +19,7 @@ use crate::watch;
 pub use args::LoadArgs;
 use baremark_load::document::{Document, Ended, FORMAT};
 use baremark_load::workload;
-use baremark_store::{LoadSummary, RunId, Store, StoredLoad};
+use baremark_store::{LoadSummary, RunLock, Store, StoredLoad, StoredRun};
 use measure::{Ready, told};
 use record::{Recorder, of_run, result, rows};
 use serde_json::json;
@@ -46,25 +46,25 @@ pub fn run(context: &Context, args: LoadArgs) -> Result<(String, Exit), Refusal>
     ready.measure(context, recorder)
 }
 
-/// Makes a load again that was interrupted or killed, as its command line said.
-pub fn resume(context: &Context, store: &Store, id: &RunId) -> Result<(String, Exit), Refusal> {
-    let stored = store.load_intact(id).map_err(Refusal::failure)?;
-    let document = of_run(store, id)?.and_then(|load| result::<Document>(&load).ok());
+/// Makes a load again that was interrupted or killed, as its command line said. This process holds its run.
+pub fn resume(context: &Context, store: &Store, held: RunLock, stored: StoredRun) -> Result<(String, Exit), Refusal> {
+    let id = stored.id.clone();
+    let document = of_run(store, &id)?.and_then(|load| result::<Document>(&load).ok());
     if let Some(document) = document.filter(|document| document.ended != Ended::Interrupted) {
         // It was killed when its result was stored already.
-        Recorder::take_up(store, stored)?.close();
+        Recorder::take_up(store, held, stored)?.close();
         return told(context, &document);
     }
     let gone = || Refusal::bad_input(format!("the request of run {id} is not stored; run the load again"));
     let request = stored.plan.load.clone().ok_or_else(gone)?;
     let arm = &stored.plan.arms.first().ok_or_else(gone)?.arm;
     let order = workload::order(arm).map_err(Refusal::bad_input)?;
-    study::same_files(id, &request, &order)?;
+    study::same_files(&id, &request, &order)?;
     let (limits, error_limit) = workload::stated(arm).map_err(Refusal::bad_input)?;
     let order = study::with(order, request.seed, &request.cpus);
     let ready = Ready::of(context, order, (&limits, error_limit), Vec::new())?;
     crate::quiet::wait(context)?;
-    let recorder = Recorder::take_up(store, stored)?;
+    let recorder = Recorder::take_up(store, held, stored)?;
     ready.measure(context, recorder)
 }
 

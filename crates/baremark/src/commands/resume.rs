@@ -65,21 +65,16 @@ pub fn run(context: &Context, named: Option<&str>, more: &More) -> Result<(Strin
     let store = context.open_store()?;
     let extends = more.budget.is_some() || more.precision.is_some();
     let id = if extends { record::find(&store, named)? } else { record::find_unfinished(&store, named)? };
-    let of_load = |stored: &StoredRun| Origin::of(&stored.study_file) == Origin::Load;
-    if let Some(stored) = store.load_head(&id).ok().filter(|stored| !extends && of_load(stored)) {
-        record::same_machine(&stored)?;
-        let turn = record::turn(context, &store)?;
-        let resumed = match stored.plan.search {
-            Some(_) => load::find_max::resume(context, store, id),
-            None => load::resume(context, &store, &id),
-        };
-        drop(turn);
-        return resumed;
-    }
     let turn = record::turn(context, &store)?;
     let held = record::hold(&store, &id)?;
     let stored = store.load_intact(&id).map_err(Refusal::failure)?;
     record::same_machine(&stored)?;
+    if !extends && Origin::of(&stored.study_file) == Origin::Load {
+        drop(turn);
+        let is_search = stored.plan.search.is_some();
+        let resume = if is_search { load::find_max::resume } else { load::resume };
+        return resume(context, &store, held, stored);
+    }
     if extends {
         let (text, plan) = extended(&stored, more)?;
         // What would be refused later is refused before the run is changed.

@@ -110,7 +110,7 @@ fn a_search_that_cannot_be_is_refused() {
         assert!(message.contains(told) && output.stdout.is_empty(), "{told}: {message}");
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
     }
-    assert!(!bench.store().exists(), "what is wrong is no run");
+    assert!(!bench.store().exists(), "a request that is refused stores nothing");
 }
 
 /// A wrong search sends nothing: whoever listens is not asked.
@@ -139,7 +139,7 @@ fn a_site_that_is_none_is_refused() {
     let output = bench.run(&["load", URL, "--site", "nowhere"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("write native, container or ssh:HOST"), "{}", text(&output.stderr));
-    assert!(!bench.store().exists(), "what is wrong is no run");
+    assert!(!bench.store().exists(), "a request that is refused stores nothing");
     let output = bench.run(&["load", "http://nowhere.invalid/", "--site", "native", "--no-record"]);
     assert!(text(&output.stderr).contains("'nowhere.invalid' could not be resolved"), "{}", text(&output.stderr));
 }

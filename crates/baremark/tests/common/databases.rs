@@ -19,6 +19,16 @@ pub fn left(bench: &Bench) -> Vec<String> {
     names.filter(|name| !name.starts_with("sqlite-")).collect()
 }
 
+/// Flips a bit in the middle of the embedded database that is kept.
+pub fn damage(bench: &Bench) {
+    let kept = fs::read_dir(bench.path("baremark-data")).unwrap().flatten().next().unwrap().path();
+    let file = kept.join("data/database");
+    let mut bytes = fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&file, bytes).unwrap();
+}
+
 /// Runs the study until it has said this, then interrupts it; all that it said.
 pub fn until(bench: &Bench, word: &str) -> String {
     let mut lab = bench.spawn(&["run", "study.toml"]);

@@ -7,12 +7,17 @@ use std::fs;
 use std::io::Read as _;
 use std::path::Path;
 
-/// A stored document of `tests/golden/kinds`.
-pub fn document(kind: &str) -> Document {
+/// A stored document of `tests/golden/kinds`, as it was written.
+pub fn golden(kind: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/kinds/{kind}.json.gz"));
     let mut text = String::new();
     GzDecoder::new(fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
-    serde_json::from_str(&text).unwrap()
+    text
+}
+
+/// The same, read.
+pub fn document(kind: &str) -> Document {
+    serde_json::from_str(&golden(kind)).unwrap()
 }
 
 /// The name of run `number`.

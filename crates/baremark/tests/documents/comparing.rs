@@ -1,16 +1,13 @@
 //! Comparing runs: what is said, and the exit codes that scripts read. Every document is made of one stored run.
 
 use crate::common::bench::{Bench, text};
-use crate::common::many_runs::document;
+use crate::common::many_runs::{document, golden};
 use crate::common::schemas::assert_fits;
 use crate::common::stored::{self, SMALL_RUN};
 use baremark_model::renamed;
-use flate2::read::GzDecoder;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
-use std::path::Path;
 
 /// A bench with the store of that run, and the run's document.
 fn bench() -> (Bench, Value) {
@@ -160,9 +157,7 @@ fn runs_of_several_boots_are_joined_into_one_table_with_what_differs() {
 #[test]
 fn a_document_with_a_former_name_of_a_factor_is_compared_by_the_name_of_today() {
     let bench = Bench::new();
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/kinds/start-up.json.gz");
-    let mut document = String::new();
-    GzDecoder::new(fs::File::open(golden).unwrap()).read_to_string(&mut document).unwrap();
+    let document = golden("start-up");
     assert!(document.contains("\"place\"") && !document.contains("server_environment"));
     bench.write("then.json", document);
     let output = bench.run(&["compare", "then.json:place=process", "then.json:server_environment=microvm", "--json"]);

@@ -2,7 +2,7 @@
 //! nothing left but that.
 
 use crate::common::bench::{Bench, text, unbroken};
-use crate::common::databases::{left, study, until};
+use crate::common::databases::{damage, left, study, until};
 use crate::common::schemas::assert_fits;
 use baremark_databases::database::Database as _;
 use baremark_databases::kept::Kept;
@@ -135,12 +135,7 @@ fn damaged_data_is_refused_and_loaded_anew() {
     let bench = Bench::new();
     bench.write("study.toml", study(&bench, "kind = \"oltp-hammer\"\nrows = 1000"));
     until(&bench, "block 1 is stored");
-    let kept = fs::read_dir(bench.path("baremark-data")).unwrap().flatten().next().unwrap().path();
-    let file = kept.join("data/database");
-    let mut bytes = fs::read(&file).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
-    fs::write(&file, bytes).unwrap();
+    damage(&bench);
     let said = until(&bench, "block 2 is stored");
     assert!(said.contains("is not as it was loaded; it is loaded anew with the next run"), "{said}");
     assert_eq!(left(&bench), [""; 0]);

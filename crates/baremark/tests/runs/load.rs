@@ -53,7 +53,9 @@ fn a_load_by_connections_is_counted_and_told() {
     let details = text(&bench.run(&["report", "--details"]).stdout);
     assert!(details.contains("observing took"), "{details}");
     let bare = Bench::new();
-    let silent = bare.run(&["load", &url, "--count", "5", "--no-record", "--quiet"]);
+    let few = ["load", &url, "--connections", "4", "--count", "5", "--timeout", "5 min", "--no-record", "--quiet"];
+    let silent = bare.run(&few);
+    assert_eq!(silent.status.code(), Some(0), "{}", text(&silent.stderr));
     assert!(!text(&silent.stderr).contains(" answered "), "{}", text(&silent.stderr));
     assert!(!bare.store().exists(), "no record was wanted");
 }

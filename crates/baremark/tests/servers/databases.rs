@@ -2,7 +2,7 @@
 //! takes long.
 
 use crate::common::bench::{Bench, root, text};
-use crate::common::databases::{is_said, left, let_others_through, study, until};
+use crate::common::databases::{damage, is_said, left, let_others_through, study, until};
 use crate::common::tiers::{all_gone, have, offspring};
 use baremark_databases::database::{Database as _, Rows};
 use baremark_databases::kind::Kind;
@@ -53,12 +53,7 @@ fn damaged_orders_are_refused_and_loaded_anew() {
     let loads = |said: &str| said.lines().filter(|line| line.starts_with("loaded ")).count();
     let said = until(&bench, "block 1 is stored");
     assert_eq!(loads(&said), 1, "{said}");
-    let kept = fs::read_dir(bench.path("baremark-data")).unwrap().flatten().next().unwrap().path();
-    let file = kept.join("data/database");
-    let mut bytes = fs::read(&file).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
-    fs::write(&file, bytes).unwrap();
+    damage(&bench);
     let said = until(&bench, "block 2 is stored");
     assert!(said.contains("is not as it was loaded; it is loaded anew with the next run"), "{said}");
     assert_eq!(loads(&said), 1, "once: {said}");

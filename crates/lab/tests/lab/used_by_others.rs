@@ -38,7 +38,8 @@ fn compared(native: PhaseDisturbance, container: PhaseDisturbance, hidden: bool)
     }
     let document = document(&run(&plan, &memory), &[&WORKLOAD]);
     let what = if hidden { BEYOND } else { WHAT };
-    let rows = document.explanations.into_iter().filter(|row| row.what == what).map(|row| row.value.round()).collect();
+    let found = document.explanations.into_iter().filter(|row| [WHAT, BEYOND].contains(&row.what.as_str()));
+    let rows = found.inspect(|row| assert_eq!(row.what, what)).map(|row| row.value.round()).collect();
     let absent = document.observed.unwrap().absent.into_iter().filter(|absent| absent.absence.observer == WHAT);
     (rows, absent.map(|absent| format!("{}: {}", absent.place, absent.absence.reason)).collect())
 }

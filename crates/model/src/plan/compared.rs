@@ -96,6 +96,14 @@ pub struct Pair {
     pub asked: bool,
 }
 
+impl Pair {
+    /// Whether the study asks for it, and it is of two different things.
+    #[must_use]
+    pub fn is_compared(&self) -> bool {
+        self.asked && self.contrast != Contrast::SelfCheck
+    }
+}
+
 /// Where both programs of a pair run at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

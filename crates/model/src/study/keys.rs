@@ -13,13 +13,15 @@ pub(super) fn renamed(file: &str, section: &str, line: usize, typed: &str, key: 
 
 /// The knob of `key` in a section of workloads of these kinds, or of none: by its name, or by the name that it had in an earlier version.
 pub(super) fn find<'k>(knobs: impl IntoIterator<Item = &'k Knob>, kinds: &[&str], key: &str) -> Option<&'k Knob> {
-    let of_name = |name: &str, knob: &&Knob| knob.key == name;
-    let (mut found, mut former) = (None, None);
+    let now = former::now(kinds, key);
+    let mut found = None;
     for knob in knobs {
-        found = found.or(Some(knob).filter(|knob| of_name(key, knob)));
-        former = former.or(former::now(kinds, key).and_then(|now| Some(knob).filter(|knob| of_name(now, knob))));
+        if knob.key == key {
+            return Some(knob);
+        }
+        found = found.or(Some(knob).filter(|knob| Some(knob.key) == now));
     }
-    found.or(former)
+    found
 }
 
 /// Keys that are in a section and in no table, because they are not single values.

@@ -161,7 +161,7 @@ fn result() -> TrialResult {
         spent_ns: BTreeMap::from([("phases".to_owned(), 400_000_000)]),
         disturbance: Some(Disturbance {
             programs: vec![ProgramShare { name: "make".to_owned(), share: 0.25 }],
-            hidden_programs: false,
+            hidden_programs: true,
             work_of_others: true,
             queued: vec![Some(0.01), None],
             rests: vec![0, 3],
@@ -172,8 +172,10 @@ fn result() -> TrialResult {
             phases: vec![PhaseDisturbance {
                 queued: Some(0.02),
                 others: Some(0.1),
+                stolen: None,
+                beyond_agent: Some(0.3),
+                of_container: true,
                 resolution: 0.25,
-                ..PhaseDisturbance::default()
             }],
         }),
         discarded: vec![DiscardedQuad { quad: 3, why: "ranks waited".to_owned() }],

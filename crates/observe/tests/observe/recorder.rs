@@ -263,7 +263,8 @@ fn of_short_phases_whole_quads_are_left_out_and_belong_to_no_arm() {
     let seen = recorder.finish();
     let [first, second] = seen.arms.as_slice() else { panic!("{:?}", seen.arms) };
     assert_eq!(first.phases, second.phases, "both arms have the same part of each quad");
-    assert!(first.phases >= 2 && first.phases % 2 == 0 && first.phases <= 120, "{}", first.phases);
+    // All would be 120.
+    assert!(first.phases >= 2 && first.phases % 2 == 0 && first.phases < 120, "{}", first.phases);
     for arm in [first, second] {
         assert_eq!(value(&arm.values, "toy.turns"), 10.0 * f64::from(arm.phases), "one reading ends each phase");
     }

@@ -24,7 +24,7 @@ use baremark_model::maximum::{Ended, Plan, SearchRequest};
 use baremark_model::qos::{Bound, Broken, Limit, Qos, Reading};
 use baremark_model::units::Nanos;
 use baremark_report::maximum::{answer, render, said as said_in_words};
-use baremark_store::{RunId, Store};
+use baremark_store::{RunLock, Store, StoredRun};
 use baremark_sys::cpu_time::CpuTime;
 use baremark_sys::cpu_users::CpuUsers;
 use std::sync::Arc;
@@ -49,9 +49,9 @@ fn request(args: &LoadArgs, (plan, around): (Plan, Option<f64>), scenario: Optio
     }
 }
 
-/// Continues a search that was interrupted or killed: windows that are stored are not measured again.
-pub fn resume(context: &Context, store: Store, id: RunId) -> Result<(String, Exit), Refusal> {
-    let stored = store.load_intact(&id).map_err(Refusal::failure)?;
+/// Continues a search that was interrupted or killed: windows that are stored are not measured again. This process holds its run.
+pub fn resume(context: &Context, store: &Store, held: RunLock, stored: StoredRun) -> Result<(String, Exit), Refusal> {
+    let id = stored.id.clone();
     let gone = || Refusal::bad_input(format!("the request of run {id} is not stored; run the load again"));
     let request = stored.plan.search.clone().filter(|request| request.complete).ok_or_else(gone)?;
     let factor = Factor::of_metric(&stored.plan.metric).ok_or_else(gone)?;
@@ -67,7 +67,7 @@ pub fn resume(context: &Context, store: Store, id: RunId) -> Result<(String, Exi
         stored.progress.iter().filter_map(|row| serde_json::from_value(row.clone()).ok()).collect();
     watch::say(format_args!("{} windows of run {id} are stored", probes.len()));
     crate::quiet::wait(context)?;
-    let recorder = Recorder::take_up(&store, stored)?;
+    let recorder = Recorder::take_up(store, held, stored)?;
     let others = probe(&load, (factor, &request.plan), &context.interrupt).others;
     find(context, load, (factor, &request), (probes, others), recorder)
 }
@@ -113,7 +113,7 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
     let window_s = window.unwrap_or_else(|| usual_window_s(factor, needed, cycle_s));
     let settle_s = settle.unwrap_or_else(|| usual_settle_s(factor, window_s, cycle_s));
     let request = request(&args, (Plan { window_s, settle_s, ..plan }, around), scenario);
-    if let Some(per_s) = probed.per_s.filter(|_| !context.json) {
+    if let Some(per_s) = probed.per_s.filter(|_| !(context.json || context.quiet)) {
         let left = takes_s(&request.plan, request.around);
         watch::say(format_args!(
             "a first load has {per_s:.0} operations/s; windows of {window_s:.1} s, about {left:.0} s in all"

@@ -28,7 +28,7 @@ pub(super) fn of(stored: &StoredLoad) -> Result<LoadPage, Refusal> {
         ..LoadPage::default()
     };
     if stored.document.is_none() {
-        page.cautions.push(format!("It is {state}: there is no result, only the time series below."));
+        page.cautions.push(format!("{state}: no result was stored; the figures show what was measured until then."));
         page.charts = course(&rows(stored));
     } else if kind == FORMAT {
         load(&mut page, &result(stored)?);

@@ -23,7 +23,7 @@ use baremark_model::observation::THIS_MACHINE;
 use baremark_model::plan::{LoadRequest, Plan};
 use baremark_model::seam::Sample;
 use baremark_model::wire::Detail;
-use baremark_store::{LoadSummary, RunId, RunSummary, Store, StoredLoad, StoredRun};
+use baremark_store::{LoadSummary, RunId, RunLock, RunSummary, Store, StoredLoad, StoredRun};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -59,7 +59,7 @@ fn without(why: Refusal) -> Refusal {
 }
 
 impl<'s> Recorder<'s> {
-    /// Begins a run. The request is stored without headers and query, which may hold secrets; what of it the study does not hold, with the plan.
+    /// Begins a run. The request is stored without headers, query and fragment, which may hold secrets; what of it the study does not hold, with the plan.
     pub(super) fn begin(
         context: &Context,
         args: &LoadArgs,
@@ -73,9 +73,8 @@ impl<'s> Recorder<'s> {
         Ok(Recorder::new(record, plan, 0))
     }
 
-    /// Continues a run that was interrupted or killed.
-    pub(super) fn take_up(store: &'s Store, stored: StoredRun) -> Result<Recorder<'s>, Refusal> {
-        let lock = record::hold(store, &stored.id)?;
+    /// Continues a run that was interrupted or killed, and that this process holds.
+    pub(super) fn take_up(store: &'s Store, lock: RunLock, stored: StoredRun) -> Result<Recorder<'s>, Refusal> {
         let plan = stored.plan.clone();
         let next_block = stored.trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0);
         Ok(Recorder::new(Record::take_up(store, lock, stored)?, plan, next_block))

@@ -27,7 +27,7 @@ const MARGIN_NS: u64 = 600_000_000_000;
 pub(super) enum Secrets {
     /// Everything: the user has typed it.
     Shown,
-    /// Neither headers nor the query of the URL, which may hold a token.
+    /// Neither headers nor the URL's query and fragment, which may hold a token.
     LeftOut,
 }
 
