@@ -1,7 +1,7 @@
 //! Every target: its name, which its corpus and its file in fuzz_targets/ have, and what must hold for any bytes.
 
 use crate::{bodies, files, traces};
-use baremark_load::strangers;
+use baremark_load::fuzz_invariants;
 
 /// A target.
 pub struct Target {
@@ -25,9 +25,9 @@ pub const ALL: &[Target] = &[
     target("job", files::job, 20_000),
     target("histogram", files::histogram, 20_000),
     target("frame", bodies::frame, 20_000),
-    target("http1", strangers::http1, 40_000),
-    target("http2", strangers::http2, 20_000),
-    target("scenario", strangers::scenario, 4_000),
+    target("http1", fuzz_invariants::http1, 40_000),
+    target("http2", fuzz_invariants::http2, 20_000),
+    target("scenario", fuzz_invariants::scenario, 4_000),
     target("trace", traces::trace, 10_000),
     target("machine", traces::machine, 4_000),
 ];

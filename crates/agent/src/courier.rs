@@ -4,7 +4,7 @@
 //! when the lab has ended: when its sign of life has not changed for too long, or the folder has been removed.
 
 use baremark_model::courier::{FROM_AGENT, Grown, LAB, TO_AGENT};
-use baremark_model::credit::READY;
+use baremark_model::flow_control::READY;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};

@@ -5,7 +5,7 @@
 //! it measures, this process sleeps in two reads and a wait.
 
 use baremark_model::beat;
-use baremark_model::credit::{self, READY, VSOCK};
+use baremark_model::flow_control::{self, READY, VSOCK};
 use baremark_sys::guest;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -239,9 +239,9 @@ fn carry(port: &Path, search_path: Option<OsString>) -> Result<i32, GuestError> 
     trying("saying that the guest is ready", port_in.write_all(READY))?;
     let port_out = Arc::new(Mutex::new(port_out));
     let granting = Arc::clone(&port_out);
-    thread::spawn(move || credit::guest_in(port_in, to_agent, &granting));
+    thread::spawn(move || flow_control::guest_in(port_in, to_agent, &granting));
     let sending = Arc::clone(&port_out);
-    let sender = thread::spawn(move || credit::guest_out(from_agent, &sending));
+    let sender = thread::spawn(move || flow_control::guest_out(from_agent, &sending));
     let status = trying("waiting for the agent", guest::reap_until(agent.id()))?;
     drop(sender.join());
     if let Ok(port) = port_out.lock() {

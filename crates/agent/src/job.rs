@@ -87,7 +87,7 @@ impl Stage for InTurns<'_> {
         for &arm in arms {
             let begin_ns = clock::monotonic_ns();
             let stored = progress.stored(position);
-            let run = self.0[arm].take_up(&stored, &mut |update| match update {
+            let run = self.0[arm].resume(&stored, &mut |update| match update {
                 Update::Part(row) => progress.store(position, row),
                 Update::Loading(loading) => progress.loading(loading),
             })?;

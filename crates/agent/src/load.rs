@@ -1,9 +1,9 @@
 //! This site's part of a load: prepared when it is asked for, begun at the moment that all sites agreed on.
 
 use crate::gate;
-use baremark_load::dial::{Asked, Dial};
 use baremark_load::load::{Engine, LoadError, Progress};
 use baremark_load::order::{Order, OrderError};
+use baremark_load::rate_control::{Asked, RateControl};
 use baremark_model::problem::chain;
 use baremark_model::units::Nanos;
 use baremark_model::wire::{FromAgent, ToAgent, WireError, write_frame};
@@ -102,7 +102,7 @@ pub(crate) fn steer(
     // The dial has an engine of its own.
     drop(prepared);
     let watch = move |second: &Progress| drop(told.send(second.clone()));
-    let begun = Dial::start_at(load, begin_ns, watch);
+    let begun = RateControl::start_at(load, begin_ns, watch);
     let steered = begun.and_then(|dial| follow(dial, heard, &seconds, output));
     match steered {
         Ok(written) => written,
@@ -112,7 +112,7 @@ pub(crate) fn steer(
 
 /// Follows the lab's orders; the outer error is the load's, the inner the stream's.
 fn follow(
-    mut dial: Dial,
+    mut dial: RateControl,
     heard: &Receiver<Result<ToAgent, WireError>>,
     seconds: &Receiver<Progress>,
     output: &mut impl Write,

@@ -6,7 +6,7 @@ use crate::trial::{CALIBRATION, TrialError, look_for_lost_time};
 use baremark_kernels::isa;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::disturbed;
-use baremark_model::job::{Job, JobError, JobRun, Surroundings};
+use baremark_model::job::{Job, JobContext, JobError, JobRun};
 use baremark_model::placement::Placed;
 use baremark_model::seam::{ExecutorFacts, Verification};
 use baremark_model::units::Nanos;
@@ -74,8 +74,8 @@ pub(crate) trait Stage {
 
 impl Trial<'_> {
     /// What an arm finds that may use these CPUs.
-    pub(crate) fn surroundings<'s>(&'s self, cpus: &'s [usize]) -> Surroundings<'s> {
-        Surroundings {
+    pub(crate) fn surroundings<'s>(&'s self, cpus: &'s [usize]) -> JobContext<'s> {
+        JobContext {
             keeper: Path::new(KEEPER),
             cpus,
             seed: self.spec.seed,

@@ -7,8 +7,8 @@ use baremark_model::seam::{MemoryError, Owner};
 use baremark_model::units::Bytes;
 use baremark_model::wire::TrialSpec;
 use baremark_sys::affinity::Seat;
-use baremark_sys::crew::Crew;
 use baremark_sys::memory::Map;
+use baremark_sys::thread_team::Crew;
 use baremark_sys::{numa, topology};
 
 /// Interleaved pages may be this share of themselves more or fewer on one node than on another.

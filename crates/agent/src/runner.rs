@@ -11,7 +11,7 @@ use crate::progress::Progress;
 use crate::trial::{self, TrialError};
 use crate::{job, trial::crowds};
 use baremark_model::command;
-use baremark_model::descriptor::{Descriptor, Metric, Together};
+use baremark_model::descriptor::{Aggregate, Descriptor, Metric};
 use baremark_model::job::Job;
 use baremark_model::seam::Workload;
 use baremark_model::wire::{TrialResult, TrialSpec};
@@ -96,7 +96,7 @@ impl Runners {
     }
 
     /// How the members of an ensemble join in each metric of what `spec` runs.
-    pub(crate) fn together(&self, spec: &TrialSpec) -> BTreeMap<String, Together> {
+    pub(crate) fn together(&self, spec: &TrialSpec) -> BTreeMap<String, Aggregate> {
         // A study's own program brings its own metrics.
         let own = crowds(spec).ok().and_then(|arms| command::of_arm(arms.first()?.0)).map(command::descriptor);
         let table = own.or_else(|| self.find(&spec.workload).map(|runner| runner.descriptor()));

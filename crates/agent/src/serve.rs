@@ -115,7 +115,7 @@ fn trial_of(
     output: &mut impl Write,
     interrupt: &Interrupt,
 ) -> Result<(), WireError> {
-    interrupt.trial_begins(runners.find(&spec.workload).is_some_and(|runner| runner.descriptor().heeds_interrupt));
+    interrupt.trial_begins(runners.find(&spec.workload).is_some_and(|runner| runner.descriptor().stops_on_interrupt));
     let watch = spec.observe.as_ref().map(Watch::start);
     let mut told = Told { output, of: spec.schedule.len(), watch, way, interrupt: interrupt.flag(), stored };
     let result = runners.run(spec, &mut told);

@@ -9,9 +9,9 @@
 use baremark_model::spawned::{LONGEST_PIECE, PutFile, Spawn, SpawnLimits, Spawned, Used};
 use baremark_sys::confine::{self, Held, Limits, MemoryLimit};
 use baremark_sys::log_tail::LogTail;
-use baremark_sys::offspring;
 use baremark_sys::process_tree;
 use baremark_sys::registry::{self, Made, Record};
+use baremark_sys::subreaper;
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
@@ -129,7 +129,7 @@ impl SpawnedPrograms {
         // A tender outlives the agent for as long as it takes to end the rest.
         let at_death = if self.tender.is_some() { 0 } else { SIGKILL };
         let held = confine::hold(&mut command, &limits(&asked.limits), at_death).map_err(trying)?;
-        let mut child = offspring::start(&mut command).map_err(trying)?;
+        let mut child = subreaper::start(&mut command).map_err(trying)?;
         if self.tender.is_none() {
             drop(child.stdin.take());
         }

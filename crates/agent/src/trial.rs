@@ -26,7 +26,7 @@ use baremark_model::units::{Nanos, Share};
 use baremark_model::verify::{Ranges, Verify};
 use baremark_model::wire::{ArmRecord, BodyRun, LostTime, MemberRecord, PagesSeen, Series, TrialResult, TrialSpec};
 use baremark_sys::affinity::Seat;
-use baremark_sys::{clock, gaps};
+use baremark_sys::{clock, tsc_gaps};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -367,7 +367,7 @@ fn verified(verifications: &[Verified], maps: &[usize]) -> Verified {
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "nanoseconds of a short look")]
 pub(crate) fn look_for_lost_time(rate: TickRate) -> LostTime {
-    let seen = gaps::measure(LOST_TIME_LOOK, gaps::THRESHOLD, rate);
+    let seen = tsc_gaps::measure(LOST_TIME_LOOK, tsc_gaps::THRESHOLD, rate);
     LostTime {
         looked_ns: (seen.seconds * 1e9) as u64,
         gaps: seen.count,

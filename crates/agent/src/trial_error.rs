@@ -4,7 +4,7 @@ use crate::gate::GateError;
 use baremark_model::job::JobError;
 use baremark_model::seam::{Fault, MemoryError, WorkloadError};
 use baremark_sys::clock;
-use baremark_sys::crew::CrewError;
+use baremark_sys::thread_team::CrewError;
 
 /// Why a trial could not be run to its end.
 #[derive(Debug, thiserror::Error)]

@@ -1,7 +1,7 @@
 //! A run as a bundle has it: between the store and an analysis, which sees stored and bundled runs alike.
 
 use baremark_lab::analysis::Run;
-use baremark_lab::tally::{Finished, Percentiles};
+use baremark_lab::trials::{Finished, Percentiles};
 use baremark_model::document::LookRow;
 use baremark_model::event::TrialStatus;
 use baremark_model::imported::Imported;

@@ -145,7 +145,7 @@ mod tests {
         let descriptors = RUNNERS.descriptors();
         assert!(descriptors.len() > 10, "{} workloads", descriptors.len());
         for descriptor in descriptors {
-            assert_eq!(descriptor.lost_parameter(), None, "{}", descriptor.kind);
+            assert_eq!(descriptor.reserved_parameter(), None, "{}", descriptor.kind);
             assert!(descriptor.parameters.iter().all(|knob| !knob.help.is_empty()), "{}", descriptor.kind);
         }
     }

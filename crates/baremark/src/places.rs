@@ -261,7 +261,7 @@ fn needs_a_setting(place: &str, settings: &Settings) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baremark_model::knob::Misfit;
+    use baremark_model::knob::InvalidValue;
     use baremark_model::site::{Missing, Site, SiteError};
     use baremark_services::service::sought;
 
@@ -285,7 +285,7 @@ mod tests {
         }
     }
 
-    fn toy(request: MakeArguments<'_>) -> Result<Box<dyn Environment>, Misfit> {
+    fn toy(request: MakeArguments<'_>) -> Result<Box<dyn Environment>, InvalidValue> {
         let wheels = match request.settings.get("wheels") {
             Some(Value::Count(wheels)) => *wheels,
             _ => 0,

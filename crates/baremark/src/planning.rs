@@ -21,7 +21,7 @@ use baremark_model::arm::ResolvedArm;
 use baremark_model::codes::Origin;
 use baremark_model::environments;
 use baremark_model::job::Job;
-use baremark_model::knob::Misfit;
+use baremark_model::knob::InvalidValue;
 use baremark_model::plan::{Limits, Mode, Plan, resolve};
 use baremark_model::problem::{Need, Problems};
 use baremark_model::study;
@@ -78,7 +78,7 @@ fn resolved(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan,
 }
 
 /// Reads the fio job files that the plan names: their texts travel with it, so that the run is of what was read here.
-fn read_job_files(plan: &mut Plan) -> Result<(), Misfit> {
+fn read_job_files(plan: &mut Plan) -> Result<(), InvalidValue> {
     for index in 0..plan.arms.len() {
         let kind = plan.workload_of(index).to_owned();
         let arm = &mut plan.arms[index].arm;
@@ -92,7 +92,7 @@ fn read_job_files(plan: &mut Plan) -> Result<(), Misfit> {
 }
 
 /// Refuses arms of the workload `block` whose job files have made them impossible.
-fn checked(plan: &Plan) -> Result<(), Misfit> {
+fn checked(plan: &Plan) -> Result<(), InvalidValue> {
     writers(plan)?.iter().try_for_each(|writer| Settings::of(&writer.arm).map(drop))
 }
 
@@ -125,7 +125,7 @@ fn limit_tiers(plan: &Plan, limits: &mut Limits, interrupt: &AtomicBool) -> bool
 ///
 /// # Errors
 /// A member that cannot be.
-pub fn writers(plan: &Plan) -> Result<Vec<Writer>, Misfit> {
+pub fn writers(plan: &Plan) -> Result<Vec<Writer>, InvalidValue> {
     let mut writers = Vec::new();
     for (index, planned) in plan.arms.iter().enumerate() {
         let arms = match plan.workload_of(index) {

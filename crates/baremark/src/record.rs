@@ -7,7 +7,7 @@ use crate::source::Source;
 use crate::watch::say;
 use baremark_lab::analysis::Run;
 use baremark_lab::conduct::{Ending, Progress, RunLog, RunLogError};
-use baremark_lab::tally::{Finished, complete_blocks};
+use baremark_lab::trials::{Finished, complete_blocks};
 use baremark_model::codes::Origin;
 use baremark_model::document::LookRow;
 use baremark_model::event::TrialStatus;
@@ -104,7 +104,7 @@ impl<'s> Record<'s> {
     }
 
     /// Takes up a run that this process holds.
-    pub fn take_up(store: &'s Store, lock: RunLock, stored: StoredRun) -> Result<Self, Refusal> {
+    pub fn resume(store: &'s Store, lock: RunLock, stored: StoredRun) -> Result<Self, Refusal> {
         let id = stored.id.clone();
         store.reopen(&id).map_err(Refusal::failure)?;
         let last = stored.trials.iter().map(|trial| trial.started.0.saturating_add(trial.elapsed.0)).max();

@@ -7,8 +7,8 @@
 use baremark_environments::qemu::{Accel, Done, GuestOperations, Operation, Settings};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{self, DURATION, RAMP_DOWN, TIMEOUT, WARM_UP};
-use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together};
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::descriptor::{Aggregate, Default, Descriptor, Kind, Knob, Metric};
+use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
 use baremark_model::parameters::Parameters;
 use baremark_model::seam::Sample;
 use baremark_model::site::SiteError;
@@ -63,17 +63,17 @@ static PARAMETERS: [Knob; 11] = [
 ];
 
 static METRICS: [Metric; 7] = [
-    Metric::higher("operations_per_h", "operations/h", Together::Sum).help("operations per hour"),
-    Metric::lower("operation_s", "s", Together::Mean).help("mean time of an operation, until the guest works"),
-    Metric::lower("longest_operation_s", "s", Together::Most).help("longest time of an operation"),
-    Metric::lower("down_ms", "ms", Together::Mean)
+    Metric::higher("operations_per_h", "operations/h", Aggregate::Sum).help("operations per hour"),
+    Metric::lower("operation_s", "s", Aggregate::Mean).help("mean time of an operation, until the guest works"),
+    Metric::lower("longest_operation_s", "s", Aggregate::Most).help("longest time of an operation"),
+    Metric::lower("down_ms", "ms", Aggregate::Mean)
         .help("mean time of a migration in which the guest did not run, as QEMU counts it"),
-    Metric::lower("migration_ms", "ms", Together::Mean).help("mean time of a migration, as QEMU counts it"),
-    Metric::lower("silent_ms", "ms", Together::Most).help(
+    Metric::lower("migration_ms", "ms", Aggregate::Mean).help("mean time of a migration, as QEMU counts it"),
+    Metric::lower("silent_ms", "ms", Aggregate::Most).help(
         "longest time in which nothing was heard of a running guest that reports every 10 ms; absent for \
          deploy",
     ),
-    Metric::lower("moved_mb", "MB", Together::Mean)
+    Metric::lower("moved_mb", "MB", Aggregate::Mean)
         .help("mean of 10^6 bytes of disk or memory that an operation copied"),
 ];
 
@@ -86,7 +86,7 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
     metrics: &METRICS,
     quick: &[("duration", "1 s"), ("image", "8 MiB")],
     check: command::fits_timeout,
-    heeds_interrupt: true,
+    stops_on_interrupt: true,
     ..Descriptor::JOB
 };
 
@@ -112,7 +112,7 @@ impl Job for Infrastructure {
         &DESCRIPTOR
     }
 
-    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: JobContext<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let of = Parameters::of(arm, &PARAMETERS);
         let word: String = of.get("operation")?;
         let operation = OPERATIONS.iter().find(|(name, _)| *name == word).map(|(_, operation)| *operation);
@@ -123,7 +123,7 @@ impl Job for Infrastructure {
         let guests =
             GuestOperations::new(program, Infrastructure::settings(of)?, operation, (image, around.seed), around.cpus)
                 .map_err(job_error)?;
-        Ok(Box::new(Ready {
+        Ok(Box::new(PreparedGuests {
             word,
             guests,
             pace: of.get("pace")?,
@@ -142,7 +142,7 @@ fn job_error(why: SiteError) -> JobError {
     }
 }
 
-struct Ready {
+struct PreparedGuests {
     word: String,
     guests: GuestOperations,
     pace: Duration,
@@ -166,7 +166,7 @@ fn per_hour(counted: &[&Timed], pace: Duration) -> Option<f64> {
     (cycles > 0.0).then(|| counted.len() as f64 * 3600.0 / cycles)
 }
 
-impl Ready {
+impl PreparedGuests {
     fn wait_until(&self, moment: Instant) -> Result<(), JobError> {
         let left = moment.saturating_duration_since(Instant::now());
         let over = sleep_unless(|| self.interrupt.load(Ordering::Acquire), left);
@@ -218,7 +218,7 @@ impl Ready {
     }
 }
 
-impl ReadyJob for Ready {
+impl ReadyJob for PreparedGuests {
     fn warm_up(&mut self) -> Result<(), JobError> {
         self.guests.make_ready(&self.interrupt).map_err(job_error)
     }

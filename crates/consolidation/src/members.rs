@@ -7,7 +7,7 @@ use crate::guest_operations;
 use baremark_model::arm::{PageSize, ResolvedArm};
 use baremark_model::command::{DURATION, RAMP_DOWN, TIMEOUT, WARM_UP};
 use baremark_model::descriptor::{Default, Descriptor, Value};
-use baremark_model::knob::Misfit;
+use baremark_model::knob::InvalidValue;
 use baremark_model::literal::quoted;
 use baremark_model::problem::nearest;
 use baremark_model::units::Nanos;
@@ -67,7 +67,7 @@ pub struct Member {
 ///
 /// # Errors
 /// The first mistake, with the parameter at fault.
-pub fn of(arm: &ResolvedArm) -> Result<Vec<Member>, (String, Misfit)> {
+pub fn of(arm: &ResolvedArm) -> Result<Vec<Member>, (String, InvalidValue)> {
     let mut all: BTreeMap<&str, BTreeMap<String, String>> = BTreeMap::new();
     for (key, value) in &arm.parameters {
         let (Some((name, own)), Value::Literal(text)) =
@@ -79,7 +79,7 @@ pub fn of(arm: &ResolvedArm) -> Result<Vec<Member>, (String, Misfit)> {
     }
     if all.is_empty() {
         let remedy = "write [tile.members.NAME] with workload, throughput and limit";
-        return Err((PREFIX.trim_end_matches('.').to_owned(), Misfit::new("a tile without members", remedy)));
+        return Err((PREFIX.trim_end_matches('.').to_owned(), InvalidValue::new("a tile without members", remedy)));
     }
     all.into_iter()
         .map(|(name, keys)| member(name, keys).map_err(|(key, why)| (format!("{PREFIX}{name}.{key}"), why)))
@@ -94,13 +94,14 @@ pub fn of(arm: &ResolvedArm) -> Result<Vec<Member>, (String, Misfit)> {
 pub fn settle(
     arm: &mut ResolvedArm,
     workload: &str,
-    settle: impl Fn(&mut BTreeMap<String, Value>) -> Result<(), Misfit>,
-) -> Result<(), Misfit> {
+    settle: impl Fn(&mut BTreeMap<String, Value>) -> Result<(), InvalidValue>,
+) -> Result<(), InvalidValue> {
     let members = of(arm).map_err(|(_, misfit)| misfit)?;
     for member in members.iter().filter(|member| member.workload == workload) {
         let text = |(key, literal): (&String, &String)| Some((key.clone(), Value::Text(unquoted(literal)?)));
         let mut texts: BTreeMap<String, Value> = member.parameters.iter().filter_map(text).collect();
-        settle(&mut texts).map_err(|why| Misfit::new(format!("member '{}': {}", member.name, why.what), why.remedy))?;
+        settle(&mut texts)
+            .map_err(|why| InvalidValue::new(format!("member '{}': {}", member.name, why.what), why.remedy))?;
         let added = texts.into_iter().filter(|(key, _)| !member.parameters.contains_key(key));
         for (key, value) in added {
             if let Value::Text(text) = value {
@@ -111,17 +112,17 @@ pub fn settle(
     Ok(())
 }
 
-fn member(name: &str, mut keys: BTreeMap<String, String>) -> Result<Member, (String, Misfit)> {
+fn member(name: &str, mut keys: BTreeMap<String, String>) -> Result<Member, (String, InvalidValue)> {
     let mut taken = OWN.map(|key| (key, keys.remove(key)));
     let mut take = |key: &str| taken.iter_mut().find(|(own, _)| *own == key).and_then(|(_, text)| text.take());
     let mut text = |key: &'static str, example: &str| {
-        let misfit = |what: String| (key.to_owned(), Misfit::new(what, format!("write {key} = {example}")));
+        let misfit = |what: String| (key.to_owned(), InvalidValue::new(what, format!("write {key} = {example}")));
         let literal = take(key).ok_or_else(|| misfit(format!("member '{name}' has no {key}")))?;
         unquoted(&literal).ok_or_else(|| misfit(format!("{key} = {literal} of member '{name}' must be a string")))
     };
     let (workload, throughput) = (text("workload", "\"auction\"")?, text("throughput", "\"operations_per_s\"")?);
     let typed = text("limit", "\"latency_p95_ms < 500\"")?;
-    let misfit = |key: &str, what: String, remedy: &str| (key.to_owned(), Misfit::new(what, remedy));
+    let misfit = |key: &str, what: String, remedy: &str| (key.to_owned(), InvalidValue::new(what, remedy));
     let limit = limit(&typed).ok_or_else(|| {
         misfit("limit", format!("'{typed}' must be METRIC < NUMBER"), "write limit = \"latency_p95_ms < 500\"")
     })?;
@@ -181,7 +182,7 @@ impl Member {
     ///
     /// # Errors
     /// A parameter or metric that the workload does not have, or a value that does not fit.
-    pub fn arm(&self, of: &'static Descriptor, phases: Phases, ranks: usize) -> Result<ResolvedArm, Misfit> {
+    pub fn arm(&self, of: &'static Descriptor, phases: Phases, ranks: usize) -> Result<ResolvedArm, InvalidValue> {
         let mut arm = ResolvedArm::native(ranks, PageSize::Small);
         for knob in of.parameters {
             if let Default::Typed(text) = knob.default {
@@ -204,7 +205,7 @@ impl Member {
             let known: Vec<&str> = of.metrics.iter().map(|metric| metric.key).collect();
             if !known.contains(&metric.as_str()) {
                 let what = format!("member '{}': the workload {} has no metric '{metric}'", self.name, of.kind);
-                return Err(Misfit::new(what, nearest(metric, &known)));
+                return Err(InvalidValue::new(what, nearest(metric, &known)));
             }
         }
         (of.check)(&arm)?;
@@ -212,7 +213,7 @@ impl Member {
         wrong.map_or(Ok(arm), |(_, misfit)| Err(misfit))
     }
 
-    fn value(&self, of: &'static Descriptor, key: &str, literal: &str) -> Result<Value, Misfit> {
+    fn value(&self, of: &'static Descriptor, key: &str, literal: &str) -> Result<Value, InvalidValue> {
         let section = of.section.map(|section| section.name);
         if section.is_some_and(|name| key.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'))) {
             return Ok(Value::Literal(literal.to_owned()));
@@ -220,11 +221,11 @@ impl Member {
         let known: Vec<&str> = of.parameters.iter().map(|knob| knob.key).collect();
         let Some(knob) = of.parameter(key).filter(|knob| knob.key != TIMEOUT.key) else {
             let what = format!("member '{}': the workload {} has no parameter '{key}'", self.name, of.kind);
-            return Err(Misfit::new(what, nearest(key, &known)));
+            return Err(InvalidValue::new(what, nearest(key, &known)));
         };
         // A literal was made of a value, and is one.
         read(literal, |value| Some(knob.read(value))).unwrap_or_else(|| {
-            Err(Misfit::new(format!("member '{}': {key} = {literal} is not a value", self.name), knob.takes()))
+            Err(InvalidValue::new(format!("member '{}': {key} = {literal} is not a value", self.name), knob.takes()))
         })
     }
 }
@@ -281,7 +282,8 @@ mod tests {
         let members = of(&arm).expect("members");
         assert_eq!(unquoted(&members[0].parameters["job_text"]).as_deref(), Some(text));
         settle(&mut arm, "block", |_| panic!("no member is of this workload")).expect("nothing to do");
-        let why = settle(&mut arm, "web-farm", |_| Err(Misfit::new("no file", "name one"))).expect_err("it fails");
+        let why =
+            settle(&mut arm, "web-farm", |_| Err(InvalidValue::new("no file", "name one"))).expect_err("it fails");
         assert_eq!(why.to_string(), "member 'web': no file; name one");
     }
 

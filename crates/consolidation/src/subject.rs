@@ -5,9 +5,9 @@ use crate::farm::{Farm, Layout};
 use baremark_journal::Journal;
 use baremark_lab::search::{SubjectError, UnderLoad};
 use baremark_load::arrival::Arrival;
-use baremark_load::dial::{Dial, wait_until};
 use baremark_load::load::{Drive, Load, Pin, Pool, Stop};
 use baremark_load::profile::Profile;
+use baremark_load::rate_control::{RateControl, wait_until};
 use baremark_load::reading::{patience, reading};
 use baremark_load::record::Part;
 use baremark_load::scenario::{Scenario, file};
@@ -70,7 +70,7 @@ pub struct Subject {
     count: usize,
     interrupt: Arc<AtomicBool>,
     // The load ends before the servers do.
-    dial: Option<Dial>,
+    dial: Option<RateControl>,
     farm: Option<Farm>,
 }
 
@@ -241,7 +241,7 @@ impl UnderLoad for Subject {
         // Every level begins in the default mode, as its conditions are found.
         self.turn(None)?;
         (self.settle, self.count) = (settle, count);
-        let mut dial = Dial::start(self.load(&addresses)?).map_err(SubjectError::of)?;
+        let mut dial = RateControl::start(self.load(&addresses)?).map_err(SubjectError::of)?;
         let at = dial.set(self.rate * count as f64).map_err(SubjectError::of)?;
         self.dial = Some(dial);
         let before = used_by(self.farm.as_ref())?;

@@ -16,9 +16,9 @@ use crate::members::{self, Member, Phases};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{DURATION, RAMP_DOWN, TIMEOUT, WARM_UP};
 use baremark_model::config;
-use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, OwnSection, Together};
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings, Update};
-use baremark_model::knob::Misfit;
+use baremark_model::descriptor::{Aggregate, Default, Descriptor, Kind, Knob, Metric, OwnSection};
+use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob, Update};
+use baremark_model::knob::InvalidValue;
 use baremark_model::parameters::Parameters;
 use baremark_model::problem::Problem;
 use baremark_model::seam::Sample;
@@ -59,17 +59,17 @@ static PARAMETERS: [Knob; 6] = [
 ];
 
 static METRICS: [Metric; 4] = [
-    Metric::higher("score", "points", Together::Sum).help(
+    Metric::higher("score", "points", Aggregate::Sum).help(
         "sum over tiles of 0.8 of the geometric mean of applications' normalized throughputs and 0.2 of the \
          infrastructure's, for the most tiles; of applications alone where there is no infrastructure",
     ),
-    Metric::higher("tiles", "tiles", Together::Sum).help(
+    Metric::higher("tiles", "tiles", Aggregate::Sum).help(
         "most tiles in which every member keeps its limit; absent, as score and latency_ratio are, where \
          `most` of them do",
     ),
-    Metric::lower("latency_ratio", "1", Together::Mean)
+    Metric::lower("latency_ratio", "1", Aggregate::Mean)
         .help("geometric mean of the members' limited metrics over those of one tile, for the most tiles"),
-    Metric::higher("score_of_one", "points", Together::Sum)
+    Metric::higher("score_of_one", "points", Aggregate::Sum)
         .help("score of one tile; 1 where members have no reference"),
 ];
 
@@ -89,7 +89,7 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
         help: HELP,
     }),
     quick: &[("duration", "4 s"), ("warm_up", "6 s"), ("most", "4")],
-    heeds_interrupt: true,
+    stops_on_interrupt: true,
     ..Descriptor::JOB
 };
 
@@ -110,7 +110,7 @@ fn check_section(file: &str, text: &str) -> Vec<Problem> {
     read.err().map(|problems| problems.list).unwrap_or_default()
 }
 
-fn phases(of: Parameters<'_>) -> Result<Phases, Misfit> {
+fn phases(of: Parameters<'_>) -> Result<Phases, InvalidValue> {
     Ok(Phases { warm_up: of.get(WARM_UP)?, steady: of.get(DURATION)?, ramp_down: of.get(RAMP_DOWN)? })
 }
 
@@ -118,14 +118,14 @@ fn phases(of: Parameters<'_>) -> Result<Phases, Misfit> {
 ///
 /// # Errors
 /// A member that cannot be.
-pub fn arms_of(arm: &ResolvedArm, workload: &'static Descriptor) -> Result<Vec<ResolvedArm>, Misfit> {
+pub fn arms_of(arm: &ResolvedArm, workload: &'static Descriptor) -> Result<Vec<ResolvedArm>, InvalidValue> {
     let phases = phases(Parameters::of(arm, &PARAMETERS))?;
     let members = members::of(arm).map_err(|(_, misfit)| misfit)?;
     let own = members.iter().filter(|member| member.workload == workload.kind);
     own.map(|member| member.arm(workload, phases, arm.ranks)).collect()
 }
 
-fn check_arm(arm: &ResolvedArm) -> Vec<(String, Misfit)> {
+fn check_arm(arm: &ResolvedArm) -> Vec<(String, InvalidValue)> {
     members::of(arm).err().into_iter().collect()
 }
 
@@ -155,7 +155,7 @@ impl Job for Tile {
         &DESCRIPTOR
     }
 
-    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: JobContext<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let of = Parameters::of(arm, &PARAMETERS);
         let phases = phases(of)?;
         let members = members::of(arm).map_err(|(key, misfit)| JobError::failed(format!("{key}: {misfit}")))?;
@@ -163,7 +163,7 @@ impl Job for Tile {
             let found = (self.find)(&member.workload).filter(|_| member.workload != KIND);
             let job = found.ok_or_else(|| {
                 let what = format!("member '{}': no workload '{}' runs in a tile", member.name, member.workload);
-                Misfit::new(what, "write the name of another workload (`baremark list workloads`)")
+                InvalidValue::new(what, "write the name of another workload (`baremark list workloads`)")
             })?;
             let arm = member.arm(job.descriptor(), phases, around.cpus.len().max(1))?;
             Ok(Runnable { member, job, arm })
@@ -181,7 +181,7 @@ impl Job for Tile {
             let remedy = "add a member that this machine can run".to_owned();
             return Err(JobError::Missing { what: format!("every member of the tile is absent: {all}"), remedy });
         }
-        Ok(Box::new(Ready {
+        Ok(Box::new(PreparedTile {
             members: present,
             absent,
             most: of.get("most")?,
@@ -194,7 +194,7 @@ impl Job for Tile {
 }
 
 /// Why this machine cannot have a member; `None` where it can. Applications must be there.
-fn absence(of: &Runnable, around: Surroundings<'_>) -> Result<Option<String>, JobError> {
+fn absence(of: &Runnable, around: JobContext<'_>) -> Result<Option<String>, JobError> {
     if !of.member.is_infrastructure() {
         return Ok(None);
     }
@@ -205,14 +205,14 @@ fn absence(of: &Runnable, around: Surroundings<'_>) -> Result<Option<String>, Jo
     }
 }
 
-struct Ready<'s> {
+struct PreparedTile<'s> {
     members: Vec<Runnable>,
     absent: Vec<Absent>,
     most: usize,
     duration: Duration,
     ramp_down: Duration,
     stagger: Duration,
-    around: Surroundings<'s>,
+    around: JobContext<'s>,
 }
 
 /// What one member of one tile did.
@@ -331,7 +331,7 @@ fn answer(
     (values.into_iter().filter_map(sample).collect(), bound)
 }
 
-impl Ready<'_> {
+impl PreparedTile<'_> {
     fn interrupted(&self) -> Result<(), JobError> {
         if self.around.interrupt.load(Ordering::Acquire) { Err(JobError::Interrupted) } else { Ok(()) }
     }
@@ -344,7 +344,7 @@ impl Ready<'_> {
             let (tile, of) = (at / self.members.len(), &self.members[at % self.members.len()]);
             self.wait(self.stagger * u32::try_from(at).unwrap_or(u32::MAX));
             let cpus = if of.member.cpus.is_empty() { self.around.cpus } else { &of.member.cpus };
-            let around = Surroundings {
+            let around = JobContext {
                 cpus,
                 seed: self.around.seed.wrapping_add(at as u64),
                 phase: self.duration,
@@ -530,12 +530,12 @@ fn detail(members: &[&Member], levels: &[Level], references: &BTreeMap<String, f
     }
 }
 
-impl ReadyJob for Ready<'_> {
+impl ReadyJob for PreparedTile<'_> {
     fn run(&mut self) -> Result<JobRun, JobError> {
-        self.take_up(&[], &mut |_| ())
+        self.resume(&[], &mut |_| ())
     }
 
-    fn take_up(&mut self, stored: &[Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {
+    fn resume(&mut self, stored: &[Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {
         self.measured(stored, report)
     }
 }

@@ -21,10 +21,10 @@ use baremark_journal::{Journal, JournalError};
 use baremark_lab::search::{Expected, Probe, Search, SearchError, Step, SubjectError, UnderLoad};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{RAMP_DOWN, TIMEOUT};
-use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Aggregate, Default, Descriptor, Kind, Knob, Metric};
 use baremark_model::hdr;
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings, Update};
-use baremark_model::knob::Misfit;
+use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob, Update};
+use baremark_model::knob::InvalidValue;
 use baremark_model::maximum::{Basis, Document, Ended, KneeRow, Maximum, Plan, Said, Window};
 use baremark_model::parameters::Parameters;
 use baremark_model::qos::{Bound, Limit, Qos, Reading};
@@ -98,19 +98,19 @@ static PARAMETERS: [Knob; 17] = [
 ];
 
 static METRICS: [Metric; 10] = [
-    Metric::higher("servers_by_latency", "servers", Together::Sum)
+    Metric::higher("servers_by_latency", "servers", Aggregate::Sum)
         .help("most servers that were seen to have a 95th percentile of latency within `limit`"),
-    Metric::higher("servers_by_cpu", "servers", Together::Sum)
+    Metric::higher("servers_by_cpu", "servers", Aggregate::Sum)
         .help("most servers that were seen to have a CPU use within `cpu_limit`"),
-    Metric::higher("requests_per_s", "requests/s", Together::Sum)
+    Metric::higher("requests_per_s", "requests/s", Aggregate::Sum)
         .help("pages per second with `servers`; of a search as measured at the smaller of both numbers"),
-    Metric::higher("mb_per_s", "MB/s", Together::Sum).help("10^6 bytes of pages per second at that number"),
-    Metric::higher("dense_share", "%", Together::Mean).help("windows in dense mode, of those that were measured"),
-    Metric::lower("latency_p50_ms", "ms", Together::Most).help("median of latency with `servers`"),
-    Metric::lower("latency_p95_ms", "ms", Together::Most).help("95th percentile of latency with `servers`"),
-    Metric::lower("cpu", "%", Together::Mean).help("CPU time of the servers over that of their CPUs, with `servers`"),
-    Metric::lower("failed", "%", Together::Mean).help("pages that failed, with `servers`"),
-    Metric::lower("generator_share", "%", Together::Most)
+    Metric::higher("mb_per_s", "MB/s", Aggregate::Sum).help("10^6 bytes of pages per second at that number"),
+    Metric::higher("dense_share", "%", Aggregate::Mean).help("windows in dense mode, of those that were measured"),
+    Metric::lower("latency_p50_ms", "ms", Aggregate::Most).help("median of latency with `servers`"),
+    Metric::lower("latency_p95_ms", "ms", Aggregate::Most).help("95th percentile of latency with `servers`"),
+    Metric::lower("cpu", "%", Aggregate::Mean).help("CPU time of the servers over that of their CPUs, with `servers`"),
+    Metric::lower("failed", "%", Aggregate::Mean).help("pages that failed, with `servers`"),
+    Metric::lower("generator_share", "%", Aggregate::Most)
         .help("CPU use of the busiest thread of the generator in any probe; near 100 % it is the limit"),
 ];
 
@@ -123,7 +123,7 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
     metrics: &METRICS,
     quick: &[("window", "700 ms"), ("settle", "300 ms"), ("visits", "6"), ("search_time", "15 s")],
     check: |arm| Settings::of(arm).map(drop),
-    heeds_interrupt: true,
+    stops_on_interrupt: true,
     ..Descriptor::JOB
 };
 
@@ -157,7 +157,7 @@ struct Settings {
 }
 
 impl Settings {
-    fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
+    fn of(arm: &ResolvedArm) -> Result<Settings, InvalidValue> {
         let of = Parameters::of(arm, &PARAMETERS);
         let most: u32 = of.get("most")?;
         let search_time: Duration = of.get("search_time")?;
@@ -168,9 +168,9 @@ impl Settings {
                 search_time.as_secs(),
                 timeout.as_secs()
             );
-            return Err(Misfit::new(what, "write a shorter search_time, or a longer timeout"));
+            return Err(InvalidValue::new(what, "write a shorter search_time, or a longer timeout"));
         }
-        let seconds = |key| Ok::<f64, Misfit>(of.get::<Duration>(key)?.as_secs_f64());
+        let seconds = |key| Ok::<f64, InvalidValue>(of.get::<Duration>(key)?.as_secs_f64());
         let mut plan = Plan::between(1.0, f64::from(most));
         (plan.finest, plan.trials, plan.confirming) = (FINEST, 1, 0);
         (plan.window_s, plan.settle_s) = (seconds("window")?, seconds("settle")?);
@@ -178,7 +178,7 @@ impl Settings {
         let (Share(cpu_limit), Share(quota)) = (of.get("cpu_limit")?, of.get("quota")?);
         let (nginx, container) = (of.is("server", "nginx")?, of.get("container")?);
         if nginx && container {
-            return Err(Misfit::new("container = true and server = \"nginx\"", "write server = \"static\""));
+            return Err(InvalidValue::new("container = true and server = \"nginx\"", "write server = \"static\""));
         }
         Ok(Settings {
             nginx,
@@ -246,7 +246,7 @@ impl Job for WebFarm {
         &DESCRIPTOR
     }
 
-    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: JobContext<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let settings = Settings::of(arm)?;
         let program = match settings.nginx.then(nginx) {
             None => Program::Static,
@@ -267,7 +267,7 @@ impl Job for WebFarm {
         let most = settings.servers.unwrap_or(settings.most);
         let (quota, link) = (settings.quota, settings.link);
         let layout = Layout { program, own, most, quota, link, cpus, container };
-        Ok(Box::new(Ready {
+        Ok(Box::new(PreparedFarm {
             settings,
             journal,
             layout,
@@ -286,7 +286,7 @@ fn divided(cpus: &[usize]) -> (Vec<usize>, Vec<usize>) {
     }
 }
 
-struct Ready {
+struct PreparedFarm {
     settings: Settings,
     journal: Journal,
     layout: Layout,
@@ -311,7 +311,7 @@ struct Found {
     document: Document,
 }
 
-impl Ready {
+impl PreparedFarm {
     fn measured(&self, stored: &[Stored], store: &mut dyn FnMut(&Stored)) -> Result<JobRun, JobError> {
         if let Some(servers) = self.settings.servers {
             return self.fixed(servers);
@@ -649,12 +649,12 @@ fn levels(all: &[Found], rate: u64) -> Vec<Value> {
     rows.iter().map(row).collect()
 }
 
-impl ReadyJob for Ready {
+impl ReadyJob for PreparedFarm {
     fn run(&mut self) -> Result<JobRun, JobError> {
-        self.take_up(&[], &mut |_| ())
+        self.resume(&[], &mut |_| ())
     }
 
-    fn take_up(&mut self, stored: &[Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {
+    fn resume(&mut self, stored: &[Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {
         let stored: Vec<Stored> = stored.iter().filter_map(|row| serde_json::from_value(row.clone()).ok()).collect();
         let measured = self.measured(&stored, &mut |one| {
             if let Ok(row) = serde_json::to_value(one) {

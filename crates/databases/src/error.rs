@@ -1,7 +1,7 @@
 //! Why there is no database, or no second copy of it.
 
 use crate::database::Failure;
-use crate::kept::KeptError;
+use crate::dataset_cache::KeptError;
 use baremark_disks::engine::EngineError;
 use baremark_networks::NetworkError;
 use baremark_services::service::ServiceError;

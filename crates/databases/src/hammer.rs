@@ -13,10 +13,10 @@ use crate::run::{OnDatabase, Workload, WorkloadOfArm};
 use crate::space::Data;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command;
-use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together, joined};
+use baremark_model::descriptor::{Aggregate, Default, Descriptor, Kind, Knob, Metric, joined};
 use baremark_model::fingerprint;
-use baremark_model::job::Surroundings;
-use baremark_model::knob::Misfit;
+use baremark_model::job::JobContext;
+use baremark_model::knob::InvalidValue;
 use baremark_model::seam::Sample;
 use baremark_stats::Rng;
 use std::collections::VecDeque;
@@ -51,18 +51,18 @@ const MIX: Knob = Knob::new("mix", Kind::Text, Default::Typed("40/40/10/10"))
 static PARAMETERS: [Knob; 22] = joined(&[&[DATABASE, ROWS, PER_CPU, MIX, UTILIZATION], SHARED]);
 
 const OWN: [Metric; 10] = [
-    Metric::higher("tx_per_s", "tx/s", Together::Sum).help("statements per second, each a transaction"),
-    Metric::higher("tx_per_s_per_cpu", "tx/CPU-s", Together::Mean)
+    Metric::higher("tx_per_s", "tx/s", Aggregate::Sum).help("statements per second, each a transaction"),
+    Metric::higher("tx_per_s_per_cpu", "tx/CPU-s", Aggregate::Mean)
         .help("statements per second of CPU time that server and driver used; absent where the server's is unknown"),
-    Metric::lower("latency_p50_ms", "ms", Together::Mean).help("median latency"),
-    Metric::lower("latency_p95_ms", "ms", Together::Most).help("95th percentile of it"),
-    Metric::lower("latency_p99_ms", "ms", Together::Most).help("99th percentile of it"),
-    Metric::lower("cpu_us_per_tx", "us", Together::Mean).help("CPU time of server and driver per transaction"),
-    Metric::lower("driver_cpu_us_per_tx", "us", Together::Mean)
+    Metric::lower("latency_p50_ms", "ms", Aggregate::Mean).help("median latency"),
+    Metric::lower("latency_p95_ms", "ms", Aggregate::Most).help("95th percentile of it"),
+    Metric::lower("latency_p99_ms", "ms", Aggregate::Most).help("99th percentile of it"),
+    Metric::lower("cpu_us_per_tx", "us", Aggregate::Mean).help("CPU time of server and driver per transaction"),
+    Metric::lower("driver_cpu_us_per_tx", "us", Aggregate::Mean)
         .help("CPU time of the connections' threads per transaction"),
-    Metric::lower("server_cpu_us_per_tx", "us", Together::Mean)
+    Metric::lower("server_cpu_us_per_tx", "us", Aggregate::Mean)
         .help("CPU time of the server's processes per transaction"),
-    Metric::lower("retries", "%", Together::Mean).help("serialization failures and deadlocks per 100 transactions"),
+    Metric::lower("retries", "%", Aggregate::Mean).help("serialization failures and deadlocks per 100 transactions"),
     LAG,
 ];
 
@@ -78,7 +78,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     alternates: |arm| Settings::of(arm).is_ok_and(|settings| settings.common.setup.can_rest()),
     quick: &[("duration", "1 s"), ("warm_up", "300 ms")],
     check: |arm| Settings::of(arm).map(drop),
-    heeds_interrupt: true,
+    stops_on_interrupt: true,
     ..Descriptor::JOB
 };
 
@@ -93,7 +93,7 @@ struct Settings {
 }
 
 impl Settings {
-    fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
+    fn of(arm: &ResolvedArm) -> Result<Settings, InvalidValue> {
         command::fits_timeout(arm)?;
         Ok(Settings {
             // The connections follow from the CPUs, which the site has.
@@ -105,12 +105,12 @@ impl Settings {
     }
 }
 
-fn mix(text: &str) -> Result<[usize; 4], Misfit> {
+fn mix(text: &str) -> Result<[usize; 4], InvalidValue> {
     let parts: Option<Vec<usize>> = text.split('/').map(|part| part.trim().parse().ok()).collect();
     let mix = parts.and_then(|parts| <[usize; 4]>::try_from(parts).ok());
     match mix {
         Some(mix) if mix.iter().sum::<usize>() == 100 && mix[2] == mix[3] => Ok(mix),
-        _ => Err(Misfit::new(
+        _ => Err(InvalidValue::new(
             format!("mix = \"{text}\" must be four numbers of sum 100 with as many deletes as inserts"),
             "write such as \"40/40/10/10\"",
         )),
@@ -130,7 +130,7 @@ fn data_of(rows: i64, common: &Common) -> Data {
     Data::of(format!("oltp-hammer-{rows}"), rows.unsigned_abs() * ROW_BYTES, SOURCES, common)
 }
 
-fn workload(arm: &ResolvedArm, around: Surroundings<'_>) -> Result<WorkloadOfArm, Misfit> {
+fn workload(arm: &ResolvedArm, around: JobContext<'_>) -> Result<WorkloadOfArm, InvalidValue> {
     let Settings { mut common, rows, per_cpu, mix } = Settings::of(arm)?;
     if common.setup.cpus.is_empty() && common.setup.external.is_none() {
         // So that the number of ranks is that of the server's CPUs, as it is in a guest.

@@ -1,6 +1,6 @@
 //! What the server's interface of the lab's network moved in the measured time, from the `/proc/net/dev` of its namespace.
 
-use baremark_model::descriptor::{Metric, Together};
+use baremark_model::descriptor::{Aggregate, Metric};
 use baremark_model::seam::Sample;
 use baremark_networks::Namespace;
 use baremark_networks::network::INSIDE;
@@ -9,11 +9,11 @@ use baremark_trace::netdev::{self, Counts};
 
 /// Packets and bytes at the server's end.
 pub(crate) const METRICS: [Metric; 4] = [
-    Metric::lower("net_receive_packets_per_s", "1/s", Together::Sum)
+    Metric::lower("net_receive_packets_per_s", "1/s", Aggregate::Sum)
         .help("packets per second that the server received; with network = \"lab\" alone"),
-    Metric::lower("net_transmit_packets_per_s", "1/s", Together::Sum).help("packets per second that it sent"),
-    Metric::lower("net_receive_mb_per_s", "MB/s", Together::Sum).help("10^6 bytes per second that it received"),
-    Metric::lower("net_transmit_mb_per_s", "MB/s", Together::Sum).help("10^6 bytes per second that it sent"),
+    Metric::lower("net_transmit_packets_per_s", "1/s", Aggregate::Sum).help("packets per second that it sent"),
+    Metric::lower("net_receive_mb_per_s", "MB/s", Aggregate::Sum).help("10^6 bytes per second that it received"),
+    Metric::lower("net_transmit_mb_per_s", "MB/s", Aggregate::Sum).help("10^6 bytes per second that it sent"),
 ];
 
 /// The counters at both ends of the measured time.

@@ -3,7 +3,7 @@
 //! Of a server these are the counts of its processes; of an embedded database those of the process that drives it, which has the
 //! load's own in them. What cannot be counted is not 0: it has no value, and a flag says why.
 
-use baremark_model::descriptor::{Metric, Together};
+use baremark_model::descriptor::{Aggregate, Metric};
 use baremark_model::seam::Sample;
 use baremark_observe::shootdowns;
 use baremark_sys::clock;
@@ -12,17 +12,17 @@ use std::fs;
 
 /// Page faults and context switches.
 const WORK: [Metric; 3] = [
-    Metric::lower("server_minor_faults_per_s", "1/s", Together::Sum).help(
+    Metric::lower("server_minor_faults_per_s", "1/s", Aggregate::Sum).help(
         "page faults per second of the server that read nothing from a disk; with sqlite of the driver's \
          process",
     ),
-    Metric::lower("server_major_faults_per_s", "1/s", Together::Sum)
+    Metric::lower("server_major_faults_per_s", "1/s", Aggregate::Sum)
         .help("page faults per second of it that read from a disk"),
-    Metric::lower("server_context_switches_per_s", "1/s", Together::Sum)
+    Metric::lower("server_context_switches_per_s", "1/s", Aggregate::Sum)
         .help("context switches per second of its threads"),
 ];
 /// TLB shootdowns.
-const SHOOTDOWNS: Metric = Metric::lower("tlb_shootdowns_per_s", "1/s", Together::Sum)
+const SHOOTDOWNS: Metric = Metric::lower("tlb_shootdowns_per_s", "1/s", Aggregate::Sum)
     .help("TLB shootdowns per second that the server's CPUs received, whoever caused them (/proc/interrupts)");
 /// All of them.
 pub(crate) const METRICS: [Metric; 4] = [WORK[0], WORK[1], WORK[2], SHOOTDOWNS];

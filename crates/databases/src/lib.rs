@@ -6,6 +6,7 @@
 
 pub mod conditions;
 pub mod database;
+pub mod dataset_cache;
 mod disk;
 pub mod draws;
 pub mod dvd_store;
@@ -18,7 +19,6 @@ mod folders;
 pub mod hammer;
 mod http;
 mod interface;
-pub mod kept;
 mod kernel_work;
 pub mod kind;
 pub mod loading;

@@ -2,8 +2,8 @@
 //!
 //! Everything that is written waits for both copies, those of the page cache when it is written back.
 
+use crate::dataset_cache::Kept;
 use crate::error::ServerError;
-use crate::kept::Kept;
 use crate::way::Way;
 use baremark_delay::Overhead;
 use baremark_disks::layout::{DiskCounts, Mirror};

@@ -8,9 +8,9 @@ use crate::kind::Kind as DatabaseKind;
 use crate::server::{Network, Setup};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{self, ARRIVAL, DURATION, TIMEOUT, WARM_UP};
-use baremark_model::descriptor::{Default, Footprint, HeldBy, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Aggregate, Default, Footprint, HeldBy, Kind, Knob, Metric};
 use baremark_model::job::ServerProgram;
-use baremark_model::knob::Misfit;
+use baremark_model::knob::InvalidValue;
 use baremark_model::units::Bytes;
 use baremark_services::service::sought;
 
@@ -91,16 +91,16 @@ pub(crate) const UTILIZATION: Knob =
     );
 
 /// Throughput there.
-pub(crate) const AT_UTILIZATION: Metric = Metric::higher("tx_per_s_at_utilization", "tx/s", Together::Sum).help(
+pub(crate) const AT_UTILIZATION: Metric = Metric::higher("tx_per_s_at_utilization", "tx/s", Aggregate::Sum).help(
     "transactions per second at the CPU utilization of the parameter utilization, interpolated between \
      steps of connections",
 );
 /// The utilization of the fastest step.
-pub(crate) const CPU_UTILIZATION: Metric = Metric::lower("cpu_utilization", "%", Together::Mean)
+pub(crate) const CPU_UTILIZATION: Metric = Metric::lower("cpu_utilization", "%", Aggregate::Mean)
     .help("CPU utilization of the whole machine at the fastest step; with utilization alone");
 
 /// How far the driver was behind.
-pub(crate) const LAG: Metric = Metric::lower("lag_p99_ms", "ms", Together::Most)
+pub(crate) const LAG: Metric = Metric::lower("lag_p99_ms", "ms", Aggregate::Most)
     .help("99th percentile of the actual minus the intended start; with rate alone");
 
 /// What every workload says of its load, its server and its data.
@@ -141,7 +141,7 @@ impl Common {
     ///
     /// # Errors
     /// What cannot be together.
-    pub(crate) fn of(arm: &ResolvedArm, connections: usize, front: Option<usize>) -> Result<Common, Misfit> {
+    pub(crate) fn of(arm: &ResolvedArm, connections: usize, front: Option<usize>) -> Result<Common, InvalidValue> {
         let setup = Setup {
             kind: DatabaseKind::of(&DATABASE.get::<String>(arm)?).unwrap_or(DatabaseKind::Sqlite),
             buffers: BUFFERS.get::<Bytes>(arm)?.0,
@@ -171,7 +171,7 @@ impl Common {
         let folders = DATA.absolute(arm)?.map_or_else(Folders::usual, Folders::named);
         let utilization = UTILIZATION.find(arm)?;
         if utilization.is_some() && load.drive != Drive::Closed {
-            return Err(Misfit::new(
+            return Err(InvalidValue::new(
                 "rate and utilization are set",
                 "keep one of them: utilization steps a closed loop",
             ));
@@ -197,9 +197,10 @@ fn cache_of_server(arm: &ResolvedArm) -> Option<u64> {
     (!HUGE_PAGES.get::<bool>(arm).ok()?).then_some(bytes)
 }
 
-fn source(word: &str) -> Result<Source, Misfit> {
+fn source(word: &str) -> Result<Source, InvalidValue> {
     // A URL with its password is not shown.
-    let misfit =
-        || Misfit::new("url must be file:PATH or env:NAME", "write the URL into a file of mode 600 or a variable");
+    let misfit = || {
+        InvalidValue::new("url must be file:PATH or env:NAME", "write the URL into a file of mode 600 or a variable")
+    };
     Source::of(word).ok_or_else(misfit)
 }

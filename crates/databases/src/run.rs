@@ -3,6 +3,7 @@
 
 use crate::conditions::{self, Condition};
 use crate::database::{Connection, Database, Failure, Pipelined, Rows};
+use crate::dataset_cache::{Kept, KeptError};
 use crate::disk::{DiskCounters, DiskUse};
 use crate::dvd_store::browser::Front;
 use crate::dvd_store::front::Order;
@@ -10,7 +11,6 @@ use crate::engine::{self, Client, Load, LoadError, Outcome};
 use crate::equal_utilization::{self, Step};
 use crate::folders::Room;
 use crate::interface::Interface;
-use crate::kept::{Kept, KeptError};
 use crate::kernel_work::KernelCounters;
 use crate::loading::Loader;
 use crate::parameters::{Common, server_of};
@@ -21,8 +21,8 @@ use crate::space::Data;
 use baremark_disks::engine::EngineError;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::Descriptor;
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, ServerProgram, Surroundings, Update};
-use baremark_model::knob::Misfit;
+use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob, ServerProgram, Update};
+use baremark_model::knob::InvalidValue;
 use baremark_model::loading::Loading;
 use baremark_model::seam::Sample;
 use baremark_model::wire::Point;
@@ -108,7 +108,7 @@ pub(crate) struct OnDatabase {
     /// The table of its parameters and metrics.
     pub descriptor: &'static Descriptor,
     /// What an arm asks for at a site.
-    pub of: fn(&ResolvedArm, Surroundings<'_>) -> Result<WorkloadOfArm, Misfit>,
+    pub of: fn(&ResolvedArm, JobContext<'_>) -> Result<WorkloadOfArm, InvalidValue>,
 }
 
 impl Job for OnDatabase {
@@ -120,23 +120,23 @@ impl Job for OnDatabase {
         server_of(arm)
     }
 
-    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: JobContext<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         self.prepare_reporting(arm, around, &mut |_| ())
     }
 
     fn prepare_reporting<'s>(
         &self,
         arm: &'s ResolvedArm,
-        around: Surroundings<'s>,
+        around: JobContext<'s>,
         report: &mut dyn FnMut(Loading),
     ) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let (workload, common) = (self.of)(arm, around).map_err(JobError::failed)?;
-        Ok(Box::new(Ready::new(workload, common, around, report)?))
+        Ok(Box::new(PreparedRun::new(workload, common, around, report)?))
     }
 }
 
 /// A workload that can be run in each phase.
-struct Ready {
+struct PreparedRun {
     workload: Box<dyn Workload>,
     setup: Setup,
     load: Load,
@@ -155,7 +155,7 @@ struct Ready {
     interrupt: Arc<AtomicBool>,
 }
 
-impl Ready {
+impl PreparedRun {
     /// Loads the data unless it is kept already; `report` hears how far that has come.
     ///
     /// # Errors
@@ -163,7 +163,7 @@ impl Ready {
     fn new(
         workload: Box<dyn Workload>,
         common: Common,
-        around: Surroundings<'_>,
+        around: JobContext<'_>,
         report: &mut dyn FnMut(Loading),
     ) -> Result<Self, JobError> {
         let data = workload.data(&common);
@@ -202,7 +202,7 @@ impl Ready {
         };
         let (server, version) = start().map_err(|why| job_error(why, around.interrupt))?;
         let interrupt = Arc::clone(around.interrupt);
-        Ok(Ready {
+        Ok(PreparedRun {
             workload,
             setup,
             load,
@@ -388,7 +388,7 @@ impl Ready {
     }
 }
 
-impl Ready {
+impl PreparedRun {
     /// Checks what the standby has once it has applied everything, as the first server is checked.
     fn check_standby(&mut self, primary: &dyn Database) -> Result<Option<String>, JobError> {
         let Some(standby) = self.server.standby() else { return Ok(None) };
@@ -414,7 +414,7 @@ impl Ready {
     }
 }
 
-impl ReadyJob for Ready {
+impl ReadyJob for PreparedRun {
     fn works_in_own_processes(&self) -> bool {
         // An embedded database is in this process.
         self.setup.external.is_none()
@@ -451,7 +451,7 @@ impl ReadyJob for Ready {
         self.once(&mut |_| ())
     }
 
-    fn take_up(&mut self, _: &[serde_json::Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {
+    fn resume(&mut self, _: &[serde_json::Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {
         self.once(&mut |loading| report(Update::Loading(loading)))
     }
 }
@@ -494,7 +494,7 @@ fn fill(
     workload: &dyn Workload,
     server: &mut Server,
     kept: &Kept,
-    around: Surroundings<'_>,
+    around: JobContext<'_>,
     report: &mut dyn FnMut(Loading),
 ) -> Result<(), ServerError> {
     // SQLite has one writer.

@@ -3,16 +3,16 @@
 //! It is durable unless the study asks otherwise. What is started here is gone when this is dropped, and dies with this process.
 
 use crate::database::{Connection, Database, Dialect, Failure, Isolation, Rows};
+use crate::dataset_cache::Kept;
 use crate::endpoint::{Endpoint, Login};
 pub use crate::error::ServerError;
 use crate::external::{self, Source};
-use crate::kept::Kept;
 use crate::kernel_work::Whose;
 use crate::kind::Kind;
 use crate::sites::{Replica, Sites, free_address};
 use crate::sqlite::Synchronous;
 use baremark_model::descriptor::Value;
-use baremark_model::knob::Misfit;
+use baremark_model::knob::InvalidValue;
 use baremark_model::units::{Bytes, Nanos};
 use baremark_networks::pair::ADDRESSES;
 use baremark_networks::{Namespace, Pair};
@@ -139,7 +139,7 @@ impl Setup {
 
     /// A setting that this database does not have.
     #[must_use]
-    pub fn misfit(&self) -> Option<Misfit> {
+    pub fn misfit(&self) -> Option<InvalidValue> {
         let word = self.kind.word();
         let (what, remedy) = match self.kind {
             Kind::Sqlite if self.external.is_some() => {
@@ -207,7 +207,7 @@ impl Setup {
             }
             _ => return None,
         };
-        Some(Misfit { what, remedy: remedy.to_owned() })
+        Some(InvalidValue { what, remedy: remedy.to_owned() })
     }
 
     /// Whether nothing of the database has to run while its load rests, and it syncs what it writes in the measured time: it is the run's own, at one place.

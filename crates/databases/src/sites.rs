@@ -5,15 +5,15 @@
 //! on this machine: the sites share its CPUs and its disk.
 
 use crate::database::{Access, Answers, Batch, Cell, Connection, Database, Dialect, Failure, Param, Rows};
+use crate::dataset_cache::{Kept, KeptError};
 use crate::error::ServerError;
-use crate::kept::{Kept, KeptError};
 use crate::mirrored::Mirrored;
 use crate::way::Way;
 use baremark_delay::{Overhead, Wait};
 use baremark_disks::layout::{DiskCounts, Mirror};
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Default as Unsaid, Kind, Knob, Metric, Together};
-use baremark_model::knob::Misfit;
+use baremark_model::descriptor::{Aggregate, Default as Unsaid, Kind, Knob, Metric};
+use baremark_model::knob::InvalidValue;
 use baremark_model::plan::level_of;
 use baremark_model::seam::Sample;
 use baremark_model::units::{Bytes, Nanos};
@@ -80,12 +80,12 @@ impl Sites {
     ///
     /// # Errors
     /// A round trip that cannot be read.
-    pub(crate) fn of(arm: &ResolvedArm) -> Result<Option<Sites>, Misfit> {
+    pub(crate) fn of(arm: &ResolvedArm) -> Result<Option<Sites>, InvalidValue> {
         let (word, distance) = (REPLICATION.get::<String>(arm)?, SECOND_SITE.get::<String>(arm)?);
         let round_trip = match distance.as_str() {
             "none" => None,
             text => Some(text.parse::<Nanos>().map_err(|why| {
-                Misfit::new(
+                InvalidValue::new(
                     format!("second_site = \"{text}\": {why}"),
                     "write a round trip such as \"1 ms\", or \"none\"",
                 )
@@ -93,7 +93,7 @@ impl Sites {
         };
         let round_trip = round_trip.map(|Nanos(nanos)| Duration::from_nanos(nanos));
         if round_trip.is_some_and(|round_trip| round_trip > Duration::from_secs(2)) {
-            return Err(Misfit::new(format!("second_site = \"{distance}\" is too far"), "write at most \"2 s\""));
+            return Err(InvalidValue::new(format!("second_site = \"{distance}\" is too far"), "write at most \"2 s\""));
         }
         let mechanism = match WORDS.iter().find(|known| **known == word) {
             Some(&"disk") => Mechanism::Disk,
@@ -496,19 +496,19 @@ pub(crate) fn samples(marks: (Mark, Mark), ended: u64, way: Option<&Way>) -> Vec
 
 /// Metrics of [`samples`].
 pub(crate) const METRICS: [Metric; 7] = [
-    Metric::lower("commit_ms", "ms", Together::Mean)
+    Metric::lower("commit_ms", "ms", Aggregate::Mean)
         .help("mean time of a commit that writes; with replication alone, as those below"),
-    Metric::lower("commits_per_order", "commits", Together::Mean)
+    Metric::lower("commits_per_order", "commits", Aggregate::Mean)
         .help("commits of writing transactions per order, each of which waits for the second copy"),
-    Metric::lower("round_trip_ms", "ms", Together::Mean)
+    Metric::lower("round_trip_ms", "ms", Aggregate::Mean)
         .help("median round trip to the second site, measured before the load"),
-    Metric::lower("round_trip_loaded_ms", "ms", Together::Mean)
+    Metric::lower("round_trip_loaded_ms", "ms", Aggregate::Mean)
         .help("twice the median time that data spent on the way to it under load"),
-    Metric::lower("distance_ms_per_order", "ms", Together::Mean)
+    Metric::lower("distance_ms_per_order", "ms", Aggregate::Mean)
         .help("commits per order x round trip: the latency that distance adds to an order by prediction"),
-    Metric::lower("copies_read_ms", "ms", Together::Mean)
+    Metric::lower("copies_read_ms", "ms", Aggregate::Mean)
         .help("mean latency of reads of the disk of two copies that its page cache did not answer"),
-    Metric::lower("copies_write_ms", "ms", Together::Mean).help(
+    Metric::lower("copies_write_ms", "ms", Aggregate::Mean).help(
         "mean latency of its acknowledged writes: syncs and writes past the page cache; with nbd all writes \
          of the block device",
     ),

@@ -1,7 +1,7 @@
 //! How much disk space a workload's database takes: the data that is kept, a copy of it for each run, and the log.
 
+use crate::dataset_cache::{self, Kept};
 use crate::folders::{Folders, Room};
-use crate::kept::{self, Kept};
 use crate::kind::Kind;
 use crate::parameters::Common;
 use baremark_model::fingerprint;
@@ -146,7 +146,7 @@ fn made_by(sources: &[&str], kind: Kind) -> String {
     let mut rng = Rng::new(1);
     let drawn = format!("{} {} {}", rng.next_u64(), rng.below(1000), rng.exponential());
     let service = kind.service().map_or("", |service| service.source());
-    kept::digest(SOURCES.iter().chain(sources).copied().chain([service, &drawn]))
+    dataset_cache::digest(SOURCES.iter().chain(sources).copied().chain([service, &drawn]))
 }
 
 /// A version as part of a folder's name.

@@ -10,9 +10,9 @@ use crate::settings::{ACCESS, DEPTH, ENGINE, MEASURED, PATH, RAMP, STEADY, STEAD
 use crate::workload::{COMMON, chosen, latency, notes, points, refused};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::TIMEOUT;
-use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together, joined};
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
-use baremark_model::knob::Misfit;
+use baremark_model::descriptor::{Aggregate, Default, Descriptor, Kind, Knob, Metric, joined};
+use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
+use baremark_model::knob::InvalidValue;
 use baremark_model::parameters::Parameters;
 use baremark_model::plan::level_of;
 use baremark_model::seam::Sample;
@@ -60,16 +60,16 @@ static PARAMETERS: [Knob; 16] = [
 ];
 
 const OWN: [Metric; 5] = [
-    Metric::lower("mean_us", "us", Together::Mean).help("mean latency of reads and writes"),
-    Metric::lower("machine_cpu_us_per_io", "us", Together::Mean).help(
+    Metric::lower("mean_us", "us", Aggregate::Mean).help("mean latency of reads and writes"),
+    Metric::lower("machine_cpu_us_per_io", "us", Aggregate::Mean).help(
         "CPU time of the whole machine per read or write: layers work in threads of the kernel; work of \
          others is included",
     ),
-    Metric::lower("device_reads_per_io", "reads", Together::Mean)
+    Metric::lower("device_reads_per_io", "reads", Aggregate::Mean)
         .help("reads of the devices per read or write of LUNs; absent where LUNs are files"),
-    Metric::lower("device_writes_per_io", "writes", Together::Mean)
+    Metric::lower("device_writes_per_io", "writes", Aggregate::Mean)
         .help("the same of writes: the copies and parity of a layer"),
-    Metric::lower("lun_range", "%", Together::Mean)
+    Metric::lower("lun_range", "%", Aggregate::Mean)
         .help("largest minus smallest IOPS of LUNs under load over their mean; absent of one LUN"),
 ];
 
@@ -89,11 +89,11 @@ static DESCRIPTOR: Descriptor = Descriptor {
         ("span", "32 MiB"),
     ],
     check,
-    heeds_interrupt: true,
+    stops_on_interrupt: true,
     ..Descriptor::JOB
 };
 
-fn check(arm: &ResolvedArm) -> Result<(), Misfit> {
+fn check(arm: &ResolvedArm) -> Result<(), InvalidValue> {
     Asked::of(arm).map(drop)
 }
 
@@ -126,11 +126,11 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(arm: &ResolvedArm) -> Result<Asked, Misfit> {
+    fn of(arm: &ResolvedArm) -> Result<Asked, InvalidValue> {
         let of = Parameters::of(arm, &PARAMETERS);
         let word = of.get::<String>(LAYOUT)?;
         let layout = Layout::from_word(&word).ok_or_else(|| {
-            Misfit::new(
+            InvalidValue::new(
                 format!("{LAYOUT} = '{word}' is not known"),
                 format!("write one of {}", Layout::WORDS.join(", ")),
             )
@@ -148,7 +148,7 @@ impl Asked {
         let loaded = of.find("loaded")?.unwrap_or(luns);
         if loaded > luns {
             let what = format!("loaded = {loaded} are more than luns = {luns}");
-            return Err(Misfit::new(what, "write at most luns"));
+            return Err(InvalidValue::new(what, "write at most luns"));
         }
         let settings = Settings::of(&as_block(arm)?)?;
         let plan = Plan { jobs: loaded, ..settings.plan };
@@ -158,7 +158,7 @@ impl Asked {
 }
 
 /// The arm as one of the workload `block`, which reads what both have; the defaults are this workload's.
-fn as_block(arm: &ResolvedArm) -> Result<ResolvedArm, Misfit> {
+fn as_block(arm: &ResolvedArm) -> Result<ResolvedArm, InvalidValue> {
     let mut block = arm.clone();
     for knob in &PARAMETERS {
         if let (false, Default::Typed(text)) = (block.parameters.contains_key(knob.key), knob.default) {
@@ -177,7 +177,7 @@ impl Job for Provision {
         &DESCRIPTOR
     }
 
-    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: JobContext<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let asked = Asked::of(arm).map_err(JobError::failed)?;
         let built = Built::new(&asked.arrangement, &asked.folder, around.interrupt).map_err(refused)?;
         for (place, lun) in built.luns().iter().enumerate() {
@@ -196,12 +196,12 @@ impl Job for Provision {
             );
         }
         let plan = Plan { engine, cpus: around.cpus.to_vec(), seed: around.seed, ..asked.plan.clone() };
-        Ok(Box::new(Ready { asked, plan, built, flags, interrupt: Arc::clone(around.interrupt) }))
+        Ok(Box::new(PreparedLuns { asked, plan, built, flags, interrupt: Arc::clone(around.interrupt) }))
     }
 }
 
 /// A layout whose LUNs are full.
-struct Ready {
+struct PreparedLuns {
     asked: Asked,
     plan: Plan,
     built: Built,
@@ -233,7 +233,7 @@ impl Totals {
     }
 }
 
-impl ReadyJob for Ready {
+impl ReadyJob for PreparedLuns {
     fn run(&mut self) -> Result<JobRun, JobError> {
         let before = Totals::now(&self.built);
         let loaded = &self.built.luns()[..self.asked.loaded];
@@ -259,7 +259,7 @@ impl ReadyJob for Ready {
     }
 }
 
-impl Ready {
+impl PreparedLuns {
     fn document(&self, outcome: &Outcome) -> serde_json::Value {
         let seconds = outcome.elapsed_ns as f64 / 1e9;
         let asked = &self.asked.arrangement;

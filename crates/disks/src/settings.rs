@@ -8,7 +8,7 @@ use crate::target::{Cache, Place};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{self, ARRIVAL, DURATION, TIMEOUT, WARM_UP};
 use baremark_model::descriptor::{Default, Kind, Knob, Value};
-use baremark_model::knob::Misfit;
+use baremark_model::knob::InvalidValue;
 use baremark_model::parameters::Parameters;
 use baremark_model::units::{Bytes, Nanos, Share};
 use std::collections::BTreeMap;
@@ -143,7 +143,7 @@ impl Settings {
     ///
     /// # Errors
     /// The parameter at fault and what would be right.
-    pub fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
+    pub fn of(arm: &ResolvedArm) -> Result<Settings, InvalidValue> {
         let mut replaced = arm.clone();
         let of = Parameters::of(arm, &PARAMETERS);
         if let Some(name) = of.find::<String>(ACCESS.key)? {
@@ -177,29 +177,32 @@ impl Settings {
         Ok(settings)
     }
 
-    fn check(&self) -> Result<(), Misfit> {
+    fn check(&self) -> Result<(), InvalidValue> {
         let mix = &self.plan.mix;
         let units: Vec<u64> = mix.blocks.iter().map(|block| block.bytes).chain(mix.align).collect();
         if self.cache == Cache::Direct
             && let Some(odd) = units.iter().find(|bytes| *bytes % 512 != 0)
         {
             let what = format!("{odd} bytes are not a multiple of 512, which O_DIRECT needs");
-            return Err(Misfit::new(what, "write multiples of 512 in block and align, or cache = \"buffered\""));
+            return Err(InvalidValue::new(what, "write multiples of 512 in block and align, or cache = \"buffered\""));
         }
         let jobs = self.plan.jobs as u64;
         if mix.largest().saturating_mul(jobs) > self.size {
             let what =
                 format!("{jobs} jobs with I/Os of {} do not fit into {}", Bytes(mix.largest()), Bytes(self.size));
-            return Err(Misfit::new(what, "write a larger size, or smaller blocks"));
+            return Err(InvalidValue::new(what, "write a larger size, or smaller blocks"));
         }
         if self.engine == Some(Engine::Threads) && self.plan.depth * self.plan.jobs > MOST_THREADS {
             let what = format!("engine = \"threads\" makes {} threads", self.plan.depth * self.plan.jobs);
-            return Err(Misfit::new(what, format!("write depth and jobs whose product is at most {MOST_THREADS}")));
+            return Err(InvalidValue::new(
+                what,
+                format!("write depth and jobs whose product is at most {MOST_THREADS}"),
+            ));
         }
         if self.verify { self.can_be_verified() } else { Ok(()) }
     }
 
-    fn can_be_verified(&self) -> Result<(), Misfit> {
+    fn can_be_verified(&self) -> Result<(), InvalidValue> {
         let mix = &self.plan.mix;
         let one = mix.blocks.len() == 1 && mix.align.is_none_or(|align| align == mix.largest());
         let block = mix.largest();
@@ -210,19 +213,19 @@ impl Settings {
         {
             let what =
                 "verify needs I/Os of one size, a power of two from 512 B to 4 MiB that divides size, aligned to it";
-            return Err(Misfit::new(what, "write one block size and no align"));
+            return Err(InvalidValue::new(what, "write one block size and no align"));
         }
         let outstanding = (self.plan.depth * self.plan.jobs) as u64;
         if self.size / block < 4 * outstanding {
             let what = format!("verify needs at least 4 blocks for each of {outstanding} outstanding I/Os");
-            return Err(Misfit::new(what, "write a larger size, or a smaller depth"));
+            return Err(InvalidValue::new(what, "write a larger size, or a smaller depth"));
         }
         Ok(())
     }
 }
 
 /// Sets the parameters of which a preset consists.
-fn preset(parameters: &mut BTreeMap<String, Value>, name: &str) -> Result<(), Misfit> {
+fn preset(parameters: &mut BTreeMap<String, Value>, name: &str) -> Result<(), InvalidValue> {
     let (pattern, reads, block, sync) = match name {
         "random-write" => ("random", "0 %", "4 KiB", "0"),
         "random-mixed" => ("random", "70 %", "4 KiB", "0"),
@@ -237,7 +240,7 @@ fn preset(parameters: &mut BTreeMap<String, Value>, name: &str) -> Result<(), Mi
 }
 
 /// Sets a parameter as typed in a study.
-fn set(parameters: &mut BTreeMap<String, Value>, key: &str, typed: &str) -> Result<(), Misfit> {
+fn set(parameters: &mut BTreeMap<String, Value>, key: &str, typed: &str) -> Result<(), InvalidValue> {
     if let Some(knob) = PARAMETERS.iter().find(|knob| knob.key == key) {
         parameters.insert(key.to_owned(), knob.read_text(typed)?);
     }
@@ -245,8 +248,8 @@ fn set(parameters: &mut BTreeMap<String, Value>, key: &str, typed: &str) -> Resu
 }
 
 /// A job file whose text an order does not have.
-fn unread(path: &str) -> Misfit {
-    Misfit::new(
+fn unread(path: &str) -> InvalidValue {
+    InvalidValue::new(
         format!("{JOB} = '{path}' was not read when the run was planned"),
         "start a new run of the study; a site reads no job file of its own",
     )
@@ -256,10 +259,10 @@ fn unread(path: &str) -> Misfit {
 ///
 /// # Errors
 /// A file that cannot be read, or a text next to it.
-pub fn read_job(parameters: &mut BTreeMap<String, Value>) -> Result<(), Misfit> {
+pub fn read_job(parameters: &mut BTreeMap<String, Value>) -> Result<(), InvalidValue> {
     let Some(Value::Text(path)) = parameters.get(JOB) else { return Ok(()) };
     if parameters.contains_key(JOB_TEXT) {
-        return Err(Misfit::new(format!("{JOB} and {JOB_TEXT} are both set"), "keep one of them"));
+        return Err(InvalidValue::new(format!("{JOB} and {JOB_TEXT} are both set"), "keep one of them"));
     }
     let text = job_file(path)?;
     parameters.insert(JOB_TEXT.to_owned(), Value::Text(text));
@@ -270,9 +273,9 @@ pub fn read_job(parameters: &mut BTreeMap<String, Value>) -> Result<(), Misfit> 
 ///
 /// # Errors
 /// When it is not a regular file, is longer than a job can be, or cannot be read.
-pub fn job_file(path: &str) -> Result<String, Misfit> {
+pub fn job_file(path: &str) -> Result<String, InvalidValue> {
     let failed = |why: &dyn std::fmt::Display| {
-        Misfit::new(format!("{JOB} = '{path}' cannot be read: {why}"), "name a file by its absolute path")
+        InvalidValue::new(format!("{JOB} = '{path}' cannot be read: {why}"), "name a file by its absolute path")
     };
     // A FIFO without a writer does not wait.
     let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
@@ -289,33 +292,37 @@ pub fn job_file(path: &str) -> Result<String, Misfit> {
     Ok(text)
 }
 
-fn replace_by_job(parameters: &mut BTreeMap<String, Value>, path: &str, text: &str) -> Result<Vec<Ignored>, Misfit> {
+fn replace_by_job(
+    parameters: &mut BTreeMap<String, Value>,
+    path: &str,
+    text: &str,
+) -> Result<Vec<Ignored>, InvalidValue> {
     let job = FioJob::read(text).map_err(|why| {
         let why = why.to_string();
         let (what, remedy) = why.split_once("; ").unwrap_or((&why, "see docs/block.md"));
-        Misfit::new(format!("{path}, {what}"), remedy)
+        InvalidValue::new(format!("{path}, {what}"), remedy)
     })?;
     for (key, typed) in job.parameters {
-        let named = |why: Misfit| Misfit::new(format!("{path}: {}", why.what), why.remedy);
+        let named = |why: InvalidValue| InvalidValue::new(format!("{path}: {}", why.what), why.remedy);
         set(parameters, &key, &typed).map_err(named)?;
     }
     Ok(job.ignored)
 }
 
-fn place(of: Parameters<'_>) -> Result<Place, Misfit> {
+fn place(of: Parameters<'_>) -> Result<Place, InvalidValue> {
     match (of.find("file")?, of.find(DEVICE)?, of.find("path")?) {
         (None, None, path) => Ok(Place::Folder(path.unwrap_or_else(std::env::temp_dir))),
         (Some(file), None, None) => Ok(Place::File(file)),
         (None, Some(device), None) => Ok(Place::Device(device)),
-        _ => Err(Misfit::new("more than one of path, file and device is set", "keep one of them")),
+        _ => Err(InvalidValue::new("more than one of path, file and device is set", "keep one of them")),
     }
 }
 
-fn plan(of: Parameters<'_>) -> Result<Plan, Misfit> {
+fn plan(of: Parameters<'_>) -> Result<Plan, InvalidValue> {
     let bursts = match (of.find::<Nanos>("burst")?, of.find::<Nanos>("pause")?) {
         (None, None) => None,
         (Some(on), Some(off)) => Some((on.0, off.0)),
-        _ => return Err(Misfit::new("one of burst and pause is set without the other", "write both")),
+        _ => return Err(InvalidValue::new("one of burst and pause is set without the other", "write both")),
     };
     let Nanos(duration) = of.get(DURATION)?;
     Ok(Plan {
@@ -350,14 +357,14 @@ fn plan(of: Parameters<'_>) -> Result<Plan, Misfit> {
     })
 }
 
-fn pattern(of: Parameters<'_>) -> Result<Pattern, Misfit> {
+fn pattern(of: Parameters<'_>) -> Result<Pattern, InvalidValue> {
     match of.get::<String>("pattern")?.as_str() {
         "sequential" => Ok(Pattern::Sequential),
         "zipf" => {
             let text: String = of.get("exponent")?;
             match text.parse::<f64>() {
                 Ok(exponent) if exponent > 0.0 && exponent <= 10.0 => Ok(Pattern::Zipf(exponent)),
-                _ => Err(Misfit::new(
+                _ => Err(InvalidValue::new(
                     format!("exponent = '{text}' is not an exponent"),
                     "write a number above 0, such as \"1.2\"",
                 )),
@@ -368,9 +375,12 @@ fn pattern(of: Parameters<'_>) -> Result<Pattern, Misfit> {
 }
 
 /// `4 KiB`, or `4 KiB: 60, 64 KiB: 40`.
-fn blocks(text: &str) -> Result<Vec<BlockShare>, Misfit> {
+fn blocks(text: &str) -> Result<Vec<BlockShare>, InvalidValue> {
     let wrong = || {
-        Misfit::new(format!("block = '{text}' is not a size"), "write such as \"4 KiB\" or \"4 KiB: 60, 64 KiB: 40\"")
+        InvalidValue::new(
+            format!("block = '{text}' is not a size"),
+            "write such as \"4 KiB\" or \"4 KiB: 60, 64 KiB: 40\"",
+        )
     };
     let part = |part: &str| {
         let (size, weight) = part.split_once(':').unwrap_or((part, "1"));

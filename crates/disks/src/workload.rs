@@ -13,9 +13,9 @@ use baremark_load::latency::Summary;
 use baremark_load::parts::stretches;
 use baremark_load::reached;
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Descriptor, Metric, Together, joined};
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
-use baremark_model::knob::Misfit;
+use baremark_model::descriptor::{Aggregate, Descriptor, Metric, joined};
+use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
+use baremark_model::knob::InvalidValue;
 use baremark_model::parameters::Parameters;
 use baremark_model::seam::Sample;
 use baremark_model::units::Bytes;
@@ -33,48 +33,48 @@ pub const KIND: &str = "block";
 pub const FORMAT: &str = "baremark-block/1";
 
 pub(crate) const fn worst(key: &'static str, help: &'static str) -> Metric {
-    Metric::lower(key, "us", Together::Most).help(help)
+    Metric::lower(key, "us", Aggregate::Most).help(help)
 }
 
 /// Rates and latencies of reads and writes, which other workloads of this engine have as well.
 pub(crate) const COMMON: [Metric; 14] = [
-    Metric::higher("iops", "IOPS", Together::Sum).help("reads and writes completed per second"),
-    Metric::higher("mb_per_s", "MB/s", Together::Sum).help("10^6 bytes read and written per second"),
-    Metric::higher("read_iops", "IOPS", Together::Sum).help("reads completed per second"),
-    Metric::higher("write_iops", "IOPS", Together::Sum).help("writes completed per second"),
-    Metric::lower("read_mean_us", "us", Together::Mean)
+    Metric::higher("iops", "IOPS", Aggregate::Sum).help("reads and writes completed per second"),
+    Metric::higher("mb_per_s", "MB/s", Aggregate::Sum).help("10^6 bytes read and written per second"),
+    Metric::higher("read_iops", "IOPS", Aggregate::Sum).help("reads completed per second"),
+    Metric::higher("write_iops", "IOPS", Aggregate::Sum).help("writes completed per second"),
+    Metric::lower("read_mean_us", "us", Aggregate::Mean)
         .help("mean read latency, from the intended start where there is a rate"),
-    Metric::lower("read_p50_us", "us", Together::Mean).help("median read latency; needs 6 reads"),
+    Metric::lower("read_p50_us", "us", Aggregate::Mean).help("median read latency; needs 6 reads"),
     worst("read_p95_us", "95th percentile of it; needs 72 reads"),
     worst("read_p99_us", "99th percentile of it; needs 368 reads"),
     worst("read_p99_9_us", "99.9th percentile of it; needs 3,688 reads"),
-    Metric::lower("write_mean_us", "us", Together::Mean)
+    Metric::lower("write_mean_us", "us", Aggregate::Mean)
         .help("mean write latency, from the intended start where there is a rate"),
-    Metric::lower("write_p50_us", "us", Together::Mean).help("median write latency; needs 6 writes"),
+    Metric::lower("write_p50_us", "us", Aggregate::Mean).help("median write latency; needs 6 writes"),
     worst("write_p95_us", "95th percentile of it; needs 72 writes"),
     worst("write_p99_us", "99th percentile of it; needs 368 writes"),
     worst("write_p99_9_us", "99.9th percentile of it; needs 3,688 writes"),
 ];
 
 const OWN: [Metric; 13] = [
-    Metric::lower("sync_mean_us", "us", Together::Mean).help("mean latency of fdatasync"),
+    Metric::lower("sync_mean_us", "us", Aggregate::Mean).help("mean latency of fdatasync"),
     worst("sync_p99_us", "99th percentile of it; needs 368 of them"),
-    Metric::lower("cpu_us_per_io", "us", Together::Mean)
+    Metric::lower("cpu_us_per_io", "us", Aggregate::Mean)
         .help("user and system CPU time of the process, its io_uring workers included, over reads and writes"),
-    Metric::higher("mean_depth", "I/Os", Together::Sum).help("mean number of outstanding I/Os (Little's law)"),
-    Metric::higher("device_depth", "I/Os", Together::Sum)
+    Metric::higher("mean_depth", "I/Os", Aggregate::Sum).help("mean number of outstanding I/Os (Little's law)"),
+    Metric::higher("device_depth", "I/Os", Aggregate::Sum)
         .help("the same at the device, by the kernel's statistics; others' I/Os included; absent where it has none"),
-    Metric::lower("qemu_read_mean_us", "us", Together::Mean)
+    Metric::lower("qemu_read_mean_us", "us", Aggregate::Mean)
         .help("in a QEMU guest: mean read latency as QEMU counts it, the ramp included"),
-    Metric::lower("qemu_read_p50_us", "us", Together::Mean).help("median of it, from bins 16 % wide; needs 6 reads"),
+    Metric::lower("qemu_read_p50_us", "us", Aggregate::Mean).help("median of it, from bins 16 % wide; needs 6 reads"),
     worst("qemu_read_p99_us", "99th percentile of it; needs 368 reads"),
-    Metric::lower("qemu_write_mean_us", "us", Together::Mean)
+    Metric::lower("qemu_write_mean_us", "us", Aggregate::Mean)
         .help("in a QEMU guest: mean write latency as QEMU counts it, the ramp included"),
-    Metric::lower("qemu_write_p50_us", "us", Together::Mean).help("median of it, from bins 16 % wide; needs 6 writes"),
+    Metric::lower("qemu_write_p50_us", "us", Aggregate::Mean).help("median of it, from bins 16 % wide; needs 6 writes"),
     worst("qemu_write_p99_us", "99th percentile of it; needs 368 writes"),
-    Metric::lower("qemu_flush_mean_us", "us", Together::Mean)
+    Metric::lower("qemu_flush_mean_us", "us", Aggregate::Mean)
         .help("in a QEMU guest: mean latency of flushes as QEMU counts it"),
-    Metric::lower("ramp_s", "s", Together::Mean).help("time under load before the measured time"),
+    Metric::lower("ramp_s", "s", Aggregate::Mean).help("time under load before the measured time"),
 ];
 
 static METRICS: [Metric; 27] = joined(&[&COMMON, &OWN]);
@@ -91,12 +91,12 @@ static DESCRIPTOR: Descriptor = Descriptor {
     },
     quick: &[("duration", "300 ms"), ("warm_up", "50 ms"), ("size", "64 MiB")],
     check,
-    heeds_interrupt: true,
+    stops_on_interrupt: true,
     ..Descriptor::JOB
 };
 
 /// Checks an arm. One whose job file is not yet read is checked when that has been done.
-fn check(arm: &ResolvedArm) -> Result<(), Misfit> {
+fn check(arm: &ResolvedArm) -> Result<(), InvalidValue> {
     let of = Parameters::of(arm, &PARAMETERS);
     if of.has(JOB) && !of.has(JOB_TEXT) { Ok(()) } else { Settings::of(arm).map(drop) }
 }
@@ -117,13 +117,13 @@ pub struct Writer {
 ///
 /// # Errors
 /// The device, and the option that allows it.
-pub fn consent<'a>(writers: impl IntoIterator<Item = &'a Writer>, allowed: &[PathBuf]) -> Result<(), Misfit> {
+pub fn consent<'a>(writers: impl IntoIterator<Item = &'a Writer>, allowed: &[PathBuf]) -> Result<(), InvalidValue> {
     for writer in writers {
         let Some(device) = device(writer) else { continue };
         if !Consent(allowed).covers(&device, writer.is_here) {
             let what = format!("{} would be overwritten", device.display());
             let remedy = format!("if its content can go, add --allow-destructive {}", device.display());
-            return Err(Misfit { what, remedy });
+            return Err(InvalidValue { what, remedy });
         }
     }
     Ok(())
@@ -188,7 +188,7 @@ impl Job for Block {
         true
     }
 
-    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: JobContext<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let settings = Settings::of(arm).map_err(JobError::failed)?;
         let consent = Consent(around.overwritable);
         let target = Target::open(&settings.place, settings.size, settings.cache, consent).map_err(refused)?;
@@ -205,7 +205,7 @@ impl Job for Block {
         target.fill(around.seed, ledger.as_mut(), around.interrupt).map_err(refused)?;
         let plan = Plan { engine, cpus: around.cpus.to_vec(), seed: around.seed, ..settings.plan.clone() };
         let interrupt = Arc::clone(around.interrupt);
-        Ok(Box::new(Ready { settings, plan, target, ledger: ledger.map(Mutex::new), flags, interrupt }))
+        Ok(Box::new(PreparedTarget { settings, plan, target, ledger: ledger.map(Mutex::new), flags, interrupt }))
     }
 }
 
@@ -272,7 +272,7 @@ pub(crate) fn refused(why: EngineError) -> JobError {
 }
 
 /// A filled target.
-struct Ready {
+struct PreparedTarget {
     settings: Settings,
     plan: Plan,
     target: Target,
@@ -281,7 +281,7 @@ struct Ready {
     interrupt: Arc<AtomicBool>,
 }
 
-impl ReadyJob for Ready {
+impl ReadyJob for PreparedTarget {
     fn run(&mut self) -> Result<JobRun, JobError> {
         let outcome = engine::run(&self.plan, &self.target, self.ledger.as_ref(), &self.interrupt).map_err(refused)?;
         // The next phase draws other offsets.
@@ -310,7 +310,7 @@ impl ReadyJob for Ready {
     }
 }
 
-impl Ready {
+impl PreparedTarget {
     fn document(&self, outcome: &Outcome) -> serde_json::Value {
         json!({
             "engine": self.plan.engine.label(),

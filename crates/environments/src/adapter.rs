@@ -2,7 +2,7 @@
 
 use crate::lab::Connect;
 use crate::values::Settings;
-use baremark_model::knob::Misfit;
+use baremark_model::knob::InvalidValue;
 use baremark_model::site::Environment;
 use std::path::PathBuf;
 
@@ -26,7 +26,7 @@ pub struct Adapter {
     /// Its name, which its row in the table of environments has, too.
     pub name: &'static str,
     /// Makes it.
-    pub make: fn(MakeArguments<'_>) -> Result<Box<dyn Environment>, Misfit>,
+    pub make: fn(MakeArguments<'_>) -> Result<Box<dyn Environment>, InvalidValue>,
     /// Which files its programs see.
     pub files: fn(&Settings) -> Files,
 }

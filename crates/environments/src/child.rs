@@ -6,7 +6,7 @@
 
 use baremark_model::site::{Link, SiteError};
 use baremark_sys::log_tail::LogTail;
-use baremark_sys::{offspring, process};
+use baremark_sys::{process, subreaper};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
@@ -184,7 +184,7 @@ fn fork(command: &mut Command) -> io::Result<Child> {
         let (sender, orders) = channel::<Order>();
         thread::spawn(move || {
             for (mut command, back) in orders {
-                let started = offspring::start(&mut command);
+                let started = subreaper::start(&mut command);
                 // Whoever ordered it waits for it.
                 drop(back.send((command, started)));
             }

@@ -3,7 +3,7 @@
 //! Its machine is described and started over Cloud Hypervisor's API, and what was requested is read back. There is no disk
 //! image: the initial file system is the program as the first process, in memory. The serial port is the guest's console
 //! and becomes the site's log. The frames are carried by a virtio socket: the guest connects to a socket of the lab, paced
-//! as `model::credit` says.
+//! as `model::flow_control` says.
 //!
 //! Cloud Hypervisor is a child like any other and dies with the lab, and the guest with it. Its sockets lie in a private
 //! folder, which is its working folder and is removed once the agent has connected; that of a lab which was killed before
@@ -26,7 +26,7 @@ use crate::guest::frames::{NotThere, connect};
 use crate::guest::initial::{self, Initial};
 use crate::guest::memory;
 use crate::guest::portion::environment;
-use crate::patience::{GLANCE, unless};
+use crate::interruptible::{GLANCE, unless};
 use api::{Api, Until};
 use baremark_model::environments::VERSION;
 use baremark_model::site::{Environment, Link, Missing, Portion, Site, SiteError};

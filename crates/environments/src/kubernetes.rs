@@ -13,7 +13,7 @@ pub(crate) mod study;
 pub use settings::Settings;
 
 use crate::child::{self, Piped};
-use crate::patience::{GLANCE, unless};
+use crate::interruptible::{GLANCE, unless};
 use baremark_model::image;
 use baremark_model::site::{Environment, Link, Missing, Site, SiteError};
 use manifest::{CONTAINER, MANAGED_BY, Pod, State};

@@ -5,20 +5,20 @@
 #![expect(unsafe_code, reason = "the child's death signal is set between fork and exec")]
 
 pub mod adapter;
-mod announced;
 mod child;
 pub mod cloud_hypervisor;
 pub mod conformance;
 pub mod container;
 mod folder;
 mod guest;
+mod interruptible;
 pub mod kubernetes;
 pub mod lab;
 pub mod mpi;
 pub mod native;
-mod patience;
 mod portion;
 pub mod qemu;
+mod ready_line;
 pub mod sandbox;
 pub mod slurm;
 pub mod ssh;

@@ -7,10 +7,10 @@
 
 pub(crate) mod study;
 
-use crate::announced::agent_in;
 use crate::child::{self, Piped};
 use crate::folder::Folder;
-use crate::patience::receive;
+use crate::interruptible::receive;
+use crate::ready_line::agent_in;
 use baremark_model::site::{Environment, Link, Missing, Site, SiteError};
 use std::io;
 use std::path::PathBuf;

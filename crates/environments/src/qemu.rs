@@ -2,7 +2,7 @@
 //!
 //! There is no disk image: the initial file system is the program as the first process, and the kernel modules that are
 //! requested. Nothing lies on this machine's disk either; the file system is handed over in memory. The first serial port
-//! is the guest's console and becomes the site's log, the second or a virtio port carries the frames, paced as `model::credit` says. QEMU
+//! is the guest's console and becomes the site's log, the second or a virtio port carries the frames, paced as `model::flow_control` says. QEMU
 //! is a child like any other and dies with the lab, and the guest with it.
 //!
 //! It is fast only where the processor runs the guest itself. Where that does not work, in a bounded test, the guest is

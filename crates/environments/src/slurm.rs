@@ -13,9 +13,9 @@ pub(crate) mod study;
 
 pub use settings::{Launcher, Settings};
 
-use crate::announced::agent_in;
 use crate::child::{self, Piped};
-use crate::patience::receive;
+use crate::interruptible::receive;
+use crate::ready_line::agent_in;
 use baremark_model::site::{Environment, Link, Missing, Site, SiteError};
 use job::{Job, Look};
 use settings::ANSWER_LIMIT;

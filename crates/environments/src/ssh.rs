@@ -9,7 +9,7 @@
 pub(crate) mod study;
 
 use crate::child::{self, Piped};
-use crate::patience::receive;
+use crate::interruptible::receive;
 use baremark_model::site::{Environment, Link, Missing, Site, SiteError, loopback};
 use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hasher};

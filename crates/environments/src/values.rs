@@ -1,7 +1,7 @@
 //! The values of an environment's settings as a study gives them.
 
 use baremark_model::descriptor::Value;
-use baremark_model::knob::Misfit;
+use baremark_model::knob::InvalidValue;
 use baremark_model::parameters::Typed;
 use baremark_model::units::Bytes;
 use std::collections::BTreeMap;
@@ -44,10 +44,10 @@ pub(crate) fn switched(settings: &Settings, key: &str, so: bool) -> bool {
 }
 
 /// A list of numbers.
-pub(crate) fn numbers(settings: &Settings, place: &str, key: &str) -> Result<Vec<usize>, Misfit> {
+pub(crate) fn numbers(settings: &Settings, place: &str, key: &str) -> Result<Vec<usize>, InvalidValue> {
     let number = |text: String| {
         let what = |why| format!("{key} in [environments.{place}]: '{text}' must be a number: {why}");
-        let wrong = |why| Misfit::new(what(why), "write whole numbers from 0");
+        let wrong = |why| InvalidValue::new(what(why), "write whole numbers from 0");
         text.parse().map_err(wrong)
     };
     words(settings, key).into_iter().map(number).collect()

@@ -2,15 +2,15 @@
 
 use crate::costs::{Cost, Costs};
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Descriptor, Metric, Together};
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::descriptor::{Aggregate, Descriptor, Metric};
+use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
 use baremark_model::seam::Sample;
 
 /// The jobs of this crate.
 pub const ALL: &[&dyn Job] = &[&VmExit];
 
 const fn metric(key: &'static str, help: &'static str) -> Metric {
-    Metric::lower(key, "ns", Together::Mean).help(help)
+    Metric::lower(key, "ns", Aggregate::Mean).help(help)
 }
 
 static METRICS: [Metric; 3] = [
@@ -37,14 +37,14 @@ impl Job for VmExit {
         &DESCRIPTOR
     }
 
-    fn prepare<'s>(&self, _: &'s ResolvedArm, _: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
-        Ok(Box::new(Ready))
+    fn prepare<'s>(&self, _: &'s ResolvedArm, _: JobContext<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+        Ok(Box::new(PreparedCosts))
     }
 }
 
-struct Ready;
+struct PreparedCosts;
 
-impl ReadyJob for Ready {
+impl ReadyJob for PreparedCosts {
     fn run(&mut self) -> Result<JobRun, JobError> {
         let costs = Costs::measure().map_err(|why| JobError::Missing {
             what: why.to_string(),

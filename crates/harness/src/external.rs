@@ -212,7 +212,7 @@ impl ExternalDatabase {
         // Neither in its arguments nor in its environment, which others of this user's programs may read.
         process.args([PASSWORD_FILE, "/dev/stdin"]);
         process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = baremark_sys::offspring::start(&mut process)?;
+        let mut child = baremark_sys::subreaper::start(&mut process)?;
         if let Some(mut input) = child.stdin.take() {
             // What has ended says why.
             drop(writeln!(input, "{}", self.password()));

@@ -3,10 +3,10 @@
 use crate::users;
 use baremark_lab::generators::{Generators, Heard, MakeEnvironment, MakeOrder, Place};
 use baremark_lab::search::SubjectError;
-use baremark_load::dial::{Asked, Dial};
 use baremark_load::document::Document;
 use baremark_load::load::{Load, Progress};
 use baremark_load::order::Order;
+use baremark_load::rate_control::{Asked, RateControl};
 use baremark_load::record::{MergedSeconds, Part};
 use baremark_model::site::Environment;
 use baremark_model::units::Nanos;
@@ -33,7 +33,7 @@ pub type Seconds = Arc<Mutex<Vec<Progress>>>;
 /// Who makes a load.
 pub enum Generator {
     /// This process.
-    Here(Box<Dial>),
+    Here(Box<RateControl>),
     /// Agents elsewhere.
     Sites(Box<Sites>),
 }
@@ -85,7 +85,7 @@ impl Generator {
         let watch = move |progress: &Progress| {
             seconds.lock().unwrap_or_else(PoisonError::into_inner).push(progress.clone());
         };
-        Dial::start_watched(load, watch).map(|dial| Generator::Here(Box::new(dial))).map_err(SubjectError::of)
+        RateControl::start_watched(load, watch).map(|dial| Generator::Here(Box::new(dial))).map_err(SubjectError::of)
     }
 
     /// Sets the number of users.

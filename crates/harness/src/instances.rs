@@ -4,8 +4,8 @@
 //! would have.
 
 use crate::document::ApplicationRow;
-use crate::fixed::broken;
-use crate::ground::{Ground, RunError, Stored};
+use crate::fixed_load::broken;
+use crate::phase_context::{Ground, RunError, Stored};
 use crate::search::search;
 use crate::topology::Demand;
 use crate::under_load::Loaded;

@@ -5,7 +5,7 @@
 //! somebody waited for. Each run works on a copy, every file of which is compared with its checksum, and whose rows the
 //! application checks before it serves.
 
-use baremark_databases::kept::{Held, Kept, KeptError};
+use baremark_databases::dataset_cache::{Held, Kept, KeptError};
 use baremark_databases::server::ServerError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

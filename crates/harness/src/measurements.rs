@@ -1,8 +1,8 @@
 //! What a phase reports: its metrics, its parts in time, flags, reasons for which it does not count, and its detail.
 
 use crate::document::{Document, FORMAT, LoadRow};
-use crate::ground::{Event, Measured};
 use crate::phase::{self, Unverified};
+use crate::phase_context::{Event, Measured};
 use crate::users::{self, BESIDE};
 use baremark_lab::search::Step;
 use baremark_load::latency::Latencies;

@@ -3,9 +3,9 @@
 use crate::budget::Budget;
 use crate::cluster::{Cluster, ClusterError, Told};
 use crate::document::{ApplicationRow, Document, InstanceRow, Invariants, TierRow, Users};
-use crate::fixed;
-use crate::ground::{Ground, Measured, RunError};
+use crate::fixed_load;
 use crate::instances;
+use crate::phase_context::{Ground, Measured, RunError};
 use crate::saturation;
 use crate::search::search;
 use crate::topology::{Application, Demand, On};
@@ -45,7 +45,7 @@ pub(crate) fn keep(
     let users = |demand: &Demand| demand.users.unwrap_or(1);
     let mut all = Vec::new();
     for (at, (cluster, demand)) in clusters.iter_mut().zip(demands).enumerate() {
-        all.push(fixed::loaded(cluster, demand, users(demand), seed.wrapping_add(1000 * at as u64), ground)?);
+        all.push(fixed_load::loaded(cluster, demand, users(demand), seed.wrapping_add(1000 * at as u64), ground)?);
     }
     if all.len() > 1 {
         for (loaded, demand) in all.iter_mut().zip(demands) {
@@ -53,7 +53,7 @@ pub(crate) fn keep(
         }
     }
     for (at, (loaded, demand)) in all.iter_mut().zip(demands).enumerate() {
-        let (row, part) = fixed::window(loaded, demand, users(demand), ground)?;
+        let (row, part) = fixed_load::window(loaded, demand, users(demand), ground)?;
         (measured.rows[at].load, measured.parts[at]) = (Some(row), Some(part));
     }
     Ok(measured)

@@ -1,6 +1,6 @@
 //! The search for the most users of one application that keep every limit.
 
-use crate::ground::{Event, Ground, RunError, Stored};
+use crate::phase_context::{Event, Ground, RunError, Stored};
 use crate::under_load::Loaded;
 use crate::users;
 use baremark_lab::search::{Probe, Search, Step};

@@ -3,14 +3,18 @@
 //! What a file says lies over the shipped defaults, what a level of a factor says over both. A [`Topology`] that was
 //! resolved holds together: known keys, possible counts, tiers that fit each other.
 
+mod elastic;
+mod load;
+mod plan;
+
+use self::elastic::elastic;
+use self::load::{cpus, demand};
+pub use self::plan::{Application, Environments, External, Networking, On, TierPlan, Topology};
 pub use crate::demand::{Ceiling, Demand};
-use crate::elastic::{Change, Elastic, Fault, Policy, Signal, Wrong};
-use crate::users;
+use crate::elastic::{Elastic, Fault, Wrong};
 use baremark_model::config::{Layer, Reader, Section};
-use baremark_model::descriptor::Value;
 use baremark_model::environments::ALL;
 use baremark_model::image;
-use baremark_model::maximum::{Plan, Samples};
 use baremark_model::problem::{Problem, Problems, nearest};
 use baremark_services::service::{Service, Tier};
 use baremark_services::settings::Settings;
@@ -32,141 +36,10 @@ pub const CONFIGURATIONS: &[(&str, &str)] = &[
 /// What `--quick` changes.
 pub const QUICK: &str = include_str!("../../../studies/auction/quick.toml");
 
-/// Everything that a run needs.
-pub struct Topology {
-    /// In a line.
-    pub title: String,
-    /// Of everything drawn.
-    pub seed: u64,
-    /// Where databases and logs are kept while it runs; `None` for the system's temporary folder.
-    pub folder: Option<PathBuf>,
-    /// Where logs and configurations of each trial are kept.
-    pub keep: Option<PathBuf>,
-    /// The applications that run side by side; at least one.
-    pub applications: Vec<Application>,
-    /// How load is found or kept where an application does not say it differently.
-    pub load: Demand,
-    /// Settings of the environments in which instances run, as in studies: `[environments.qemu]`, `[environments.ssh]`.
-    pub environments: Environments,
-}
-
-/// Settings of environments, by name and key.
-pub type Environments = BTreeMap<String, BTreeMap<String, Value>>;
-
 /// Environments whose settings a topology may give.
 const ENVIRONMENTS: &[&str] = &["container", "qemu", "ssh"];
 /// What of a container's settings is not its tier's own.
 const OF_CONTAINERS: &[&str] = &["engine", "network"];
-
-/// One application with its own tiers and load.
-pub struct Application {
-    /// Its name; `main` when there is one.
-    pub name: String,
-    /// Users for which data is loaded.
-    pub max_users: u64,
-    /// The part of the past that is loaded.
-    pub history: f64,
-    /// What checking a password costs, as the application takes it.
-    pub argon2: String,
-    /// Where images are kept: `files`, `database`, `memory`.
-    pub images: String,
-    /// Whether users come by TLS.
-    pub tls: bool,
-    /// What connects its tiers.
-    pub network: Networking,
-    /// Tiers that have instances.
-    pub tiers: BTreeMap<Tier, TierPlan>,
-    /// Where the database keeps its files; `None` for the run's folder.
-    pub database_folder: Option<PathBuf>,
-    /// Where its loaded data are kept for later runs.
-    pub kept_data: Option<PathBuf>,
-    /// The database server that is there already, where the database is on one.
-    pub external: Option<External>,
-    /// What keeps the data: `sqlite`, or the service of the database tier.
-    pub database: String,
-    /// How app servers tell each other: `process`, `postgres`, `redis`.
-    pub bus: String,
-    /// How counts change while it runs.
-    pub elastic: Elastic,
-    /// What goes wrong on purpose while it runs.
-    pub faults: Vec<Fault>,
-    /// How its load is found or kept.
-    pub load: Demand,
-}
-
-/// A database server that is there already.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct External {
-    /// `postgres` or `mariadb`.
-    pub service: &'static str,
-    /// HOST:PORT.
-    pub server: String,
-    /// The database that is used, which must be empty; empty for one that is made.
-    pub name: String,
-    /// The file with the user and the password; `None` for the environment.
-    pub credentials: Option<PathBuf>,
-}
-
-/// What connects the tiers of an application.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Networking {
-    /// The loopback of this machine.
-    Host,
-    /// A bridge of the run's own; each instance has a network namespace and an address there.
-    Lab,
-}
-
-/// A tier's instances.
-#[derive(Clone)]
-pub struct TierPlan {
-    /// What serves it.
-    pub service: &'static dyn Service,
-    /// How many at the start.
-    pub count: u64,
-    /// Where.
-    pub on: On,
-    /// The first port; 0 takes any that is free.
-    pub port: u16,
-    /// What each may have.
-    pub limits: Limits,
-    /// Values of all knobs.
-    pub settings: Settings,
-}
-
-/// Where instances run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum On {
-    /// As processes of this machine.
-    Native,
-    /// In containers, of an image, or without one of this program alone.
-    Container(Option<String>),
-    /// In a guest under QEMU, with this program alone or, for other people's, with this machine's files.
-    Qemu,
-    /// On another machine.
-    Ssh(String),
-    /// On a server that is there already, at HOST:PORT: the database alone.
-    External(String),
-}
-
-impl On {
-    /// Whether its site has processes, files and a network of its own: instances there are carried out by whoever is there.
-    #[must_use]
-    pub fn is_far(&self) -> bool {
-        matches!(self, On::Qemu | On::Ssh(_))
-    }
-}
-
-impl std::fmt::Display for On {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            On::Native => f.write_str("native"),
-            On::Container(_) => f.write_str("container"),
-            On::Qemu => f.write_str("qemu"),
-            On::Ssh(host) => write!(f, "ssh:{host}"),
-            On::External(server) => write!(f, "external:{server}"),
-        }
-    }
-}
 
 const ROOT: &[&str] = &[
     "topology",
@@ -697,12 +570,6 @@ fn tier_plan(
     })
 }
 
-/// CPUs by their numbers.
-fn cpus(reader: &mut Reader, section: &Section<'_>) -> Vec<usize> {
-    let cpus = reader.counts(section, "cpus", (0, u64::from(u32::MAX))).unwrap_or_default();
-    cpus.into_iter().filter_map(|cpu| usize::try_from(cpu).ok()).collect()
-}
-
 fn on(reader: &mut Reader, section: &Section<'_>, tier: Tier) -> On {
     let word = reader.text(section, "on").unwrap_or_default();
     let image = reader.text(section, "image").filter(|image| !image.is_empty());
@@ -822,185 +689,4 @@ fn check_far(reader: &mut Reader, root: &Section<'_>, tiers: &BTreeMap<Tier, Tie
             reader.wrong(&own, "on", what, "choose native, container or qemu for it, or a fixed number of servers");
         }
     }
-}
-
-fn elastic(reader: &mut Reader, root: &Section<'_>) -> Elastic {
-    let section = reader.section(root, "elastic");
-    reader.known(
-        &section,
-        &["schedule", "repeat", "policy", "tier", "least", "most", "high", "low", "every", "cooldown", "capacity"],
-    );
-    let schedule = reader.sections(&section, "schedule").iter().map(|entry| change(reader, entry)).collect();
-    let policies = [
-        ("none", None),
-        ("utilization", Some(Signal::Utilization)),
-        ("latency", Some(Signal::Latency)),
-        ("queue", Some(Signal::Queue)),
-    ];
-    let chosen = reader.choice(&section, "policy", &policies.map(|(word, _)| word));
-    let signal = chosen.and_then(|at| policies[at].1);
-    let tier = match reader.text(&section, "tier").unwrap_or_default() {
-        "web" => Tier::Web,
-        "app" => Tier::App,
-        other => {
-            reader.wrong(&section, "tier", format!("the tier '{other}' cannot be scaled"), "write app or web");
-            Tier::App
-        }
-    };
-    let number = |reader: &mut Reader, key: &str| reader.count(&section, key, (1, 64)).unwrap_or(1);
-    let (least, most) = (number(reader, "least"), number(reader, "most"));
-    if least > most {
-        reader.wrong(&section, "least", format!("least = {least} above most = {most}"), "let least be at most most");
-    }
-    let policy = signal.map(|signal| Policy {
-        signal,
-        tier,
-        least,
-        most,
-        high: reader.text(&section, "high").unwrap_or_default().to_owned(),
-        low: reader.text(&section, "low").unwrap_or_default().to_owned(),
-        every_s: reader.seconds(&section, "every"),
-        cooldown_s: reader.seconds(&section, "cooldown"),
-    });
-    if let Some(policy) = &policy
-        && let Err(why) = policy.thresholds()
-    {
-        reader.wrong(
-            &section,
-            "high",
-            why,
-            "write such as high = \"70 %\", low = \"30 %\"; times for latency; numbers for queue",
-        );
-    }
-    Elastic {
-        schedule,
-        repeat_s: reader.seconds(&section, "repeat"),
-        policy,
-        capacity: reader.count(&section, "capacity", (1, 10_000_000)),
-    }
-}
-
-fn change(reader: &mut Reader, entry: &Section<'_>) -> Change {
-    reader.known(entry, &["at", "app", "web"]);
-    let mut counts = BTreeMap::new();
-    for (key, tier) in [("app", Tier::App), ("web", Tier::Web)] {
-        if let Some(count) = reader.count(entry, key, (1, 64)) {
-            counts.insert(tier, count);
-        }
-    }
-    if counts.is_empty() {
-        reader.wrong(entry, "at", "a change sets no tier", "write such as { at = \"60 s\", app = 2 }");
-    }
-    Change { at_s: reader.seconds(entry, "at"), counts }
-}
-
-fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
-    let load = reader.section(root, "load");
-    reader.known(
-        &load,
-        &[
-            "users",
-            "profile",
-            "scenario",
-            "on",
-            "cycle",
-            "duration",
-            "warm_up",
-            "ramp_down",
-            "threads",
-            "cpus",
-            "lowest",
-            "first",
-            "highest",
-            "finest",
-            "window",
-            "settle",
-            "visits",
-            "windows",
-            "trials",
-            "verify",
-            "budget",
-        ],
-    );
-    let limits = reader.section(root, "limits");
-    reader
-        .known(&limits, &["per_operation", "latency", "violations_allowed", "delay", "failures", "mix", "utilization"]);
-    let users = reader.count(&load, "users", (0, 10_000_000))?;
-    let number = |reader: &mut Reader, key: &str, most: u64| reader.count(&load, key, (1, most)).unwrap_or(1);
-    let (lowest, highest) = (number(reader, "lowest", 10_000_000), number(reader, "highest", 10_000_000));
-    if lowest >= highest {
-        let what = format!("lowest = {lowest} is not below highest = {highest}");
-        reader.wrong(&load, "lowest", what, "let lowest be below highest");
-    }
-    let mut search = Plan::between(lowest as f64, highest as f64);
-    search.first = number(reader, "first", 10_000_000) as f64;
-    search.finest = reader.share(&load, "finest");
-    search.window_s = reader.seconds(&load, "window");
-    search.settle_s = reader.seconds(&load, "settle");
-    search.visits = usize::try_from(number(reader, "visits", 1000)).unwrap_or(12);
-    search.windows_per_visit = usize::try_from(number(reader, "windows", 1000)).unwrap_or(6);
-    search.trials = usize::try_from(number(reader, "trials", 1000)).unwrap_or(1);
-    search.samples = if reader.switch(&limits, "per_operation") == Some(true) { Samples::Each } else { Samples::Some };
-    // What was found is kept for longer than any visit.
-    search.confirming = 0;
-    Some(Demand {
-        users: Some(users).filter(|users| *users > 0),
-        profile: reader.text(&load, "profile").unwrap_or_default().to_owned(),
-        cycle_s: reader.seconds(&load, "cycle").max(0.01),
-        duration_s: reader.seconds(&load, "duration"),
-        warm_s: reader.seconds(&load, "warm_up"),
-        ramp_down_s: reader.seconds(&load, "ramp_down"),
-        on: load_sites(reader, &load),
-        threads: usize::try_from(number(reader, "threads", 256)).unwrap_or(1),
-        cpus: cpus(reader, &load),
-        search,
-        verify_s: reader.seconds(&load, "verify"),
-        budget_s: Some(reader.seconds(&load, "budget")).filter(|seconds| *seconds > 0.0),
-        latency_s: users::latency_limit(reader, &limits),
-        beyond: reader.share(&limits, "violations_allowed"),
-        delay_s: reader.seconds(&limits, "delay"),
-        failures: reader.share(&limits, "failures"),
-        mix: reader.share(&limits, "mix"),
-        scenario: scenario(reader, &load),
-        utilization: BTreeMap::new(),
-    })
-}
-
-/// Where load generators run.
-fn load_sites(reader: &mut Reader, load: &Section<'_>) -> Vec<String> {
-    let sites = reader.texts(load, "on");
-    for site in sites.iter().copied() {
-        let (name, target) = site.split_once(':').unwrap_or((site, ""));
-        let possible = match name {
-            "native" | "container" => !site.contains(':'),
-            "ssh" => !target.is_empty(),
-            _ => false,
-        };
-        if !possible {
-            let remedy = "write native, container or ssh:HOST[:PORT]";
-            reader.wrong(load, "on", format!("'{site}' is not a site of a load generator"), remedy);
-        }
-    }
-    if sites.iter().any(|site| site.starts_with("ssh:")) && !cpus(reader, load).is_empty() {
-        let what = "CPUs of this machine for load generators on another";
-        reader.wrong(load, "cpus", what, "leave cpus out; generators spread over the CPUs of their site");
-    }
-    sites.into_iter().map(str::to_owned).collect()
-}
-
-/// The scenario of a file, which must be one.
-fn scenario(reader: &mut Reader, load: &Section<'_>) -> Option<(String, String)> {
-    let file = reader.text(load, "scenario").filter(|file| !file.is_empty())?;
-    let text = match std::fs::read_to_string(file) {
-        Ok(text) => text,
-        Err(why) => {
-            reader.wrong(load, "scenario", format!("{file}: {why}"), "name a scenario file, see docs/load-scenario.md");
-            return None;
-        }
-    };
-    let own = (file.to_owned(), text);
-    if let Err(why) = users::scenario("http://127.0.0.1:1", "password", Some(&own)) {
-        reader.wrong(load, "scenario", why.to_string(), "correct the scenario");
-    }
-    Some(own)
 }

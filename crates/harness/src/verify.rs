@@ -6,8 +6,8 @@
 
 use crate::budget::Budget;
 use crate::document::Attempt;
-use crate::fixed;
-use crate::ground::{Ground, Measured, RunError};
+use crate::fixed_load;
+use crate::phase_context::{Ground, Measured, RunError};
 use crate::topology::Demand;
 use crate::under_load::{Loaded, settling_s};
 use baremark_model::maximum::{self, Ended};
@@ -22,7 +22,7 @@ const BEYOND_S: f64 = 2.0;
 
 /// How long users of a level are warmed, at most: most of them are there after a search.
 fn warming_s(demand: &Demand) -> f64 {
-    fixed::warming_s(&warmed(demand), settling_s(demand, 1.0)).1
+    fixed_load::warming_s(&warmed(demand), settling_s(demand, 1.0)).1
 }
 
 /// The demand of a verification, as to its warm-up.
@@ -59,7 +59,7 @@ pub(crate) fn verify(
                 remarks.push(format!("no time was left to verify {} users", counts[at]));
                 return Ok(());
             };
-            match fixed::window(loaded, &demand, counts[at], ground) {
+            match fixed_load::window(loaded, &demand, counts[at], ground) {
                 Ok((load, part)) => {
                     let broken = load.broken.clone();
                     let attempt = Attempt { users: load.users, elapsed_s: load.elapsed_s, kept: load.kept, broken };

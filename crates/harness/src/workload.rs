@@ -7,23 +7,23 @@
 
 use crate::archive;
 use crate::budget::Budget;
-use crate::cluster::{Cluster, ClusterError, Places, Surroundings as ClusterSurroundings, Wanted};
+use crate::cluster::{Cluster, ClusterContext, ClusterError, Places, Wanted};
 use crate::elastic::Wrong;
 use crate::external;
-use crate::fixed;
+use crate::fixed_load;
 use crate::generator::LoadSites;
-use crate::ground::{Event, Ground, Measured, RunError, Stored};
 use crate::measurements::{MAXIMUM, Marks, ended, failed, loads, run, too_many_failures};
 use crate::phase::{self, closing_s};
+use crate::phase_context::{Event, Ground, Measured, RunError, Stored};
 use crate::topology::{self, Demand, Networking, On, TierPlan, Topology};
 use baremark_load::profile::Profile;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{self, DURATION, RAMP_DOWN, TIMEOUT, WARM_UP};
 use baremark_model::config;
-use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, OwnSection, Together, Value};
+use baremark_model::descriptor::{Aggregate, Default, Descriptor, Kind, Knob, Metric, OwnSection, Value};
 use baremark_model::former;
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings, Update};
-use baremark_model::knob::Misfit;
+use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob, Update};
+use baremark_model::knob::InvalidValue;
 use baremark_model::literal::quoted;
 use baremark_model::problem::Problem;
 use baremark_model::units::Share;
@@ -67,44 +67,47 @@ static PARAMETERS: [Knob; 7] = [
 ];
 
 static METRICS: [Metric; 25] = [
-    Metric::higher("operations_per_s", "operations/s", Together::Mean)
+    Metric::higher("operations_per_s", "operations/s", Aggregate::Mean)
         .help("operations that succeeded per second, the loops that follow auctions apart"),
-    Metric::higher("bids_per_s", "bids/s", Together::Mean).help("bids accepted per second"),
-    Metric::lower("latency_p50_ms", "ms", Together::Mean)
+    Metric::higher("bids_per_s", "bids/s", Aggregate::Mean).help("bids accepted per second"),
+    Metric::lower("latency_p50_ms", "ms", Aggregate::Mean)
         .help("median latency of those operations, from the intended start"),
-    Metric::lower("latency_p95_ms", "ms", Together::Mean).help("95th percentile of it"),
-    Metric::lower("latency_p99_ms", "ms", Together::Mean).help("99th percentile of it"),
-    Metric::lower("propagation_p95_ms", "ms", Together::Mean)
+    Metric::lower("latency_p95_ms", "ms", Aggregate::Mean).help("95th percentile of it"),
+    Metric::lower("latency_p99_ms", "ms", Aggregate::Mean).help("99th percentile of it"),
+    Metric::lower("propagation_p95_ms", "ms", Aggregate::Mean)
         .help("from the sending of a bid until an attendee sees it, 95th percentile"),
-    Metric::higher(MAXIMUM, "users", Together::Mean)
+    Metric::higher(MAXIMUM, "users", Aggregate::Mean)
         .help("most users that were verified to keep every limit, where they were searched"),
-    Metric::lower("limits_exceeded", "limits", Together::Mean).help("quality-of-service limits exceeded in the window"),
-    Metric::lower("failed", "%", Together::Mean).help("operations that failed"),
-    Metric::higher("operations_per_app_cpu_s", "operations/CPU-s", Together::Mean)
+    Metric::lower("limits_exceeded", "limits", Aggregate::Mean)
+        .help("quality-of-service limits exceeded in the window"),
+    Metric::lower("failed", "%", Aggregate::Mean).help("operations that failed"),
+    Metric::higher("operations_per_app_cpu_s", "operations/CPU-s", Aggregate::Mean)
         .help("operations per second of CPU time of the app tier, that of checking passwords apart"),
-    Metric::lower("app_cpu_passwords", "%", Together::Mean)
+    Metric::lower("app_cpu_passwords", "%", Aggregate::Mean)
         .help("share of the app tier's CPU time that checking passwords took (topology.argon2)"),
-    Metric::lower("cpus_balancer", "CPUs", Together::Mean).help("CPU time of the balancer tier over elapsed time"),
-    Metric::lower("cpus_web", "CPUs", Together::Mean).help("CPU time of the web tier over elapsed time"),
-    Metric::lower("cpus_app", "CPUs", Together::Mean).help("CPU time of the app tier over elapsed time"),
-    Metric::lower("cpus_database", "CPUs", Together::Mean).help("CPU time of the database tier over elapsed time"),
-    Metric::lower("cpus_bus", "CPUs", Together::Mean).help("CPU time of the bus tier over elapsed time"),
-    Metric::higher("users", "users", Together::Mean).help("users in the window at most"),
-    Metric::lower("adaptations", "changes", Together::Mean)
+    Metric::lower("cpus_balancer", "CPUs", Aggregate::Mean).help("CPU time of the balancer tier over elapsed time"),
+    Metric::lower("cpus_web", "CPUs", Aggregate::Mean).help("CPU time of the web tier over elapsed time"),
+    Metric::lower("cpus_app", "CPUs", Aggregate::Mean).help("CPU time of the app tier over elapsed time"),
+    Metric::lower("cpus_database", "CPUs", Aggregate::Mean).help("CPU time of the database tier over elapsed time"),
+    Metric::lower("cpus_bus", "CPUs", Aggregate::Mean).help("CPU time of the bus tier over elapsed time"),
+    Metric::higher("users", "users", Aggregate::Mean).help("users in the window at most"),
+    Metric::lower("adaptations", "changes", Aggregate::Mean)
         .help("changes of the number of servers by schedule or policy"),
-    Metric::lower("app_under_provisioned", "servers", Together::Mean).help(
+    Metric::lower("app_under_provisioned", "servers", Aggregate::Mean).help(
         "app servers missing on average, of those that the users need by elastic.capacity (Herbst et al. \
          2015)",
     ),
-    Metric::lower("app_over_provisioned", "servers", Together::Mean).help("app servers too many on average, likewise"),
-    Metric::lower("app_under_provisioned_time", "%", Together::Mean).help("share of the time with too few app servers"),
-    Metric::lower("app_over_provisioned_time", "%", Together::Mean).help("share of the time with too many app servers"),
-    Metric::lower("app_jitter", "changes/min", Together::Mean).help(
+    Metric::lower("app_over_provisioned", "servers", Aggregate::Mean).help("app servers too many on average, likewise"),
+    Metric::lower("app_under_provisioned_time", "%", Aggregate::Mean)
+        .help("share of the time with too few app servers"),
+    Metric::lower("app_over_provisioned_time", "%", Aggregate::Mean)
+        .help("share of the time with too many app servers"),
+    Metric::lower("app_jitter", "changes/min", Aggregate::Mean).help(
         "changes of the number of app servers beyond those of the demand, per minute; below 0 some were \
          missed",
     ),
-    Metric::lower("probes", "windows", Together::Mean).help("windows that a search measured"),
-    Metric::lower("generator_cpus", "CPUs", Together::Mean).help("CPU time of the load generator over elapsed time"),
+    Metric::lower("probes", "windows", Aggregate::Mean).help("windows that a search measured"),
+    Metric::lower("generator_cpus", "CPUs", Aggregate::Mean).help("CPU time of the load generator over elapsed time"),
 ];
 
 /// What the workload is.
@@ -117,7 +120,7 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
     section: Some(OwnSection { name: SECTION, has: has_key, check: check_section, check_arm, needs, help: HELP }),
     quick: &[("duration", "3 s"), ("warm_up", "2 s"), ("size", "quick")],
     check: command::fits_timeout,
-    heeds_interrupt: true,
+    stops_on_interrupt: true,
     ..Descriptor::JOB
 };
 
@@ -175,12 +178,12 @@ fn check_section(file: &str, text: &str) -> Vec<Problem> {
 }
 
 /// Every mistake that an arm makes of the section, with the parameter at fault.
-fn check_arm(arm: &ResolvedArm) -> Vec<(String, Misfit)> {
+fn check_arm(arm: &ResolvedArm) -> Vec<(String, InvalidValue)> {
     let topology = match resolve(arm) {
         Ok(topology) => topology,
         Err(misfits) => return misfits,
     };
-    let mut misfits: Vec<(String, Misfit)> = Vec::new();
+    let mut misfits: Vec<(String, InvalidValue)> = Vec::new();
     for application in &topology.applications {
         let demand = &application.load;
         let Some(users) = demand.users else {
@@ -188,9 +191,9 @@ fn check_arm(arm: &ResolvedArm) -> Vec<(String, Misfit)> {
             continue;
         };
         // A profile that cannot be read has been refused already.
-        let highest = fixed::highest(demand, users).unwrap_or(users);
+        let highest = fixed_load::highest(demand, users).unwrap_or(users);
         if highest > application.max_users {
-            let misfit = Misfit {
+            let misfit = InvalidValue {
                 what: format!("{highest} users, and data for {} (max_users)", application.max_users),
                 remedy: format!("write fewer users, or max_users = {highest} or more in [{SECTION}]"),
             };
@@ -202,12 +205,12 @@ fn check_arm(arm: &ResolvedArm) -> Vec<(String, Misfit)> {
 }
 
 /// A search ends with its budget, and a phase with its timeout.
-fn unfit_budget(arm: &ResolvedArm, demand: &Demand) -> Option<(String, Misfit)> {
+fn unfit_budget(arm: &ResolvedArm, demand: &Demand) -> Option<(String, InvalidValue)> {
     let Some(Value::TimeNs(timeout)) = arm.parameters.get(TIMEOUT.key) else { return None };
     let budget_s = demand.budget_s.unwrap_or(f64::INFINITY);
     (budget_s >= timeout.seconds()).then(|| {
         let budget = if budget_s.is_finite() { format!("{budget_s:.0} s") } else { "unlimited".to_owned() };
-        let misfit = Misfit {
+        let misfit = InvalidValue {
             what: format!("the search has a budget of {budget} (load.budget), and the timeout is {timeout}"),
             remedy: format!("write a shorter load.budget in [{SECTION}], or a longer timeout"),
         };
@@ -227,13 +230,13 @@ enum Asked {
 
 const MOST_USERS: u64 = 10_000_000;
 
-fn asked(arm: &ResolvedArm) -> Result<Asked, Misfit> {
+fn asked(arm: &ResolvedArm) -> Result<Asked, InvalidValue> {
     let Some(value) = arm.parameters.get(USERS) else { return Ok(Asked::Users(1)) };
     let text = value.to_string();
     if text == MOST {
         return Ok(Asked::Most);
     }
-    let unfit = |why: String| Misfit {
+    let unfit = |why: String| InvalidValue {
         what: format!("users = {text}: {why}"),
         remedy: format!(
             "write a number from 1 to {MOST_USERS}, a profile such as \"ramp from=50 to=200 over=60s\", or \"{MOST}\""
@@ -347,7 +350,7 @@ pub struct Auction {
 }
 
 /// The topology of an arm: its parameters over the shipped defaults; else every mistake, with the parameter at fault.
-fn resolve(arm: &ResolvedArm) -> Result<Topology, Vec<(String, Misfit)>> {
+fn resolve(arm: &ResolvedArm) -> Result<Topology, Vec<(String, InvalidValue)>> {
     let own = own_levels(arm).map_err(|misfit| vec![(USERS.to_owned(), misfit)])?;
     let (section, factors) = (lines(arm, Origin::Section), lines(arm, Origin::Factor));
     let text: String = section.iter().map(|(_, line)| line.as_str()).collect();
@@ -359,7 +362,7 @@ fn resolve(arm: &ResolvedArm) -> Result<Topology, Vec<(String, Misfit)>> {
         let key = typed
             .or_else(|| factors.iter().find(|(_, line)| format!("'{}'", line.trim_end()) == file))
             .map(|(key, _)| key.clone());
-        (key.unwrap_or_default(), Misfit { what: problem.what, remedy: problem.remedy })
+        (key.unwrap_or_default(), InvalidValue { what: problem.what, remedy: problem.remedy })
     };
     let resolved = topology::resolve_levels(KIND, &text, &levels);
     resolved.map_err(|all| all.into_iter().map(fault).collect())
@@ -403,7 +406,7 @@ fn lines(arm: &ResolvedArm, origin: Origin) -> Vec<(String, String)> {
 }
 
 /// What lies over the section alongside factors: the workload's own parameters.
-fn own_levels(arm: &ResolvedArm) -> Result<Vec<String>, Misfit> {
+fn own_levels(arm: &ResolvedArm) -> Result<Vec<String>, InvalidValue> {
     let seconds = |key: &str| match arm.parameters.get(key) {
         Some(Value::TimeNs(time)) => format!("{} ms", time.0 / 1_000_000),
         _ => "0 ms".to_owned(),
@@ -434,8 +437,8 @@ impl Job for Auction {
         &DESCRIPTOR
     }
 
-    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
-        let unfit = |all: Vec<(String, Misfit)>| {
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: JobContext<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+        let unfit = |all: Vec<(String, InvalidValue)>| {
             JobError::failed(all.iter().map(|(_, misfit)| misfit.to_string()).collect::<Vec<_>>().join("\n"))
         };
         let mut topology = resolve(arm).map_err(unfit)?;
@@ -446,7 +449,7 @@ impl Job for Auction {
         let folder = Folder::create(&parent)
             .map_err(|why| JobError::failed(format!("making a folder under {}: {why}", parent.display())))?;
         let interrupt = Arc::clone(around.interrupt);
-        let surroundings = ClusterSurroundings {
+        let surroundings = ClusterContext {
             program,
             folder: folder.path().to_owned(),
             interrupt: Arc::clone(&interrupt),
@@ -466,7 +469,7 @@ impl Job for Auction {
             }
             clusters.push(started.map_err(refused)?);
         }
-        Ok(Box::new(Ready {
+        Ok(Box::new(PreparedApplications {
             clusters,
             demands,
             closing_s: closing_s(begun.elapsed()),
@@ -503,7 +506,7 @@ fn refused(why: ClusterError) -> JobError {
 }
 
 /// Applications that run, without users.
-struct Ready {
+struct PreparedApplications {
     clusters: Vec<Cluster>,
     demands: Vec<Demand>,
     /// How long checking the data takes, in s.
@@ -558,7 +561,7 @@ fn restore(cluster: &mut Cluster, first: bool) -> Result<(), ClusterError> {
     cluster.reset()
 }
 
-impl Ready {
+impl PreparedApplications {
     fn measured(&mut self, stored: &[Stored], store: &mut dyn FnMut(&Stored)) -> Result<JobRun, JobError> {
         let begun = Instant::now();
         for cluster in &mut self.clusters {
@@ -615,17 +618,17 @@ fn over_budget(budget_s: Option<f64>, during: &RunError) -> JobError {
     ))
 }
 
-impl ReadyJob for Ready {
+impl ReadyJob for PreparedApplications {
     fn works_in_own_processes(&self) -> bool {
         let mut tiers = self.clusters.iter().flat_map(|cluster| cluster.plan().tiers.values());
         tiers.all(|tier| tier.on == On::Native)
     }
 
     fn run(&mut self) -> Result<JobRun, JobError> {
-        self.take_up(&[], &mut |_| ())
+        self.resume(&[], &mut |_| ())
     }
 
-    fn take_up(&mut self, stored: &[serde_json::Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {
+    fn resume(&mut self, stored: &[serde_json::Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {
         let stored: Vec<Stored> = stored.iter().filter_map(|row| serde_json::from_value(row.clone()).ok()).collect();
         let measured = self.measured(&stored, &mut |one| {
             if let Ok(row) = serde_json::to_value(one) {
@@ -636,7 +639,7 @@ impl ReadyJob for Ready {
     }
 }
 
-impl Drop for Ready {
+impl Drop for PreparedApplications {
     fn drop(&mut self) {
         let logs: Vec<_> = self.clusters.iter().filter(|_| self.keep.is_some()).flat_map(Cluster::logs).collect();
         self.clusters.iter_mut().for_each(Cluster::stop);

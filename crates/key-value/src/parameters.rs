@@ -6,7 +6,7 @@ use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{self, ARRIVAL, DURATION, TIMEOUT, WARM_UP};
 use baremark_model::descriptor::{Default, Kind, Knob};
 use baremark_model::job::ServerProgram;
-use baremark_model::knob::Misfit;
+use baremark_model::knob::InvalidValue;
 use baremark_model::units::{Bytes, Share};
 use baremark_services::redis::{REDIS, Redis, VALKEY};
 use baremark_services::service::{Service as _, sought};
@@ -120,7 +120,7 @@ impl ServerSetup {
     }
 }
 
-fn service(arm: &ResolvedArm) -> Result<&'static Redis, Misfit> {
+fn service(arm: &ResolvedArm) -> Result<&'static Redis, InvalidValue> {
     let word = SERVER.get::<String>(arm)?;
     Ok([&REDIS, &VALKEY].into_iter().find(|service| service.kind() == word).unwrap_or(&REDIS))
 }
@@ -143,14 +143,14 @@ pub(crate) const FOOTPRINT: &str = KEYS.key;
 ///
 /// # Errors
 /// What cannot be together.
-pub(crate) fn read(arm: &ResolvedArm) -> Result<(ServerSetup, Traffic), Misfit> {
+pub(crate) fn read(arm: &ResolvedArm) -> Result<(ServerSetup, Traffic), InvalidValue> {
     command::fits_timeout(arm)?;
     let (keys, value): (u64, Bytes) = (KEYS.get(arm)?, VALUE.get(arm)?);
     let (connections, pipeline): (u64, u64) = (CONNECTIONS.get(arm)?, PIPELINE.get(arm)?);
     let threads = DRIVER_THREADS.get::<u64>(arm)?;
     if threads > connections.min(keys) {
         let what = format!("driver_threads = {threads} with {connections} connections and {keys} keys");
-        return Err(Misfit::new(what, "each thread needs a connection and a key of its own"));
+        return Err(InvalidValue::new(what, "each thread needs a connection and a key of its own"));
     }
     let rate = RATE.find::<u64>(arm)?;
     let poisson = ARRIVAL.get::<String>(arm)? == "poisson";
@@ -186,14 +186,14 @@ pub(crate) fn read(arm: &ResolvedArm) -> Result<(ServerSetup, Traffic), Misfit> 
     Ok((setup, traffic))
 }
 
-fn exponent(arm: &ResolvedArm) -> Result<Option<f64>, Misfit> {
+fn exponent(arm: &ResolvedArm) -> Result<Option<f64>, InvalidValue> {
     if DISTRIBUTION.get::<String>(arm)? != "zipf" {
         return Ok(None);
     }
     let text = EXPONENT.get::<String>(arm)?;
     match text.parse::<f64>() {
         Ok(exponent) if exponent > 0.0 && exponent <= 10.0 => Ok(Some(exponent)),
-        _ => Err(Misfit::new(
+        _ => Err(InvalidValue::new(
             format!("exponent = \"{text}\" is not a number above 0, and at most 10"),
             "write such as \"0.99\"",
         )),

@@ -8,41 +8,41 @@ use crate::result::{self, ServerReport};
 use crate::server::{self, KeyServer};
 use crate::traffic::Traffic;
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Descriptor, Footprint, HeldBy, Metric, Together};
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, ServerProgram, Surroundings};
+use baremark_model::descriptor::{Aggregate, Descriptor, Footprint, HeldBy, Metric};
+use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob, ServerProgram};
 use baremark_networks::Pair;
 use baremark_services::service::program;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-const fn latency(key: &'static str, together: Together, help: &'static str) -> Metric {
+const fn latency(key: &'static str, together: Aggregate, help: &'static str) -> Metric {
     Metric::lower(key, "us", together).help(help)
 }
 
 static METRICS: [Metric; 20] = [
-    Metric::higher("ops_per_s", "ops/s", Together::Sum).help("GET and SET per second, without error replies"),
-    latency("get_latency_p50_us", Together::Mean, "median latency of GET, from the intended start with rate"),
-    latency("get_latency_p90_us", Together::Most, "90th percentile of it"),
-    latency("get_latency_p99_us", Together::Most, "99th percentile of it"),
-    latency("get_latency_p99_9_us", Together::Most, "99.9th percentile of it"),
-    latency("get_latency_max_us", Together::Most, "longest of it"),
-    latency("set_latency_p50_us", Together::Mean, "median latency of SET, from the intended start with rate"),
-    latency("set_latency_p90_us", Together::Most, "90th percentile of it"),
-    latency("set_latency_p99_us", Together::Most, "99th percentile of it"),
-    latency("set_latency_p99_9_us", Together::Most, "99.9th percentile of it"),
-    latency("set_latency_max_us", Together::Most, "longest of it"),
-    Metric::higher("hit_rate", "%", Together::Mean).help("GET that found their key"),
-    Metric::lower("errors", "%", Together::Mean).help("commands with an error reply; above 1 % no trial counts"),
-    latency("server_cpu_us_per_op", Together::Mean, "CPU time of the server's threads per command"),
-    latency("driver_cpu_us_per_op", Together::Mean, "CPU time of the driver's threads per command"),
-    Metric::lower("server_cpus", "CPUs", Together::Sum).help("CPUs that the server kept busy"),
-    Metric::lower("driver_cpus", "CPUs", Together::Sum).help("CPUs that the driver kept busy"),
-    Metric::lower("server_memory", "MiB", Together::Sum)
+    Metric::higher("ops_per_s", "ops/s", Aggregate::Sum).help("GET and SET per second, without error replies"),
+    latency("get_latency_p50_us", Aggregate::Mean, "median latency of GET, from the intended start with rate"),
+    latency("get_latency_p90_us", Aggregate::Most, "90th percentile of it"),
+    latency("get_latency_p99_us", Aggregate::Most, "99th percentile of it"),
+    latency("get_latency_p99_9_us", Aggregate::Most, "99.9th percentile of it"),
+    latency("get_latency_max_us", Aggregate::Most, "longest of it"),
+    latency("set_latency_p50_us", Aggregate::Mean, "median latency of SET, from the intended start with rate"),
+    latency("set_latency_p90_us", Aggregate::Most, "90th percentile of it"),
+    latency("set_latency_p99_us", Aggregate::Most, "99th percentile of it"),
+    latency("set_latency_p99_9_us", Aggregate::Most, "99.9th percentile of it"),
+    latency("set_latency_max_us", Aggregate::Most, "longest of it"),
+    Metric::higher("hit_rate", "%", Aggregate::Mean).help("GET that found their key"),
+    Metric::lower("errors", "%", Aggregate::Mean).help("commands with an error reply; above 1 % no trial counts"),
+    latency("server_cpu_us_per_op", Aggregate::Mean, "CPU time of the server's threads per command"),
+    latency("driver_cpu_us_per_op", Aggregate::Mean, "CPU time of the driver's threads per command"),
+    Metric::lower("server_cpus", "CPUs", Aggregate::Sum).help("CPUs that the server kept busy"),
+    Metric::lower("driver_cpus", "CPUs", Aggregate::Sum).help("CPUs that the driver kept busy"),
+    Metric::lower("server_memory", "MiB", Aggregate::Sum)
         .help("memory that the server has allocated (INFO used_memory)"),
-    Metric::lower("server_resident_memory", "MiB", Together::Sum)
+    Metric::lower("server_resident_memory", "MiB", Aggregate::Sum)
         .help("memory of the server that is resident (INFO used_memory_rss)"),
-    latency("lag_p99_us", Together::Most, "99th percentile of the actual minus the intended start; with rate alone"),
+    latency("lag_p99_us", Aggregate::Most, "99th percentile of the actual minus the intended start; with rate alone"),
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {
@@ -56,7 +56,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     alternates: |arm| parameters::read(arm).is_ok_and(|(setup, _)| !setup.writes_files()),
     quick: &[("duration", "1 s"), ("warm_up", "200 ms")],
     check: |arm| parameters::read(arm).map(drop),
-    heeds_interrupt: true,
+    stops_on_interrupt: true,
     ..Descriptor::JOB
 };
 
@@ -73,7 +73,7 @@ impl Job for KeyValue {
         parameters::server_of(arm)
     }
 
-    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: JobContext<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let (setup, mut traffic) = parameters::read(arm)?;
         program(setup.service)?;
         traffic.cpus = around.cpus.to_vec();

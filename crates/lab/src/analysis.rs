@@ -10,9 +10,9 @@ use crate::reliability;
 pub use crate::run::Run;
 use crate::run::{better, places, workload_of};
 use crate::slope;
-use crate::tally::{self, Finished, Observation};
 use crate::time_use;
 use crate::timeline;
+use crate::trials::{self, Finished, Observation};
 use crate::values;
 pub use crate::values::RATE;
 use baremark_model::arm::ResolvedArm;
@@ -135,7 +135,7 @@ fn head(run: &Run) -> RunHead {
         started: run.started.to_string(),
         ended: run.ended.map(|time| time.to_string()),
         stop_reason: run.stop_reason.clone(),
-        blocks: Some(tally::blocks_of(&run.plan, &run.trials)),
+        blocks: Some(trials::blocks_of(&run.plan, &run.trials)),
     }
 }
 
@@ -226,7 +226,7 @@ fn members(trial: &Finished, arm: usize, metrics: &[String]) -> Vec<Vec<Sample>>
             own.filter_map(|own| own.samples.iter().find(|sample| sample.metric == metric).map(|s| s.value)).collect()
         };
         let sample = |metric: &String| {
-            let values = tally::of_all_phases(metric, values(metric), phases.len())?;
+            let values = trials::of_all_phases(metric, values(metric), phases.len())?;
             Some(Sample::new(metric.clone(), median(&values)?))
         };
         metrics.iter().filter_map(sample).collect()
@@ -420,7 +420,7 @@ fn judged(
     let delta = plan.design.delta.0;
     let smallest = usize::try_from(plan.design.least_blocks).unwrap_or(usize::MAX);
     let ratio = |&(pair, metric): &(usize, &str)| {
-        let seen = tally::observations_of(plan, trials, pair, metric);
+        let seen = trials::observations_of(plan, trials, pair, metric);
         let logs: Vec<f64> = seen.iter().map(|seen| seen.log_ratio).collect();
         let better = better_of(plan, workloads, plan.pairs[pair].numerator, metric);
         (empty_row(plan, pair, metric, &logs), Claim::of(&logs, smallest, delta, better), seen)
@@ -585,7 +585,7 @@ fn contradicts(row: &RatioRow, interval: &Interval, delta: f64) -> bool {
 fn unequal_instruction_sets(run: &Run) -> Vec<FlagRow> {
     let mut rows = Vec::new();
     for (index, pair) in run.plan.pairs.iter().enumerate() {
-        let observations = tally::observations(&run.plan, &run.trials, index);
+        let observations = trials::observations(&run.plan, &run.trials, index);
         let unequal = observations.iter().filter(|seen| !seen.same_instruction_set()).count();
         if unequal > 0 {
             let treatment = run.plan.arms[pair.numerator].treatment.clone();

@@ -16,7 +16,7 @@ use crate::members;
 use crate::schedule;
 use crate::sites::{Sites, Wanted};
 use crate::spend;
-use crate::tally::{self, Finished, PATIENCE};
+use crate::trials::{self, Finished, PATIENCE};
 use crate::turns::{self, Side};
 use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
 use baremark_model::codes::Decision;
@@ -166,7 +166,7 @@ impl<'c> Conductor<'c> {
             run: self.run.to_owned(),
             title: self.plan.title.clone(),
             trials_per_block: cells,
-            blocks_done: tally::blocks_of(self.plan, &state.trials),
+            blocks_done: trials::blocks_of(self.plan, &state.trials),
         });
         let began = Instant::now();
         let ending = self.blocks(&mut state).and_then(|ending| {
@@ -178,7 +178,7 @@ impl<'c> Conductor<'c> {
         if let Ok(ending) = &ending {
             (self.watch)(&Event::Stopped {
                 reason: ending.words(),
-                blocks: tally::blocks_of(self.plan, &state.trials),
+                blocks: trials::blocks_of(self.plan, &state.trials),
                 elapsed_ns: Nanos::from(began.elapsed()).0,
             });
         }
@@ -192,7 +192,7 @@ impl<'c> Conductor<'c> {
             let until = match rule.next(&state.looks) {
                 Step::Measure { until } | Step::Confirm { until } => u64::from(until),
                 Step::Stop { reason } => {
-                    let blocks = tally::blocks_of(self.plan, &state.trials);
+                    let blocks = trials::blocks_of(self.plan, &state.trials);
                     return Ok(Ending::Complete(stop_words(reason, self.plan, blocks)));
                 }
             };
@@ -245,7 +245,7 @@ impl<'c> Conductor<'c> {
             let counts = |trial: &Finished| trial.cell == cell && trial.counted().is_some();
             !state.given_up[cell] || state.trials.iter().any(counts)
         };
-        let without = |pair: usize| !tally::can_be_measured(self.plan, pair, has);
+        let without = |pair: usize| !trials::can_be_measured(self.plan, pair, has);
         let mut asked = (0..self.plan.pairs.len()).filter(|&pair| self.plan.pairs[pair].asked).peekable();
         state.given_up.contains(&true)
             && state.given_up.contains(&false)
@@ -483,10 +483,10 @@ impl<'c> Conductor<'c> {
         // A pair that was given up will never have a width.
         let given_up = state.given_up.contains(&true);
         let estimates: Vec<Option<Estimate>> = asked
-            .map(|pair| Estimate::of(&tally::log_ratios(self.plan, &state.trials, pair)))
+            .map(|pair| Estimate::of(&trials::log_ratios(self.plan, &state.trials, pair)))
             .filter(|estimate| estimate.is_some() || !given_up)
             .collect();
-        let blocks = tally::blocks_of(self.plan, &state.trials);
+        let blocks = trials::blocks_of(self.plan, &state.trials);
         let now = u32::try_from(blocks).unwrap_or(u32::MAX);
         let confidence = 1.0 - rate(self.plan.extensions.len());
         let analysis = Analysis::of(now, confidence, estimates.iter().map(Option::as_ref));
@@ -513,7 +513,7 @@ impl<'c> Conductor<'c> {
     fn rule(&self, state: &State) -> Rule {
         let design = &self.plan.design;
         let most = u32::try_from(design.most_blocks).unwrap_or(u32::MAX);
-        let blocks = tally::blocks_of(self.plan, &state.trials);
+        let blocks = trials::blocks_of(self.plan, &state.trials);
         let affordable = match u32::try_from(blocks) {
             Ok(blocks) if blocks > 0 && !state.spent.is_zero() => {
                 let first = state.trials.iter().filter(|trial| trial.block == 0).map(|trial| trial.elapsed_ns).sum();
@@ -539,8 +539,8 @@ impl<'c> Conductor<'c> {
             state.trials.iter().filter(of_cell).count()
         };
         let asked = (0..self.plan.pairs.len())
-            .filter(|&pair| self.plan.pairs[pair].asked && tally::can_be_measured(self.plan, pair, works));
-        let compared = asked.map(|pair| tally::log_ratios(self.plan, &state.trials, pair).len());
+            .filter(|&pair| self.plan.pairs[pair].asked && trials::can_be_measured(self.plan, pair, works));
+        let compared = asked.map(|pair| trials::log_ratios(self.plan, &state.trials, pair).len());
         let measured = (0..self.plan.cells.len()).filter(|&cell| works(cell)).map(counted);
         let fewest = compared.chain(measured).min().and_then(|fewest| u64::try_from(fewest).ok());
         blocks.saturating_sub(fewest.unwrap_or(blocks))

@@ -6,8 +6,8 @@
 //! difference and of the parts together, which were measured in different runs. Parts whose whole interval is more than delta have a cause of their own; the others are
 //! named, and excluded as a cause where their whole interval is less.
 
-use crate::around::row;
-use crate::tally::{self, Finished, Side};
+use crate::activity::row;
+use crate::trials::{self, Finished, Side};
 use baremark_model::codes::Cause;
 use baremark_model::command;
 use baremark_model::document::{ExplanationRow, Outcome, RatioRow};
@@ -55,7 +55,7 @@ pub(crate) fn explain(
 /// Whether a pair is compared by wall time, which does not contain all CPU time of its programs: they use several CPUs at once.
 pub(crate) fn uses_several_cpus(plan: &Plan, trials: &[Finished], pair: usize) -> bool {
     plan.metric_of(plan.pairs[pair].denominator) == command::WALL.key
-        && !tally::use_one_cpu(&tally::sides(plan, trials, pair))
+        && !trials::use_one_cpu(&trials::sides(plan, trials, pair))
 }
 
 /// `None` of what is compared by neither wall time nor CPU time, and where the comparison has no value.
@@ -66,7 +66,7 @@ fn of_pair(plan: &Plan, trials: &[Finished], found: &ExaminedPair, ratios: &[Rat
     if !is_wall && headline != command::CPU.key {
         return None;
     }
-    let sides = tally::sides(plan, trials, found.pair);
+    let sides = trials::sides(plan, trials, found.pair);
     let value = |side: Side<'_>, key: &str| side.trial.value(side.arm, key);
     let wholes: Vec<f64> = sides.iter().filter_map(|of| of.mean(0, |side| value(side, headline))).collect();
     let whole = mean(&wholes).filter(|whole| *whole > 0.0)?;

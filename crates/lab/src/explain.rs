@@ -1,16 +1,16 @@
 //! Why a virtual machine's numbers are what they are, as far as it was counted or measured in the same blocks.
 //!
 //! Each row is one quantity with its interval: counts over the timed phases of the trials that count, a contrast of
-//! treatments block by block, the part of a difference that the run's own metrics show (`own_time`), or what observers saw that differs between them (`around`). Nothing is inferred: a sentence that no interval backs is not written, and what follows from
+//! treatments block by block, the part of a difference that the run's own metrics show (`own_time`), or what observers saw that differs between them (`activity`). Nothing is inferred: a sentence that no interval backs is not written, and what follows from
 //! a row (its advice) is only said where the interval leaves no room for the opposite.
 //!
 //! Costs are told as the extra time that the same work takes: for a rate of which `r` is kept, `1/r - 1`.
 
-use crate::around::{self, row};
+use crate::activity::{self, row};
 use crate::examined;
 use crate::own_time;
 use crate::run::{better, places, workload_of};
-use crate::tally::{self, Finished};
+use crate::trials::{self, Finished};
 use crate::used_by_others;
 use crate::values::{self, RATE};
 use baremark_model::arm::{ExecutorKind, PageSize};
@@ -60,7 +60,7 @@ pub fn explain(
 ) -> Vec<ExplanationRow> {
     let study = Study { plan, trials, workloads, ratios };
     let mut rows = Vec::new();
-    let mut seen = around::explain(plan, trials);
+    let mut seen = activity::explain(plan, trials);
     let mut own = own_time::explain(plan, trials, workloads);
     own.extend(second_look.into_iter().flat_map(|found| examined::explain(plan, trials, found, ratios)));
     for arm in 0..plan.arms.len() {
@@ -91,7 +91,7 @@ impl Study<'_> {
     /// ln of the extra time of a pair's numerator over its denominator, by block.
     fn costs(&self, pair: usize) -> Option<BTreeMap<u64, f64>> {
         let sign = self.sign(pair)?;
-        let seen = tally::observations(self.plan, self.trials, pair);
+        let seen = trials::observations(self.plan, self.trials, pair);
         Some(seen.iter().map(|seen| (seen.block(), sign * seen.log_ratio)).collect())
     }
 

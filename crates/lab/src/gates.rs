@@ -4,7 +4,7 @@
 //! a gate passes only where a loss of the margin would have been found.
 
 use crate::analysis::{Run, in_statistics};
-use crate::tally;
+use crate::trials;
 use baremark_model::comparison::{Answer, Comparison, Gate, GateRow};
 use baremark_model::descriptor::Better;
 use baremark_model::plan::Treatment;
@@ -78,13 +78,13 @@ pub(crate) fn gate(
 pub fn of_run(run: &Run, better: Better, margin: Share) -> Gate {
     let rate = rate(run.plan.extensions.len());
     let asked = (0..run.plan.pairs.len()).filter(|&pair| run.plan.pairs[pair].asked);
-    let logs: Vec<Vec<f64>> = asked.map(|pair| tally::log_ratios(&run.plan, &run.trials, pair)).collect();
+    let logs: Vec<Vec<f64>> = asked.map(|pair| trials::log_ratios(&run.plan, &run.trials, pair)).collect();
     let evidence: Vec<Option<Evidence>> =
         logs.iter().map(|logs| Evidence::of_blocks(logs, in_statistics(better), rate)).collect();
     let units: Vec<usize> = logs.iter().map(Vec::len).collect();
     let spent: u64 = run.trials.iter().map(|trial| trial.elapsed_ns).sum();
     #[expect(clippy::cast_precision_loss, reason = "seconds of a run")]
-    let seconds = spent as f64 / 1e9 / tally::blocks_of(&run.plan, &run.trials).max(1) as f64;
+    let seconds = spent as f64 / 1e9 / trials::blocks_of(&run.plan, &run.trials).max(1) as f64;
     let mut found = gate(&evidence, &units, (margin, gate::ALPHA), Some(seconds)).gate;
     for (row, logs) in found.rows.iter_mut().zip(&logs).filter(|(row, _)| row.answer == Answer::Loss) {
         let Some(interval) = Estimate::of(logs).map(|estimate| estimate.interval(1.0 - rate)) else { continue };

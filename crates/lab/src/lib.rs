@@ -5,9 +5,8 @@
 //! a killed run, a resumed run and an undisturbed one are judged by the same code. It knows workloads as descriptors only.
 #![forbid(unsafe_code)]
 
+mod activity;
 pub mod analysis;
-mod around;
-pub mod attend;
 pub mod comparison;
 pub mod conduct;
 mod disk_counts;
@@ -32,6 +31,7 @@ pub mod price;
 mod provisioning;
 mod references;
 mod reliability;
+pub mod remote_program;
 mod run;
 pub mod scale;
 pub mod schedule;
@@ -40,9 +40,9 @@ mod sites;
 mod slope;
 mod spend;
 pub mod spread;
-pub mod tally;
 mod time_use;
 mod timeline;
+pub mod trials;
 mod turns;
 mod used_by_others;
 mod values;

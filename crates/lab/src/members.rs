@@ -287,7 +287,7 @@ struct Member<'r> {
     phase: &'r Series,
     stretches: &'r [Stretch],
     rate: TickRate,
-    together: &'r BTreeMap<String, baremark_model::descriptor::Together>,
+    together: &'r BTreeMap<String, baremark_model::descriptor::Aggregate>,
 }
 
 impl<'r> Member<'r> {

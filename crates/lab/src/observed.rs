@@ -5,9 +5,9 @@
 
 mod imported;
 
-use crate::around::own_place;
+use crate::activity::own_place;
 use crate::run::{Run, places};
-use crate::tally::Finished;
+use crate::trials::Finished;
 use crate::used_by_others;
 use crate::values;
 use baremark_model::arm::ExecutorKind;

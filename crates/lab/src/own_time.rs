@@ -5,8 +5,8 @@
 //! the time that passes only where no more than one CPU is used at once, and has no row for programs that use more. Parts are judged together, and one whose interval holds 0 or that is below
 //! delta has no row. The largest comes first.
 
-use crate::around::row;
-use crate::tally::{self, Finished, Side};
+use crate::activity::row;
+use crate::trials::{self, Finished, Side};
 use baremark_model::codes::Cause;
 use baremark_model::command;
 use baremark_model::descriptor::Descriptor;
@@ -67,10 +67,10 @@ fn candidates(
     let unit_of = |key: &str| descriptor.metric(key).map(|metric| metric.unit);
     let Some(unit) = unit_of(headline) else { return Vec::new() };
     let base = plan.arms[pair.denominator].environment.as_str();
-    let sides = tally::sides(plan, trials, index);
+    let sides = trials::sides(plan, trials, index);
     // Of one trial what the part takes, in the unit of the whole.
     let candidate = |what: &str, part: &dyn Fn(Side<'_>) -> Option<f64>| {
-        let share = |side: &tally::Sides<'_>| {
+        let share = |side: &trials::Sides<'_>| {
             let [below, above] = side.means(part)?;
             let whole = side.mean(0, |side| side.trial.value(side.arm, headline)).filter(|whole| *whole > 0.0)?;
             Some(100.0 * (above - below) / whole)
@@ -83,7 +83,7 @@ fn candidates(
             blocks: Claim::of(&differences, location::SMALLEST, plan.design.delta.0, Better::Higher),
         }
     };
-    let is_part = |whole: &str| whole == headline && (whole != command::WALL.key || tally::use_one_cpu(&sides));
+    let is_part = |whole: &str| whole == headline && (whole != command::WALL.key || trials::use_one_cpu(&sides));
     let parts = PARTS.iter().filter(|(whole, ..)| is_part(whole));
     let mut all: Vec<Candidate> = parts
         .filter_map(|(_, part, what)| {

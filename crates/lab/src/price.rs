@@ -6,7 +6,7 @@
 //! ([`baremark_stats::forecast`]) and has a range: the noise of tomorrow may be another.
 
 use crate::analysis::Run;
-use crate::tally::{self, Finished};
+use crate::trials::{self, Finished};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::plan::{Cell, Plan};
 use baremark_stats::estimate::{mean, median};
@@ -168,8 +168,8 @@ fn noise_of(plan: &Plan, run: &Run) -> Option<Found> {
     let noises = |keep: &dyn Fn(usize) -> bool| -> Vec<(Noise, usize)> {
         let pairs = (0..run.plan.pairs.len()).filter(|&index| run.plan.pairs[index].asked && keep(index));
         let of = |index: usize| {
-            let logs = tally::log_ratios(&run.plan, &run.trials, index);
-            Some((Noise::of(&logs, &tally::quads_of(&run.plan, &run.trials, index))?, logs.len()))
+            let logs = trials::log_ratios(&run.plan, &run.trials, index);
+            Some((Noise::of(&logs, &trials::quads_of(&run.plan, &run.trials, index))?, logs.len()))
         };
         pairs.filter_map(of).collect()
     };

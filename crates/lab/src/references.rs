@@ -1,6 +1,6 @@
 //! Whether what takes turns with several others is the same next to each: an A/A of the reference, made of trials that run anyway.
 
-use crate::tally::{self, Finished};
+use crate::trials::{self, Finished};
 use baremark_model::document::{FlagRow, ReferenceRow};
 use baremark_model::plan::{Plan, Treatment};
 use baremark_model::units::Share;
@@ -13,7 +13,7 @@ pub(crate) fn rows(plan: &Plan, trials: &[Finished]) -> Vec<ReferenceRow> {
     let mut rows = Vec::new();
     for (arm, planned) in plan.arms.iter().enumerate() {
         let metric = plan.metric_of(arm);
-        let by_cell = tally::by_cell(plan, trials, arm, metric);
+        let by_cell = trials::by_cell(plan, trials, arm, metric);
         let Some((first_cell, first)) = by_cell.first() else { continue };
         for (cell, other) in by_cell.iter().skip(1) {
             let logs: Vec<f64> =

@@ -3,7 +3,7 @@
 //!
 //! The same for every kind of work. A grade says nothing of the size of intervals: they are as wide as the noise was, also on a quiet machine.
 
-use crate::tally::Finished;
+use crate::trials::Finished;
 use baremark_model::codes::Hindrance;
 use baremark_model::document::{Grade, Reliability};
 use baremark_model::wire::{Disturbance, ProgramShare};

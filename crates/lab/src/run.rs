@@ -1,6 +1,6 @@
 //! A run as it is analysed, and what its plan says of an arm.
 
-use crate::tally::Finished;
+use crate::trials::Finished;
 use baremark_model::descriptor::{Better, Descriptor};
 use baremark_model::document::LookRow;
 use baremark_model::imported::Imported;

@@ -5,7 +5,7 @@
 //! alone; only then does [`open`] take the injected costs. An arm against itself with 0 % on it is among them.
 
 use crate::analysis::{RATE, Run, interval};
-use crate::tally;
+use crate::trials;
 use baremark_model::descriptor::{Better, Value};
 use baremark_model::plan::{Cell, Contrast, Pair, Plan};
 use baremark_model::scale::{FORMAT, InjectedCosts, PARAMETER, ScaleDocument, ScaleRow, extra};
@@ -57,7 +57,7 @@ pub struct Recovered {
 pub fn recover(run: &Run, better: Better) -> Vec<Recovered> {
     let of_pair = |(pair, planned): (usize, &Pair)| {
         let label = run.plan.arms[planned.numerator].treatment.get(FACTOR)?.clone();
-        let logs: Vec<f64> = tally::log_ratios(&run.plan, &run.trials, pair)
+        let logs: Vec<f64> = trials::log_ratios(&run.plan, &run.trials, pair)
             .into_iter()
             .map(|log| if better == Better::Higher { -log } else { log })
             .collect();

@@ -3,7 +3,7 @@
 //! Treatments that differ in the columns' factor alone are the points of a line; those without the other metric, such as a base that has
 //! none, are not on it. Every block has a line of its own, so that the interval over blocks holds whatever varies between them.
 
-use crate::tally::Finished;
+use crate::trials::Finished;
 use baremark_model::descriptor::{Descriptor, Metric};
 use baremark_model::document::SlopeRow;
 use baremark_model::plan::{Plan, Treatment};

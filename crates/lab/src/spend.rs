@@ -5,7 +5,7 @@
 //! is a prior here ([`BETWEEN_TRIALS`]), and not measured.
 
 use crate::schedule;
-use crate::tally::{self, Finished};
+use crate::trials::{self, Finished};
 use baremark_model::plan::Plan;
 use baremark_stats::interim::rate;
 use baremark_stats::quads::{self, FEWEST};
@@ -84,7 +84,7 @@ fn first(trials: &[Finished], cell: usize) -> Option<&Finished> {
 
 /// The cells whose trials give a ratio.
 fn cells_of(plan: &Plan, pair: usize) -> Option<Vec<usize>> {
-    let mut cells: Vec<usize> = tally::places_of(plan, pair).iter().flatten().map(|(cell, _)| *cell).collect();
+    let mut cells: Vec<usize> = trials::places_of(plan, pair).iter().flatten().map(|(cell, _)| *cell).collect();
     cells.sort_unstable();
     cells.dedup();
     (!cells.is_empty()).then_some(cells)

@@ -1,6 +1,6 @@
 //! Where the wall time of a run's trials went: how much of it was measured, and what the rest was.
 
-use crate::tally::Finished;
+use crate::trials::Finished;
 use baremark_model::document::TimeRow;
 use baremark_model::wire::TrialResult;
 use std::collections::BTreeMap;

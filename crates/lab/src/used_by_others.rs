@@ -3,8 +3,8 @@
 //! An agent that sees all programs of its machine counts them, and leaves out the kernel's work and the lab. One in a PID namespace of its own sees none of them: it has what neither
 //! the work nor idle CPUs took. Where one side of a ratio is such, both are compared by what each agent and its work did not use, in which kernel and lab are on both sides.
 
-use crate::around::own_place;
-use crate::tally::{self, Finished, Side, Sides};
+use crate::activity::own_place;
+use crate::trials::{self, Finished, Side, Sides};
 use baremark_model::environments;
 use baremark_model::observation::THIS_MACHINE;
 use baremark_model::plan::Plan;
@@ -41,7 +41,7 @@ pub(crate) fn differences(plan: &Plan, trials: &[Finished], pair: usize) -> Resu
     let names = arms.map(|arm| arm.environment.as_str());
     let has_one_agent =
         arms.iter().all(|arm| own_place(&arm.environment, environments::can(arm.place())) == THIS_MACHINE);
-    let sides = tally::sides(plan, trials, pair);
+    let sides = trials::sides(plan, trials, pair);
     let [below, above] = [0, 1].map(|which| Counted::of(&sides, which));
     let is_beyond_agent = below.hidden || above.hidden;
     if !has_one_agent {

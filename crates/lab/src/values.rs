@@ -12,7 +12,7 @@
 //! estimated by its quotient to the lower one in the trials that have both, times the lower one's estimate over all: a ratio estimator
 //! (Cochran 1977, chapter 6). In a trial the higher one is the larger, so that it is in the estimate.
 
-use crate::tally::percentile_of;
+use crate::trials::percentile_of;
 use baremark_model::histogram::Histogram;
 use baremark_model::percentile::Percentile;
 use baremark_stats::clusters::{self, Cluster};

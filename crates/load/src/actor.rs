@@ -1,7 +1,7 @@
 //! Who makes requests: a connection's endless caller, an arrival of an open loop, a user, or a loop alongside one.
 
 use crate::extract::header_values;
-use crate::heard::Heard;
+use crate::response::Response;
 use crate::rng::Rng;
 use crate::scenario::{Candidate, Change, Condition, Cookie, Extract, Next, Scenario, Test};
 use crate::template::Values;
@@ -68,7 +68,7 @@ pub(crate) struct Actor {
     pub(crate) rng: Rng,
     pub(crate) variables: Vec<Option<Box<str>>>,
     pub(crate) cookies: Vec<Cookie>,
-    pub(crate) heard: Heard,
+    pub(crate) heard: Response,
     /// Loops that run alongside it: which, and the actor.
     pub(crate) follows: Vec<(usize, u32)>,
 }
@@ -95,7 +95,7 @@ impl Actor {
             rng: Rng::stream(seed, number),
             variables: Vec::new(),
             cookies: Vec::new(),
-            heard: Heard::default(),
+            heard: Response::default(),
             follows: Vec::new(),
         };
         actor.start_over(scenario);

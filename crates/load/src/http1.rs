@@ -5,7 +5,7 @@
 //! server repeats its heads until a second has passed: bytes that were parsed just before are compared instead.
 
 use crate::failure::Failure;
-use crate::heard::Heard;
+use crate::response::Response;
 use std::mem::MaybeUninit;
 
 /// Where in an answer the reader is.
@@ -127,7 +127,7 @@ impl Reader {
     }
 
     /// Takes a piece; `known` is what any reader has learnt.
-    pub(crate) fn feed(&mut self, input: &[u8], heard: &mut Heard, known: &mut Known) -> Result<Fed, Failure> {
+    pub(crate) fn feed(&mut self, input: &[u8], heard: &mut Response, known: &mut Known) -> Result<Fed, Failure> {
         let mut at = 0;
         loop {
             let rest = &input[at..];
@@ -187,7 +187,7 @@ impl Reader {
     fn head(
         &mut self,
         input: &[u8],
-        heard: &mut Heard,
+        heard: &mut Response,
         known: &mut Known,
     ) -> Result<Option<(usize, Option<Phase>)>, Failure> {
         if input.is_empty() {
@@ -221,7 +221,7 @@ impl Reader {
     fn whole_head(
         &mut self,
         input: &[u8],
-        heard: &mut Heard,
+        heard: &mut Response,
         known: &mut Known,
     ) -> Result<Option<(usize, Option<Phase>)>, Failure> {
         let (length, head) = match known.find(input) {
@@ -339,7 +339,7 @@ fn digits(value: &[u8]) -> Option<u64> {
 
 /// One step in a chunked body: bytes taken and where the reader then is, `None` at the body's end. `None` for the whole
 /// when the input is used up.
-fn step(chunk: Chunk, input: &[u8], heard: &mut Heard) -> Result<Option<(usize, Option<Chunk>)>, Failure> {
+fn step(chunk: Chunk, input: &[u8], heard: &mut Response) -> Result<Option<(usize, Option<Chunk>)>, Failure> {
     let Some(&byte) = input.first() else { return Ok(None) };
     let (taken, next) = match chunk {
         Chunk::Size { value, digits } => match (byte, (byte as char).to_digit(16)) {
@@ -380,12 +380,12 @@ fn after_size(value: u64) -> Chunk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::heard::Keep;
+    use crate::response::Keep;
     use proptest::prelude::*;
 
     /// All answers in `stream`, fed in pieces of `size`: statuses and bodies, or the failure.
     fn answers(stream: &[u8], size: usize) -> Result<Vec<(u16, Vec<u8>)>, Failure> {
-        let (mut reader, mut heard, mut found) = (Reader::default(), Heard::default(), Vec::new());
+        let (mut reader, mut heard, mut found) = (Reader::default(), Response::default(), Vec::new());
         let mut known = Known::default();
         heard.keep = Keep::Body;
         for piece in stream.chunks(size.max(1)) {

@@ -9,7 +9,7 @@ use crate::latency::{Latencies, sample_floor};
 use crate::load::{Drive, Load};
 use crate::reading::{counted, is_timed, overdue};
 use crate::record::Part;
-use baremark_model::knob::Misfit;
+use baremark_model::knob::InvalidValue;
 use baremark_model::qos::{Bound, Broken, Limit, Qos};
 use baremark_stats::multinomial::off_mix;
 use serde::{Deserialize, Serialize};
@@ -79,7 +79,7 @@ pub const CPU: &str = "cpu";
 ///
 /// # Errors
 /// Which limit names what is not there, or cannot be judged.
-pub fn qos(load: &Load, typed: &[Limit]) -> Result<Qos, Misfit> {
+pub fn qos(load: &Load, typed: &[Limit]) -> Result<Qos, InvalidValue> {
     let limits = if typed.is_empty() { load.scenario.limits() } else { typed.to_vec() };
     load.scenario.check_limits(&limits)?;
     let unknown = limits.iter().find_map(|limit| match &limit.bound {
@@ -87,20 +87,20 @@ pub fn qos(load: &Load, typed: &[Limit]) -> Result<Qos, Misfit> {
         _ => None,
     });
     if let Some(name) = unknown {
-        return Err(Misfit::new(format!("unknown resource '{name}'"), format!("write utilization.{CPU}")));
+        return Err(InvalidValue::new(format!("unknown resource '{name}'"), format!("write utilization.{CPU}")));
     }
     Ok(Qos { mix: mix(load, &limits)?, limits })
 }
 
 /// The mix that a limit on it is judged by; empty where nobody asks and it is not known.
-fn mix(load: &Load, limits: &[Limit]) -> Result<BTreeMap<String, f64>, Misfit> {
+fn mix(load: &Load, limits: &[Limit]) -> Result<BTreeMap<String, f64>, InvalidValue> {
     let known = match load.drive {
         Drive::Open { .. } => Some(load.scenario.mix()),
         Drive::Users { .. } | Drive::Closed => load.scenario.mix_of_users(),
     };
     if known.is_none() && limits.iter().any(|limit| matches!(limit.bound, Bound::Mix { .. })) {
         let what = "the operation mix of these users depends on conditions";
-        return Err(Misfit::new(what, "leave out the limit 'mix'"));
+        return Err(InvalidValue::new(what, "leave out the limit 'mix'"));
     }
     Ok(known.unwrap_or_default())
 }

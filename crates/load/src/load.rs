@@ -4,10 +4,10 @@
 //! how many threads and connections. Everything that can be refused is refused by [`Engine::new`], before a byte is sent.
 
 use crate::arrival::Arrival;
-use crate::dial::Control;
 use crate::epoll;
 use crate::profile::{Curve, Profile, ProfileError};
 use crate::propagation::Propagation;
+use crate::rate_control::Control;
 use crate::record::{MergeError, MergedSeconds, Part, SecondPart};
 use crate::scenario::Scenario;
 use crate::transport::{Trust, TrustError};

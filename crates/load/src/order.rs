@@ -9,7 +9,7 @@ use crate::profile::ProfileError;
 use crate::scenario::{Cycle, Scenario, file};
 use crate::transport::Trust;
 use crate::url::UrlError;
-use baremark_model::knob::Misfit;
+use baremark_model::knob::InvalidValue;
 use baremark_model::problem::Problems;
 use baremark_model::units::Nanos;
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ use std::str::Utf8Error;
 pub enum OrderError {
     /// A parameter.
     #[error(transparent)]
-    Parameter(#[from] Misfit),
+    Parameter(#[from] InvalidValue),
     /// A file that is named cannot be read.
     #[error("{0}{cause}", cause = cause(.0))]
     File(#[from] FileError),

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::latency::Latencies;
 use crate::record::{OperationPart, Part};
 use crate::scenario::{Next, Scenario};
-use baremark_model::knob::Misfit;
+use baremark_model::knob::InvalidValue;
 use baremark_model::problem::nearest;
 use baremark_model::qos::{Bound, Broken, Limit, Qos, Reading};
 use baremark_model::units::Nanos;
@@ -105,11 +105,11 @@ impl Scenario {
     ///
     /// # Errors
     /// The first name that it has not, with the nearest that it has.
-    pub fn check_limits(&self, limits: &[Limit]) -> Result<(), Misfit> {
+    pub fn check_limits(&self, limits: &[Limit]) -> Result<(), InvalidValue> {
         let names: Vec<&str> = self.operations.iter().map(|operation| operation.name.as_str()).collect();
         let unknown = limits.iter().filter_map(|limit| limit.operation.as_deref()).find(|name| !names.contains(name));
         match unknown {
-            Some(name) => Err(Misfit::new(format!("no operation is '{name}'"), nearest(name, &names))),
+            Some(name) => Err(InvalidValue::new(format!("no operation is '{name}'"), nearest(name, &names))),
             None => Ok(()),
         }
     }

@@ -5,7 +5,7 @@ use crate::limits::{CPU, check, qos};
 use crate::load::Load;
 use crate::reading::patience;
 use crate::record::Part;
-use baremark_model::knob::Misfit;
+use baremark_model::knob::InvalidValue;
 use baremark_model::qos::{Bound, Limit, Qos};
 use baremark_model::units::{Nanos, Share};
 use baremark_sys::cpu_time::CpuTime;
@@ -27,7 +27,7 @@ impl Requirements {
     ///
     /// # Errors
     /// As [`qos`].
-    pub fn of(load: &Load, typed: &[Limit], error_limit: Option<Share>) -> Result<Requirements, Misfit> {
+    pub fn of(load: &Load, typed: &[Limit], error_limit: Option<Share>) -> Result<Requirements, InvalidValue> {
         let of_failures = |limit: &Limit| limit.operation.is_none() && matches!(limit.bound, Bound::Failures { .. });
         let usual = (!typed.iter().any(of_failures)).then_some(ERROR_LIMIT);
         let error_limit = error_limit.map(|Share(share)| share).or(usual);

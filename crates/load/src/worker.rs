@@ -10,11 +10,11 @@ mod steps;
 mod window;
 
 use crate::actor::{Actor, NONE, Role, State};
-use crate::dial::Listener;
 use crate::epoll;
 use crate::http1::Reader;
 use crate::http2::Session;
 use crate::load::{Drive, Engine};
+use crate::rate_control::Listener;
 use crate::record::{Part, SecondPart, ThreadPart};
 use crate::rng::Rng;
 use crate::scenario::Scenario;

@@ -19,9 +19,9 @@ use crate::scenario::{Scenario, file};
 use crate::transport::Trust;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{self, ARRIVAL, DURATION, RAMP_DOWN, TIMEOUT, WARM_UP};
-use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together};
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
-use baremark_model::knob::Misfit;
+use baremark_model::descriptor::{Aggregate, Default, Descriptor, Kind, Knob, Metric};
+use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
+use baremark_model::knob::InvalidValue;
 use baremark_model::parameters::Parameters;
 use baremark_model::qos::Limit;
 use baremark_model::seam::Sample;
@@ -102,23 +102,23 @@ static PARAMETERS: [Knob; 26] = [
 ];
 
 static METRICS: [Metric; 13] = [
-    Metric::higher("requests_per_s", "requests/s", Together::Sum).help("requests answered per second"),
-    Metric::higher("operations_per_s", "operations/s", Together::Sum).help("operations that succeeded per second"),
-    Metric::lower("latency_p50_ms", "ms", Together::Mean)
+    Metric::higher("requests_per_s", "requests/s", Aggregate::Sum).help("requests answered per second"),
+    Metric::higher("operations_per_s", "operations/s", Aggregate::Sum).help("operations that succeeded per second"),
+    Metric::lower("latency_p50_ms", "ms", Aggregate::Mean)
         .help("median latency, from the intended start where there is one"),
-    Metric::lower("latency_p95_ms", "ms", Together::Most).help("95th percentile of it; needs 72 operations"),
-    Metric::lower("latency_p99_ms", "ms", Together::Most).help("99th percentile of it; needs 368 operations"),
-    Metric::lower("latency_p99_9_ms", "ms", Together::Most).help("99.9th percentile of it; needs 3,688 operations"),
-    Metric::lower("latency_mean_ms", "ms", Together::Mean).help("mean latency"),
-    Metric::higher("received_mb_per_s", "MB/s", Together::Sum).help("10^6 bytes received per second"),
-    Metric::lower("failed", "%", Together::Mean).help("operations that failed"),
-    Metric::higher("within_limit", "%", Together::Mean)
+    Metric::lower("latency_p95_ms", "ms", Aggregate::Most).help("95th percentile of it; needs 72 operations"),
+    Metric::lower("latency_p99_ms", "ms", Aggregate::Most).help("99th percentile of it; needs 368 operations"),
+    Metric::lower("latency_p99_9_ms", "ms", Aggregate::Most).help("99.9th percentile of it; needs 3,688 operations"),
+    Metric::lower("latency_mean_ms", "ms", Aggregate::Mean).help("mean latency"),
+    Metric::higher("received_mb_per_s", "MB/s", Aggregate::Sum).help("10^6 bytes received per second"),
+    Metric::lower("failed", "%", Aggregate::Mean).help("operations that failed"),
+    Metric::higher("within_limit", "%", Aggregate::Mean)
         .help("operations that succeeded within the time that the scenario allows them, of those which have a limit"),
-    Metric::higher("maximum_per_s", "operations/s", Together::Sum)
+    Metric::higher("maximum_per_s", "operations/s", Aggregate::Sum)
         .help("highest rate that meets every limit, where it was searched (`baremark load --find-max`)"),
-    Metric::higher("maximum_users", "users", Together::Sum)
+    Metric::higher("maximum_users", "users", Aggregate::Sum)
         .help("most users for whom every limit is met, where they were searched (`baremark load --find-max=users`)"),
-    Metric::lower("generator_cpus", "CPUs", Together::Sum).help("CPU time of the generator over elapsed time"),
+    Metric::lower("generator_cpus", "CPUs", Aggregate::Sum).help("CPU time of the generator over elapsed time"),
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {
@@ -129,7 +129,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     metrics: &METRICS,
     quick: &[("duration", "1 s"), ("warm_up", "200 ms")],
     check: |arm| Settings::of(arm).map(drop),
-    heeds_interrupt: true,
+    stops_on_interrupt: true,
     ..Descriptor::JOB
 };
 
@@ -160,19 +160,23 @@ struct Files {
 }
 
 /// A parameter's list, each of its words read.
-fn words<T>(of: Parameters<'_>, key: &str, read: impl Fn(&str) -> Result<T, Misfit>) -> Result<Vec<T>, Misfit> {
+fn words<T>(
+    of: Parameters<'_>,
+    key: &str,
+    read: impl Fn(&str) -> Result<T, InvalidValue>,
+) -> Result<Vec<T>, InvalidValue> {
     of.find::<Vec<String>>(key)?.unwrap_or_default().iter().map(|word| read(word)).collect()
 }
 
-fn arrival(of: Parameters<'_>) -> Result<Arrival, Misfit> {
+fn arrival(of: Parameters<'_>) -> Result<Arrival, InvalidValue> {
     Ok(if of.is(ARRIVAL.key, "poisson")? { Arrival::Poisson } else { Arrival::Constant })
 }
 
 /// Who decides when, as far as no file is needed.
-fn drive(of: Parameters<'_>) -> Result<Drive, Misfit> {
+fn drive(of: Parameters<'_>) -> Result<Drive, InvalidValue> {
     let given: Vec<&str> = ["rate", "users", "trace"].into_iter().filter(|key| of.has(key)).collect();
     if let [one, other, ..] = given.as_slice() {
-        return Err(Misfit::new(format!("{one} and {other} are both set"), "keep one of them"));
+        return Err(InvalidValue::new(format!("{one} and {other} are both set"), "keep one of them"));
     }
     Ok(match (of.find::<String>("rate")?, of.find::<String>("users")?) {
         (Some(rate), _) => Drive::Open { arrival: arrival(of)?, profile: profile("rate", &rate)? },
@@ -182,11 +186,11 @@ fn drive(of: Parameters<'_>) -> Result<Drive, Misfit> {
 }
 
 impl Settings {
-    fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
+    fn of(arm: &ResolvedArm) -> Result<Settings, InvalidValue> {
         let of = Parameters::of(arm, &PARAMETERS);
         let (url, scenario) = (of.find::<String>("url")?, of.find::<PathBuf>("scenario")?);
         if url.is_none() && scenario.is_none() {
-            return Err(Misfit::new("neither url nor scenario is set", "write url = \"http://127.0.0.1:8080/\""));
+            return Err(InvalidValue::new("neither url nor scenario is set", "write url = \"http://127.0.0.1:8080/\""));
         }
         if let (Some(url), None) = (&url, &scenario) {
             Scenario::of_url(url).map_err(|why| with_remedy("url", &why))?;
@@ -281,8 +285,9 @@ const LONGEST_MIB: u64 = 256;
 const BESIDE: usize = 4;
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
-fn most_connections(users: &Profile) -> Result<usize, Misfit> {
-    let curve = users.curve().map_err(|why| Misfit::new(format!("users: {why}"), "write such as users = \"100\""))?;
+fn most_connections(users: &Profile) -> Result<usize, InvalidValue> {
+    let curve =
+        users.curve().map_err(|why| InvalidValue::new(format!("users: {why}"), "write such as users = \"100\""))?;
     Ok((curve.highest().ceil() as usize).saturating_mul(BESIDE))
 }
 
@@ -298,7 +303,7 @@ pub fn order(arm: &ResolvedArm) -> Result<Order, OrderError> {
 ///
 /// # Errors
 /// What is wrong with a parameter, with the remedy.
-pub fn stated(arm: &ResolvedArm) -> Result<(Vec<Limit>, Option<Share>), Misfit> {
+pub fn stated(arm: &ResolvedArm) -> Result<(Vec<Limit>, Option<Share>), InvalidValue> {
     let Settings { limits, error_limit, .. } = Settings::of(arm)?;
     Ok((limits, error_limit))
 }
@@ -310,30 +315,33 @@ fn text_of(path: &Path, most_mib: u64) -> Result<String, OrderError> {
 }
 
 /// A refusal of the parameter `key` that may have a remedy of its own after a semicolon.
-fn with_remedy(key: &str, why: &impl ToString) -> Misfit {
+fn with_remedy(key: &str, why: &impl ToString) -> InvalidValue {
     let why = why.to_string();
     let (what, remedy) = why.split_once("; ").unwrap_or((&why, "write such as \"http://127.0.0.1:8080/\""));
-    Misfit::new(format!("{key}: {what}"), remedy)
+    InvalidValue::new(format!("{key}: {what}"), remedy)
 }
 
-fn limit(text: &str) -> Result<Limit, Misfit> {
-    text.parse::<Limit>().map_err(|why| Misfit::new(format!("limit = '{text}': {why}"), "write such as \"p99<50ms\""))
+fn limit(text: &str) -> Result<Limit, InvalidValue> {
+    text.parse::<Limit>()
+        .map_err(|why| InvalidValue::new(format!("limit = '{text}': {why}"), "write such as \"p99<50ms\""))
 }
 
-fn source(text: &str) -> Result<IpAddr, Misfit> {
+fn source(text: &str) -> Result<IpAddr, InvalidValue> {
     text.parse::<IpAddr>()
-        .map_err(|why| Misfit::new(format!("source = '{text}': {why}"), "write an address of this machine"))
+        .map_err(|why| InvalidValue::new(format!("source = '{text}': {why}"), "write an address of this machine"))
 }
 
-fn profile(key: &str, text: &str) -> Result<Profile, Misfit> {
+fn profile(key: &str, text: &str) -> Result<Profile, InvalidValue> {
     let remedy = "write a number, or a profile such as \"ramp from=0 to=2000 over=30s\"";
-    Profile::from_str(text).map_err(|why| Misfit::new(format!("{key} = '{text}': {why}"), remedy))
+    Profile::from_str(text).map_err(|why| InvalidValue::new(format!("{key} = '{text}': {why}"), remedy))
 }
 
-fn header(text: &str) -> Result<(String, String), Misfit> {
+fn header(text: &str) -> Result<(String, String), InvalidValue> {
     let parts = text.split_once(':').filter(|(name, _)| !name.trim().is_empty() && !text.contains(['\r', '\n']));
     let parts = parts.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
-    parts.ok_or_else(|| Misfit::new(format!("header = '{text}' must be NAME: VALUE"), "write \"accept: text/html\""))
+    parts.ok_or_else(|| {
+        InvalidValue::new(format!("header = '{text}' must be NAME: VALUE"), "write \"accept: text/html\"")
+    })
 }
 
 impl Job for HttpLoad {
@@ -341,7 +349,7 @@ impl Job for HttpLoad {
         &DESCRIPTOR
     }
 
-    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: JobContext<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let settings = Settings::of(arm).map_err(JobError::failed)?;
         let mut order = settings.read().map_err(|why| JobError::Missing {
             what: format!("a file of the load cannot be read here: {why}"),
@@ -353,12 +361,12 @@ impl Job for HttpLoad {
         let Settings { warm_up, ramp_down, error_limit, limits, .. } = settings;
         let required = Requirements::of(&load, &limits, error_limit).map_err(JobError::failed)?;
         load.grace = required.grace(&load);
-        Ok(Box::new(Ready { load, warm_up, ramp_down, required, interrupt: Arc::clone(around.interrupt) }))
+        Ok(Box::new(PreparedLoad { load, warm_up, ramp_down, required, interrupt: Arc::clone(around.interrupt) }))
     }
 }
 
 /// A load that can be run in each phase.
-struct Ready {
+struct PreparedLoad {
     load: Load,
     warm_up: Nanos,
     ramp_down: Nanos,
@@ -366,7 +374,7 @@ struct Ready {
     interrupt: Arc<AtomicBool>,
 }
 
-impl Ready {
+impl PreparedLoad {
     fn once(&self, stop: Stop) -> Result<Part, JobError> {
         let load = Load { stop, ..self.load.clone() };
         let engine = Engine::new(load, Arc::clone(&self.interrupt)).map_err(JobError::failed)?;
@@ -375,7 +383,7 @@ impl Ready {
     }
 }
 
-impl ReadyJob for Ready {
+impl ReadyJob for PreparedLoad {
     fn works_in_own_processes(&self) -> bool {
         // The server was there before.
         false

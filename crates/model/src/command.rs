@@ -6,17 +6,23 @@
 //! name in `[commands]`, and the names are the levels of the factor `command`.
 
 use crate::arm::{ExecutorKind, PageSize, ResolvedArm};
-use crate::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value, joined};
-use crate::knob::Misfit;
+use crate::descriptor::{Aggregate, Better, Default, Descriptor, Kind, Knob, Metric, Value, joined};
+use crate::knob::InvalidValue;
 use crate::machine::Isa;
 use crate::units::Nanos;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+mod keys;
 mod metrics;
 
-pub use metrics::{ONE_CPU, PROTECTED, RUN_TIMES, RUN_TIMES_OF};
+pub use keys::{BESIDE, COMMAND, READING, READING_DEFAULTS, SUCCESS};
+pub use metrics::{
+    CALL_COST, CONTEXT_SWITCHES, CPU, EXIT_COST, EXIT_SHARE, EXITLESS_CALLS, EXITLESS_FALLBACKS, FORWARDED_CALLS,
+    GUEST_FAULTS, GUEST_SIGNALS, GUEST_START, IN_GUEST, MAJOR_FAULTS, ONE_CPU, PAGE_FAULTS, PEAK_MEMORY, POLLING_CPU,
+    PROTECTED, RUN_TIMES, RUN_TIMES_OF, SYSTEM, USER, USUAL, VM_EXITS, WALL,
+};
 
 /// The workload's kind, the study's section, the factor whose levels are programs, and the key under which an arm carries its program.
 pub const KIND: &str = "command";
@@ -482,183 +488,17 @@ pub fn phase_time(arm: &ResolvedArm) -> Option<Nanos> {
 ///
 /// # Errors
 /// What would be right.
-pub fn fits_timeout(arm: &ResolvedArm) -> Result<(), Misfit> {
+pub fn fits_timeout(arm: &ResolvedArm) -> Result<(), InvalidValue> {
     match (phase_time(arm), arm.parameters.get(TIMEOUT.key)) {
         (Some(phase), Some(Value::TimeNs(timeout))) if phase.0 >= timeout.0 => {
             let ramps_down = matches!(arm.parameters.get(RAMP_DOWN), Some(Value::TimeNs(time)) if time.0 > 0);
             let after = if ramps_down { format!(", {WARM_UP} and {RAMP_DOWN}") } else { format!(" and {WARM_UP}") };
             let what = format!("{DURATION}{after} are {phase} together, and the timeout is {timeout}");
-            Err(Misfit { what, remedy: format!("write a shorter {DURATION}, or a longer {}", TIMEOUT.key) })
+            Err(InvalidValue { what, remedy: format!("write a shorter {DURATION}, or a longer {}", TIMEOUT.key) })
         }
         _ => Ok(()),
     }
 }
-
-/// Keys of `[command]` that take one value.
-pub const COMMAND: &[Knob] = &[
-    Knob::new("argv", Kind::Words, Default::Required)
-        .help("the program and its arguments, each a separate string; no shell is involved"),
-    Knob::new("directory", Kind::Text, Default::Derived("a private folder")).help(
-        "the folder in which it and its preparation run, an absolute path at the site; {folder} is private \
-         all the same",
-    ),
-    Knob::new("stdin", Kind::Text, Default::Derived("nothing"))
-        .help("the file that it reads as standard input, from the folder in which it runs"),
-    Knob::new("stdout", Kind::Choice(Stdout::WORDS), Default::Typed("keep"))
-        .help("keep: its standard output is read through a pipe and kept up to output_limit; drop: it is /dev/null"),
-    Knob::new("repeat", Kind::Switch, Default::Typed("false")).help(
-        "whether a phase runs it again and again until the phase has lasted long enough, in one private \
-         folder; runs that end in the first quarter of a phase are a warm-up, and a metric is the mean of \
-         the others, from five on without the largest and the smallest fifth",
-    ),
-    Knob::new("warmup_runs", Kind::Count { min: 0, max: 10_000 }, Default::Typed("0"))
-        .help("runs before the first one that is measured: once on this machine itself, in every trial elsewhere"),
-    Knob::new("output_limit", Kind::Size { min: 4096, max: 16 << 20 }, Default::Typed("1 MiB"))
-        .help("the most that is kept of each output stream; of a longer one the beginning and the end"),
-    Knob::new("inherit", Kind::Words, Default::Derived("none")).help(
-        "environment variables that are passed on; PATH is always, and HOME is the folder; [\"*\"] for all as \
-         they are",
-    ),
-    Knob::new("carry", Kind::Words, Default::Derived("none")).help(
-        "files of this machine that the program needs at their own absolute paths: put there in a container \
-         or guest that has no files but this program; elsewhere they must be there, but for the program \
-         itself and files among its arguments, which are brought",
-    ),
-    Knob::new("instruction_set", Kind::Choice(&["baseline", "avx2", "avx512"]), Default::Derived("any"))
-        .help("the instruction set without which the program cannot run"),
-];
-
-/// Keys of `[command.success]`.
-pub const SUCCESS: &[Knob] = &[
-    Knob::new("exit", Kind::Count { min: 0, max: 255 }, Default::Typed("0"))
-        .help("the exit code that means success, or a list of them; an empty list for any"),
-    Knob::new("present", Kind::Words, Default::Derived("none"))
-        .help("regular expressions that must match; a placeholder in them is replaced by its text, taken literally"),
-    Knob::new("absent", Kind::Words, Default::Derived("none"))
-        .help("regular expressions that must not match, filled alike"),
-    Knob::new("from", Kind::Text, Default::Typed("output"))
-        .help("where they are looked for: output (both streams), stdout, stderr, or a file that the program writes"),
-];
-
-/// Keys of `[command.beside]`.
-pub const BESIDE: &[Knob] = &[
-    Knob::new("argv", Kind::Words, Default::Required)
-        .help("a program that runs alongside the measured one, such as its server, and its arguments"),
-    Knob::new("ready", Kind::Text, Default::Derived("ready at once"))
-        .help("a regular expression in its output that says that it is ready"),
-];
-
-/// Keys of `[command.metrics.NAME]`; `[command.reading]` gives defaults for those from `from` on.
-pub const READING: &[Knob] = &[
-    Knob::new("unit", Kind::Text, Default::Required).help("the unit, as printed"),
-    Knob::new("better", Kind::Choice(&["higher", "lower"]), Default::Required).help(
-        "which direction is better; over copies that run together, higher-is-better metrics are summed and \
-         the others averaged",
-    ),
-    Knob::new("help", Kind::Text, Default::Typed("")).help("description in one sentence"),
-    Knob::new("from", Kind::Text, Default::Typed("stdout"))
-        .help("where it stands: stdout, stderr, or a file that the program writes into its folder"),
-    Knob::new("regex", Kind::Text, Default::Derived("json is given instead"))
-        .help("a regular expression whose group (?<value>...) is the number; {key} in it is the metric's name"),
-    Knob::new("json", Kind::Text, Default::Derived("regex is given instead"))
-        .help("a JSON pointer to the number, such as /jobs/0/read/iops; * is every member"),
-    Knob::new("take", Kind::Choice(Take::WORDS), Default::Typed("only")).help("which of several matches counts"),
-    Knob::new("scale", Kind::Text, Default::Typed("1"))
-        .help("factor that converts the number to the unit, such as \"1e-3\""),
-    Knob::new("per", Kind::Text, Default::Typed(""))
-        .help("divisor of the number: a number, or a parameter such as {steps}"),
-    Knob::new("optional", Kind::Switch, Default::Typed("false")).help("whether a run counts that does not have it"),
-];
-
-/// The keys of [`READING`] that may be in `[command.reading]`.
-pub const READING_DEFAULTS: &[&str] = &["from", "regex", "json", "take", "scale", "per", "optional"];
-
-/// Wall time of the measured program.
-pub const WALL: Metric = Metric::lower("wall_s", "s", Together::Most).help("from the program's start to its end");
-/// Processor time of the measured program.
-pub const CPU: Metric = Metric::lower("cpu_s", "s", Together::Sum)
-    .help("processor time, user and system, of the program and of all that it waited for");
-/// Processor time of the measured program in user mode.
-pub const USER: Metric = Metric::lower("user_s", "s", Together::Sum)
-    .help("processor time in user mode, of the program and of all that it waited for");
-/// Processor time of the measured program in the kernel.
-pub const SYSTEM: Metric = Metric::lower("system_s", "s", Together::Sum)
-    .help("processor time in the kernel, of the program and of all that it waited for");
-/// Memory of the measured program.
-pub const PEAK_MEMORY: Metric = Metric::lower("peak_memory_bytes", "B", Together::Sum).help(
-    "the largest resident set of the program or of one that it waited for; not known below some 3 MiB, \
-     from which the kernel counts on",
-);
-/// Context switches of the measured program.
-pub const CONTEXT_SWITCHES: Metric = Metric::lower("context_switches", "1", Together::Sum)
-    .help("context switches, voluntary or not, of the program and of all that it waited for");
-/// Page faults of the measured program.
-pub const PAGE_FAULTS: Metric = Metric::lower("page_faults", "1", Together::Sum)
-    .help("page faults, with or without a disk, of the program and of all that it waited for");
-/// Page faults of the measured program that read from a disk.
-pub const MAJOR_FAULTS: Metric = Metric::lower("major_faults", "1", Together::Sum)
-    .help("page faults that read from a disk, of the program and of all that it waited for");
-
-/// The metrics that every program has.
-pub const USUAL: [Metric; 8] = [WALL, CPU, USER, SYSTEM, PEAK_MEMORY, CONTEXT_SWITCHES, PAGE_FAULTS, MAJOR_FAULTS];
-
-/// System calls of a program in the microVM.
-pub const FORWARDED_CALLS: Metric = Metric::lower("forwarded_calls", "1", Together::Mean)
-    .help("system calls that left the microVM for the host's kernel");
-/// Exits of a program's virtual processors.
-pub const VM_EXITS: Metric = Metric::lower("vm_exits", "1", Together::Mean)
-    .help("times that the program left the microVM, for calls and everything else");
-/// Page faults of a program in the microVM that were not the host's alone.
-pub const GUEST_FAULTS: Metric = Metric::lower("guest_faults", "1", Together::Mean)
-    .help("page faults of the guest's own page tables, and of the host's that came as an error");
-/// Signals that a program handled in the microVM.
-pub const GUEST_SIGNALS: Metric = Metric::lower("guest_signals", "1", Together::Mean)
-    .help("signals that were delivered to the program in the microVM");
-/// What making the microVM took.
-pub const GUEST_START: Metric = Metric::lower("guest_start_s", "s", Together::Mean).help(
-    "making the microVM, up to the first instruction in it, of all programs that it started; part of the \
-     wall time",
-);
-/// What a forwarded call costs.
-pub const CALL_COST: Metric = Metric::lower("call_cost_ns", "ns", Together::Mean)
-    .help("one forwarded call that does nothing, measured in the trial: the median of its batches");
-/// What leaving the microVM and entering it again costs.
-pub const EXIT_COST: Metric = Metric::lower("exit_cost_ns", "ns", Together::Mean).help(
-    "one exit: a forwarded call that does nothing, less the same call natively, both measured in the \
-     trial",
-);
-/// The share of a program's time that leaving the microVM explains.
-pub const EXIT_SHARE: Metric = Metric::lower("exit_share_percent", "%", Together::Mean).help(
-    "share of the wall time that exits explain: forwarded calls and other exits, times exit_cost_ns of \
-     the trial",
-);
-
-/// System calls that a polling thread answered.
-pub const EXITLESS_CALLS: Metric = Metric::lower("exitless_calls", "1", Together::Mean)
-    .help("system calls that a polling thread answered without an exit; of exitless = \"on\"");
-/// System calls that a polling thread did not answer.
-pub const EXITLESS_FALLBACKS: Metric = Metric::lower("exitless_fallbacks", "1", Together::Mean).help(
-    "system calls that were left to a polling thread and then left the microVM: refused, or not begun in \
-     time; of exitless = \"on\"",
-);
-/// What polling took.
-pub const POLLING_CPU: Metric = Metric::lower("polling_cpu_s", "s", Together::Mean)
-    .help("CPU time of the polling threads, part of the program's; of exitless = \"on\"");
-
-/// The metrics that a program has in the microVM alone.
-pub const IN_GUEST: [Metric; 11] = [
-    FORWARDED_CALLS,
-    VM_EXITS,
-    GUEST_FAULTS,
-    GUEST_SIGNALS,
-    GUEST_START,
-    CALL_COST,
-    EXIT_COST,
-    EXIT_SHARE,
-    EXITLESS_CALLS,
-    EXITLESS_FALLBACKS,
-    POLLING_CPU,
-];
 
 /// The length of an epoch of protection.
 pub const PROTECT: Knob =
@@ -705,10 +545,10 @@ pub fn of_arm(arm: &ResolvedArm) -> Option<&Program> {
     }
 }
 
-fn check(arm: &ResolvedArm) -> Result<(), Misfit> {
+fn check(arm: &ResolvedArm) -> Result<(), InvalidValue> {
     match of_arm(arm) {
         Some(_) => Ok(()),
-        None => Err(Misfit {
+        None => Err(InvalidValue {
             what: "'command' names no program".to_owned(),
             remedy: "describe it in a section [command] with argv = [\"program\", \"argument\"], or several in [commands.NAME]"
                 .to_owned(),
@@ -755,8 +595,8 @@ fn made(program: &Program) -> Descriptor {
         better: reading.better,
         // A program says no more of its metrics: several copies of it do the work of all at the cost of each.
         together: match reading.better {
-            Better::Higher => Together::Sum,
-            Better::Lower => Together::Mean,
+            Better::Higher => Aggregate::Sum,
+            Better::Lower => Aggregate::Mean,
         },
         help: leak(&reading.help),
     });

@@ -5,7 +5,7 @@
 
 use crate::arm::{ExecutorKind, PageSize, ResolvedArm};
 use crate::command::Program;
-use crate::knob::Misfit;
+use crate::knob::InvalidValue;
 use crate::problem::Problem;
 use crate::units::{Bytes, Nanos, Share};
 use serde::{Deserialize, Serialize};
@@ -145,7 +145,7 @@ pub enum Better {
 /// How the members of an ensemble join in a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Together {
+pub enum Aggregate {
     /// Their values are added: rates of separate work, each at its own best moment.
     Sum,
     /// The mean of their values: costs, and rates that are per process by definition.
@@ -157,15 +157,15 @@ pub enum Together {
     Window,
 }
 
-impl Together {
+impl Aggregate {
     /// The rule in words, shown next to the members' own figures.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
-            Together::Sum => "sum",
-            Together::Mean => "mean",
-            Together::Most => "largest",
-            Together::Window => "at the same time",
+            Aggregate::Sum => "sum",
+            Aggregate::Mean => "mean",
+            Aggregate::Most => "largest",
+            Aggregate::Window => "at the same time",
         }
     }
 }
@@ -180,7 +180,7 @@ pub struct Metric {
     /// Which way is better.
     pub better: Better,
     /// How the members of an ensemble join in it.
-    pub together: Together,
+    pub together: Aggregate,
     /// One sentence for people: formula and source.
     pub help: &'static str,
 }
@@ -248,7 +248,7 @@ pub struct OwnSection {
     pub check: fn(&str, &str) -> Vec<Problem>,
     /// Checks an arm: the section with the levels of factors over it, and the workload's own parameters. Returns every mistake
     /// with the parameter at fault.
-    pub check_arm: fn(&ResolvedArm) -> Vec<(String, Misfit)>,
+    pub check_arm: fn(&ResolvedArm) -> Vec<(String, InvalidValue)>,
     /// What an arm needs of this machine alongside its own environment, such as the places of an application's tiers. An arm is absent
     /// where [`Limits::absent`](crate::plan::Limits::absent) has one of these names, and emulated likewise.
     pub needs: fn(&ResolvedArm) -> Vec<String>,
@@ -281,13 +281,13 @@ pub struct Descriptor {
     /// it writes is another's.
     /// Arms at sites that share no process can then take turns phase by phase.
     pub alternates: fn(&ResolvedArm) -> bool,
-    /// Whether a job's preparation and its runs end soon after [`Surroundings::interrupt`](crate::job::Surroundings::interrupt) is set, with
+    /// Whether a job's preparation and its runs end soon after [`JobContext::interrupt`](crate::job::JobContext::interrupt) is set, with
     /// [`JobError::Interrupted`](crate::job::JobError::Interrupted). Such a job is given time to remove what it has made; any other ends with its agent's process.
-    pub heeds_interrupt: bool,
+    pub stops_on_interrupt: bool,
     /// Parameters that `--quick` sets smaller, as typed: key and value.
     pub quick: &'static [(&'static str, &'static str)],
     /// Refuses a combination of parameters and ranks that each alone would pass.
-    pub check: fn(&ResolvedArm) -> Result<(), Misfit>,
+    pub check: fn(&ResolvedArm) -> Result<(), InvalidValue>,
 }
 
 impl Descriptor {
@@ -303,7 +303,7 @@ impl Descriptor {
         section: None,
         short_phases: false,
         alternates: |_| false,
-        heeds_interrupt: false,
+        stops_on_interrupt: false,
         quick: &[],
         check: |_| Ok(()),
     };

@@ -2,9 +2,9 @@
 //!
 //! Members are released by one barrier and measured each by its own clock. How their figures join is a property of the
 //! metric, so it is in the descriptor's row: published totals of several virtual machines are sums of figures that
-//! each machine had at its own best moment, and only [`Together::Window`] says what all gave at the same time.
+//! each machine had at its own best moment, and only [`Aggregate::Window`] says what all gave at the same time.
 
-use crate::descriptor::{Metric, Together};
+use crate::descriptor::{Aggregate, Metric};
 use crate::seam::Sample;
 
 /// One member's figures and the time from its first start to its last end, in seconds.
@@ -26,7 +26,7 @@ pub fn together(metrics: &[Metric], parts: &[Part<'_>], window: f64) -> Vec<Samp
 /// The same, of metrics whose rows are known by key and rule alone.
 #[must_use]
 pub fn by_rules<'k>(
-    rules: impl IntoIterator<Item = (&'k str, Together)>,
+    rules: impl IntoIterator<Item = (&'k str, Aggregate)>,
     parts: &[Part<'_>],
     window: f64,
 ) -> Vec<Sample> {
@@ -42,14 +42,14 @@ pub fn by_rules<'k>(
 }
 
 #[expect(clippy::cast_precision_loss, reason = "members are few")]
-fn join(rule: Together, values: &[f64], parts: &[Part<'_>], window: f64) -> Option<f64> {
+fn join(rule: Aggregate, values: &[f64], parts: &[Part<'_>], window: f64) -> Option<f64> {
     let sum = values.iter().sum::<f64>();
     match rule {
         _ if values.is_empty() => None,
-        Together::Sum => Some(sum),
-        Together::Mean => Some(sum / values.len() as f64),
-        Together::Most => values.iter().copied().max_by(f64::total_cmp),
-        Together::Window => {
+        Aggregate::Sum => Some(sum),
+        Aggregate::Mean => Some(sum / values.len() as f64),
+        Aggregate::Most => values.iter().copied().max_by(f64::total_cmp),
+        Aggregate::Window => {
             let amount: f64 = values.iter().zip(parts).map(|(rate, part)| rate * part.seconds).sum();
             (window > 0.0).then(|| amount / window)
         }
@@ -62,10 +62,10 @@ mod tests {
     use crate::descriptor::Better;
 
     const METRICS: &[Metric] = &[
-        Metric { key: "sum", unit: "MB/s", better: Better::Higher, together: Together::Sum, help: "" },
-        Metric { key: "mean", unit: "GUP/s", better: Better::Higher, together: Together::Mean, help: "" },
-        Metric { key: "most", unit: "ns", better: Better::Lower, together: Together::Most, help: "" },
-        Metric { key: "window", unit: "MB/s", better: Better::Higher, together: Together::Window, help: "" },
+        Metric { key: "sum", unit: "MB/s", better: Better::Higher, together: Aggregate::Sum, help: "" },
+        Metric { key: "mean", unit: "GUP/s", better: Better::Higher, together: Aggregate::Mean, help: "" },
+        Metric { key: "most", unit: "ns", better: Better::Lower, together: Aggregate::Most, help: "" },
+        Metric { key: "window", unit: "MB/s", better: Better::Higher, together: Aggregate::Window, help: "" },
     ];
 
     fn samples(values: [f64; 4]) -> Vec<Sample> {

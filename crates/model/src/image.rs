@@ -3,7 +3,7 @@
 //! A name that begins with a hyphen could be taken for an option, and what engines say of a broken one comes late. The grammar
 //! is that of the distribution specification, `[HOST[:PORT]/]NAME[:TAG][@DIGEST]`, with podman's transports before it.
 
-use crate::knob::Misfit;
+use crate::knob::InvalidValue;
 
 /// Transports of containers-transports(5) that are followed by a reference, and those followed by a path and more.
 const OF_REFERENCES: [&str; 1] = ["docker://"];
@@ -17,7 +17,7 @@ const LONGEST_TAG: usize = 128;
 ///
 /// # Errors
 /// What is wrong and what would be right.
-pub fn check(text: &str) -> Result<(), Misfit> {
+pub fn check(text: &str) -> Result<(), InvalidValue> {
     let path = OF_PATHS.iter().find_map(|transport| text.strip_prefix(transport));
     let valid = match path {
         Some(path) => !path.is_empty() && !path.chars().any(char::is_control),
@@ -28,7 +28,7 @@ pub fn check(text: &str) -> Result<(), Misfit> {
     }
     let shown: String = text.chars().take(LONGEST).collect();
     let what = format!("'{shown}' is not an image reference");
-    Err(Misfit::new(what, "write [HOST[:PORT]/]NAME[:TAG], such as docker.io/library/debian:13"))
+    Err(InvalidValue::new(what, "write [HOST[:PORT]/]NAME[:TAG], such as docker.io/library/debian:13"))
 }
 
 fn is_reference(text: &str) -> bool {

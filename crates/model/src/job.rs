@@ -7,7 +7,7 @@
 
 use crate::arm::ResolvedArm;
 use crate::descriptor::Descriptor;
-use crate::knob::Misfit;
+use crate::knob::InvalidValue;
 use crate::loading::Loading;
 use crate::seam::{Sample, WorkloadError};
 use crate::wire::{Detail, Point};
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// What a job finds at its site.
 #[derive(Clone, Copy, Debug)]
-pub struct Surroundings<'s> {
+pub struct JobContext<'s> {
     /// The program that keeps the job's processes, called with the argument `keep`: this one.
     pub keeper: &'s Path,
     /// The CPUs that the job may use.
@@ -30,7 +30,7 @@ pub struct Surroundings<'s> {
     pub phase: Duration,
     /// Block devices that the job may overwrite: those that the user has named for it. A job writes to no other.
     pub overwritable: &'s [PathBuf],
-    /// Set when nobody wants the result any more; see [`Descriptor::heeds_interrupt`].
+    /// Set when nobody wants the result any more; see [`Descriptor::stops_on_interrupt`].
     pub interrupt: &'s Arc<AtomicBool>,
 }
 
@@ -78,8 +78,8 @@ pub enum JobError {
     Interrupted,
 }
 
-impl From<Misfit> for JobError {
-    fn from(misfit: Misfit) -> Self {
+impl From<InvalidValue> for JobError {
+    fn from(misfit: InvalidValue) -> Self {
         JobError::Parameter(misfit.into())
     }
 }
@@ -130,7 +130,7 @@ pub trait Job: Sync {
     ///
     /// # Errors
     /// What is missing, or which parameter cannot be.
-    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError>;
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: JobContext<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError>;
 
     /// As [`Job::prepare`]; a job that loads data reports how far that has come.
     ///
@@ -139,7 +139,7 @@ pub trait Job: Sync {
     fn prepare_reporting<'s>(
         &self,
         arm: &'s ResolvedArm,
-        around: Surroundings<'s>,
+        around: JobContext<'s>,
         report: &mut dyn FnMut(Loading),
     ) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let _ = report;
@@ -203,7 +203,7 @@ pub trait ReadyJob {
     ///
     /// # Errors
     /// As [`ReadyJob::run`].
-    fn take_up(&mut self, stored: &[Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {
+    fn resume(&mut self, stored: &[Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {
         let _ = (stored, report);
         self.run()
     }

@@ -10,18 +10,18 @@ use toml::de::DeValue;
 /// Why a value does not fit its knob: what is wrong, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}; {remedy}")]
-pub struct Misfit {
+pub struct InvalidValue {
     /// What is wrong, naming the operand.
     pub what: String,
     /// What would be right.
     pub remedy: String,
 }
 
-impl Misfit {
+impl InvalidValue {
     /// What is wrong, and what would be right.
     #[must_use]
-    pub fn new(what: impl Into<String>, remedy: impl Into<String>) -> Misfit {
-        Misfit { what: what.into(), remedy: remedy.into() }
+    pub fn new(what: impl Into<String>, remedy: impl Into<String>) -> InvalidValue {
+        InvalidValue { what: what.into(), remedy: remedy.into() }
     }
 }
 
@@ -29,8 +29,8 @@ impl Knob {
     /// Reads one typed value.
     ///
     /// # Errors
-    /// A [`Misfit`] when the type, the unit or the range is wrong.
-    pub fn read(&self, typed: &DeValue<'_>) -> Result<Value, Misfit> {
+    /// A [`InvalidValue`] when the type, the unit or the range is wrong.
+    pub fn read(&self, typed: &DeValue<'_>) -> Result<Value, InvalidValue> {
         match (self.kind, typed) {
             (Kind::Count { .. }, DeValue::Integer(number)) => self.count(number),
             (Kind::Switch, DeValue::Boolean(on)) => Ok(Value::Switch(*on)),
@@ -45,8 +45,8 @@ impl Knob {
     /// Reads a value typed as text: on a command line, or a default in a table.
     ///
     /// # Errors
-    /// A [`Misfit`] when the unit or the range is wrong.
-    pub fn read_text(&self, text: &str) -> Result<Value, Misfit> {
+    /// A [`InvalidValue`] when the unit or the range is wrong.
+    pub fn read_text(&self, text: &str) -> Result<Value, InvalidValue> {
         match self.kind {
             Kind::Count { min, max } => match text.parse() {
                 Ok(number) if (min..=max).contains(&number) => Ok(Value::Count(number)),
@@ -121,7 +121,7 @@ impl Knob {
         }
     }
 
-    fn words(&self, typed: &toml::de::DeArray<'_>) -> Result<Value, Misfit> {
+    fn words(&self, typed: &toml::de::DeArray<'_>) -> Result<Value, InvalidValue> {
         let word = |typed: &toml::Spanned<DeValue<'_>>| match typed.get_ref() {
             DeValue::String(text) => Ok(text.clone().into_owned()),
             other => Err(self.wrong_type(&format!("list with {}", with_article(other.type_str())))),
@@ -129,7 +129,7 @@ impl Knob {
         typed.iter().map(word).collect::<Result<_, _>>().map(Value::Words)
     }
 
-    fn count(&self, number: &toml::de::DeInteger<'_>) -> Result<Value, Misfit> {
+    fn count(&self, number: &toml::de::DeInteger<'_>) -> Result<Value, InvalidValue> {
         let text = number.as_str();
         match u64::from_str_radix(text, number.radix()) {
             Ok(value) => self.read_text(&value.to_string()),
@@ -137,25 +137,31 @@ impl Knob {
         }
     }
 
-    fn wrong_type(&self, found: &str) -> Misfit {
-        Misfit { what: format!("'{}' is {}", self.key, with_article(found)), remedy: format!("write {}", self.takes()) }
+    fn wrong_type(&self, found: &str) -> InvalidValue {
+        InvalidValue {
+            what: format!("'{}' is {}", self.key, with_article(found)),
+            remedy: format!("write {}", self.takes()),
+        }
     }
 
-    fn out_of_range(&self, text: &str) -> Misfit {
-        Misfit { what: format!("{} = {text} is out of range", self.key), remedy: format!("write {}", self.takes()) }
+    fn out_of_range(&self, text: &str) -> InvalidValue {
+        InvalidValue {
+            what: format!("{} = {text} is out of range", self.key),
+            remedy: format!("write {}", self.takes()),
+        }
     }
 
-    fn unreadable(&self, why: &UnitError) -> Misfit {
+    fn unreadable(&self, why: &UnitError) -> InvalidValue {
         let what = match why {
             UnitError::Range(text, _) => return self.out_of_range(text),
             UnitError::NoNumber(text, _) => format!("{} = '{text}' does not start with a number", self.key),
             UnitError::Unit { text, found, expected } => format!("{} = '{text}' has {found} ({expected})", self.key),
         };
-        Misfit { what, remedy: format!("write {}", self.takes()) }
+        InvalidValue { what, remedy: format!("write {}", self.takes()) }
     }
 
-    fn unknown_word(&self, text: &str, words: &[&str]) -> Misfit {
-        Misfit { what: format!("{} = '{text}' is not known", self.key), remedy: nearest(text, words) }
+    fn unknown_word(&self, text: &str, words: &[&str]) -> InvalidValue {
+        InvalidValue { what: format!("{} = '{text}' is not known", self.key), remedy: nearest(text, words) }
     }
 }
 

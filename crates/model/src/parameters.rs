@@ -5,8 +5,8 @@
 
 use crate::arm::{PageSize, ResolvedArm};
 use crate::command::{EXITLESS, GUEST_PAGE, PREFAULT};
-use crate::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, OwnSection, Together, Value};
-use crate::knob::Misfit;
+use crate::descriptor::{Aggregate, Better, Default, Descriptor, Kind, Knob, Metric, OwnSection, Value};
+use crate::knob::InvalidValue;
 use crate::tables;
 use crate::units::{Bytes, Nanos, Share};
 use std::collections::BTreeMap;
@@ -67,7 +67,7 @@ impl Knob {
     ///
     /// # Errors
     /// When there is neither, or the value is of another kind.
-    pub fn get<T: Typed>(&self, arm: &ResolvedArm) -> Result<T, Misfit> {
+    pub fn get<T: Typed>(&self, arm: &ResolvedArm) -> Result<T, InvalidValue> {
         self.find(arm)?.ok_or_else(|| self.refuse("not set"))
     }
 
@@ -75,7 +75,7 @@ impl Knob {
     ///
     /// # Errors
     /// When the value is of another kind.
-    pub fn find<T: Typed>(&self, arm: &ResolvedArm) -> Result<Option<T>, Misfit> {
+    pub fn find<T: Typed>(&self, arm: &ResolvedArm) -> Result<Option<T>, InvalidValue> {
         self.find_among(&arm.parameters)
     }
 
@@ -83,29 +83,29 @@ impl Knob {
     ///
     /// # Errors
     /// When it is not a list of numbers.
-    pub fn cpus(&self, arm: &ResolvedArm) -> Result<Vec<usize>, Misfit> {
+    pub fn cpus(&self, arm: &ResolvedArm) -> Result<Vec<usize>, InvalidValue> {
         let text = self.find::<String>(arm)?.unwrap_or_default();
         let number = |part: &str| part.trim().parse::<usize>().ok();
         let cpus: Option<Vec<usize>> = text.split(',').filter(|part| !part.trim().is_empty()).map(number).collect();
         let what = || format!("{} = \"{text}\" must be a list of CPUs", self.key);
-        cpus.ok_or_else(|| Misfit::new(what(), "write such as \"0,2\""))
+        cpus.ok_or_else(|| InvalidValue::new(what(), "write such as \"0,2\""))
     }
 
     /// The path that this parameter is set to, which must be absolute; `None` where the arm does not set it.
     ///
     /// # Errors
     /// When it is relative.
-    pub fn absolute(&self, arm: &ResolvedArm) -> Result<Option<PathBuf>, Misfit> {
+    pub fn absolute(&self, arm: &ResolvedArm) -> Result<Option<PathBuf>, InvalidValue> {
         match self.find::<PathBuf>(arm)? {
             Some(path) if !path.is_absolute() => {
                 let what = format!("{}: {} must be an absolute path", self.key, path.display());
-                Err(Misfit::new(what, "begin it with /"))
+                Err(InvalidValue::new(what, "begin it with /"))
             }
             named => Ok(named),
         }
     }
 
-    fn find_among<T: Typed>(&self, values: &BTreeMap<String, Value>) -> Result<Option<T>, Misfit> {
+    fn find_among<T: Typed>(&self, values: &BTreeMap<String, Value>) -> Result<Option<T>, InvalidValue> {
         let known = |value: &Value| match (self.kind, value) {
             (Kind::Choice(words), Value::Choice(word) | Value::Text(word)) => words.contains(&word.as_str()),
             _ => true,
@@ -121,8 +121,8 @@ impl Knob {
         }
     }
 
-    fn refuse(&self, found: &str) -> Misfit {
-        Misfit { what: format!("{}: {found}", self.key), remedy: format!("write {}", self.takes()) }
+    fn refuse(&self, found: &str) -> InvalidValue {
+        InvalidValue { what: format!("{}: {found}", self.key), remedy: format!("write {}", self.takes()) }
     }
 }
 
@@ -130,7 +130,7 @@ impl Descriptor {
     /// The first parameter whose value would be lost, because its name means something else in every study or stands in the
     /// table twice.
     #[must_use]
-    pub fn lost_parameter(&self) -> Option<&'static str> {
+    pub fn reserved_parameter(&self) -> Option<&'static str> {
         let twice = |at: usize, key: &str| self.parameters[..at].iter().any(|knob| knob.key == key);
         let lost = |(at, knob): &(usize, &'static Knob)| {
             let is_factor = [GUEST_PAGE, EXITLESS, PREFAULT].contains(*knob);
@@ -168,13 +168,13 @@ impl OwnSection {
 impl Metric {
     /// A row of a table of metrics of which more is better; its help follows ([`Metric::help()`]).
     #[must_use]
-    pub const fn higher(key: &'static str, unit: &'static str, together: Together) -> Metric {
+    pub const fn higher(key: &'static str, unit: &'static str, together: Aggregate) -> Metric {
         Metric { key, unit, better: Better::Higher, together, help: "" }
     }
 
     /// A row of one of which less is better.
     #[must_use]
-    pub const fn lower(key: &'static str, unit: &'static str, together: Together) -> Metric {
+    pub const fn lower(key: &'static str, unit: &'static str, together: Aggregate) -> Metric {
         Metric { key, unit, better: Better::Lower, together, help: "" }
     }
 
@@ -203,7 +203,7 @@ impl<'a> Parameters<'a> {
     ///
     /// # Errors
     /// When there is neither, the value is of another kind, or the table has no such row.
-    pub fn get<T: Typed>(&self, key: &str) -> Result<T, Misfit> {
+    pub fn get<T: Typed>(&self, key: &str) -> Result<T, InvalidValue> {
         let knob = self.knob(key)?;
         knob.find_among(self.values)?.ok_or_else(|| knob.refuse("not set"))
     }
@@ -212,7 +212,7 @@ impl<'a> Parameters<'a> {
     ///
     /// # Errors
     /// When the value is of another kind, or the table has no such row.
-    pub fn find<T: Typed>(&self, key: &str) -> Result<Option<T>, Misfit> {
+    pub fn find<T: Typed>(&self, key: &str) -> Result<Option<T>, InvalidValue> {
         self.knob(key)?.find_among(self.values)
     }
 
@@ -220,7 +220,7 @@ impl<'a> Parameters<'a> {
     ///
     /// # Errors
     /// As [`Parameters::get`].
-    pub fn is(&self, key: &str, word: &str) -> Result<bool, Misfit> {
+    pub fn is(&self, key: &str, word: &str) -> Result<bool, InvalidValue> {
         Ok(self.find::<String>(key)?.is_some_and(|set| set == word))
     }
 
@@ -230,9 +230,9 @@ impl<'a> Parameters<'a> {
         self.values.contains_key(key)
     }
 
-    fn knob(&self, key: &str) -> Result<&'a Knob, Misfit> {
+    fn knob(&self, key: &str) -> Result<&'a Knob, InvalidValue> {
         let keys = || self.knobs.iter().map(|knob| knob.key).collect::<Vec<_>>();
-        let unknown = || Misfit {
+        let unknown = || InvalidValue {
             what: format!("{key}: no parameter of this workload"),
             remedy: crate::problem::nearest(key, &keys()),
         };

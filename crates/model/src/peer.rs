@@ -6,7 +6,7 @@
 use crate::arm::ResolvedArm;
 use crate::descriptor::Value;
 use crate::environments;
-use crate::knob::Misfit;
+use crate::knob::InvalidValue;
 use crate::problem::nearest;
 use std::net::SocketAddr;
 
@@ -43,13 +43,13 @@ pub fn settle(arm: &mut ResolvedArm, address: SocketAddr) {
 ///
 /// # Errors
 /// What would be right.
-pub fn check(arm: &ResolvedArm) -> Result<(), Misfit> {
+pub fn check(arm: &ResolvedArm) -> Result<(), InvalidValue> {
     let peers = environments::names(|can| can.network);
     match of_arm(arm).filter(|name| !peers.contains(name)) {
         None => Ok(()),
         Some(name) => {
             let what = format!("peer = 'site:{name}' is not a site with a network");
-            Err(Misfit { what, remedy: nearest(name, &peers) })
+            Err(InvalidValue { what, remedy: nearest(name, &peers) })
         }
     }
 }

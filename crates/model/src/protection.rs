@@ -2,7 +2,7 @@
 
 use crate::arm::ResolvedArm;
 use crate::command::{LINK_DELAY, LINK_RATE, PROTECT};
-use crate::knob::Misfit;
+use crate::knob::InvalidValue;
 use crate::seam::Sample;
 use crate::units::Nanos;
 use crate::wire::Point;
@@ -30,11 +30,12 @@ impl Settings {
     ///
     /// # Errors
     /// When a parameter is of another kind than its row.
-    pub fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
+    pub fn of(arm: &ResolvedArm) -> Result<Settings, InvalidValue> {
         let epoch = match PROTECT.get::<String>(arm)?.as_str() {
             "none" => None,
             epoch => {
-                let time = epoch.parse::<Nanos>().map_err(|why| Misfit::new(why.to_string(), "write \"20 ms\""))?;
+                let time =
+                    epoch.parse::<Nanos>().map_err(|why| InvalidValue::new(why.to_string(), "write \"20 ms\""))?;
                 Some(Duration::from_nanos(time.0))
             }
         };

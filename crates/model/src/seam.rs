@@ -8,7 +8,7 @@
 use crate::arm::ResolvedArm;
 use crate::codes::Translation;
 use crate::descriptor::Descriptor;
-use crate::knob::Misfit;
+use crate::knob::InvalidValue;
 use crate::team::{Rest, Team};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -317,7 +317,7 @@ pub enum WorkloadError {
     },
     /// A parameter is missing or of another kind than its row.
     #[error(transparent)]
-    Misfit(#[from] Misfit),
+    InvalidValue(#[from] InvalidValue),
     /// Its memory could not be had.
     #[error(transparent)]
     Memory(#[from] MemoryError),

@@ -9,7 +9,7 @@ use crate::config::{self, Entry, Layer};
 use crate::descriptor::{Descriptor, Kind, Knob, Value};
 use crate::environments;
 use crate::former;
-use crate::knob::Misfit;
+use crate::knob::InvalidValue;
 use crate::observer::ObserveSpec;
 use crate::problem::{Problem, Problems, nearest, with_article};
 use crate::published;
@@ -440,7 +440,7 @@ impl Reader<'_> {
     }
 
     /// One level of a factor; of the environment also a name of the study's own, of the command the program of that name.
-    fn level(&self, knob: &Knob, typed: &DeValue<'_>) -> Result<Value, Misfit> {
+    fn level(&self, knob: &Knob, typed: &DeValue<'_>) -> Result<Value, InvalidValue> {
         if knob.key == command::KIND {
             return self.named_program(knob, typed);
         }
@@ -449,13 +449,13 @@ impl Reader<'_> {
             Some(name) => knob.read(typed).map_err(|misfit| {
                 let all: Vec<&str> =
                     self.named.iter().map(String::as_str).chain(environments::NAMES.iter().copied()).collect();
-                Misfit { remedy: nearest(name, &all), ..misfit }
+                InvalidValue { remedy: nearest(name, &all), ..misfit }
             }),
             None => knob.read(typed),
         }
     }
 
-    fn named_program(&self, knob: &Knob, typed: &DeValue<'_>) -> Result<Value, Misfit> {
+    fn named_program(&self, knob: &Knob, typed: &DeValue<'_>) -> Result<Value, InvalidValue> {
         let name = knob.read(typed)?.to_string();
         if let Some(program) = self.programs.iter().find(|program| program.name == name) {
             return Ok(Value::Program(Box::new(program.clone())));
@@ -465,7 +465,7 @@ impl Reader<'_> {
             [] => format!("describe it in a section [commands.{name}] with argv = [\"program\", \"argument\"]"),
             _ => nearest(&name, &names),
         };
-        Err(Misfit { what: format!("command = '{name}' is not known"), remedy })
+        Err(InvalidValue { what: format!("command = '{name}' is not known"), remedy })
     }
 
     /// What `[workload]` names: one kind with its parameters alongside it, or several kinds with a section each.
@@ -521,7 +521,7 @@ impl Reader<'_> {
         if found.is_none() {
             self.report(line, format!("unknown workload kind '{kind}'"), nearest(kind, &kinds));
         }
-        if let Some(lost) = found.and_then(Descriptor::lost_parameter) {
+        if let Some(lost) = found.and_then(Descriptor::reserved_parameter) {
             let remedy = "give the parameter another name in the workload's table";
             self.report(
                 line,

@@ -4,7 +4,7 @@
 //! another protocol version says so and stops. Nothing here knows what carries the bytes: stdio, a serial port or ssh.
 
 use crate::arm::ResolvedArm;
-use crate::descriptor::Together;
+use crate::descriptor::Aggregate;
 use crate::loading::Loading;
 use crate::machine::Isa;
 use crate::observation::Observation;
@@ -355,7 +355,7 @@ pub struct MemberResult {
     /// For each phase: its run. Two, the halves, in results of format 1.
     pub stretches: Vec<Vec<Stretch>>,
     /// How the members join in each metric.
-    pub together: BTreeMap<String, Together>,
+    pub together: BTreeMap<String, Aggregate>,
 }
 
 /// One run of a kernel's body.

@@ -7,7 +7,7 @@ use crate::source::row;
 use baremark_model::observer::{Absence, Observer, Price, Readings};
 use baremark_model::quantity::Quantity;
 use baremark_model::seam::TickRate;
-use baremark_sys::{affinity, clock, gaps};
+use baremark_sys::{affinity, clock, tsc_gaps};
 use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
@@ -44,7 +44,7 @@ impl Lost {
 fn look(cpu: usize, rate: TickRate) -> std::io::Result<Found> {
     let looking = thread::Builder::new().name("lost-time".to_owned()).spawn(move || {
         affinity::pin_current_thread(cpu)?;
-        let seen = gaps::measure(LOOK, gaps::THRESHOLD, rate);
+        let seen = tsc_gaps::measure(LOOK, tsc_gaps::THRESHOLD, rate);
         let lost_ns = (seen.seconds * seen.lost_share * 1e9) as u64;
         Ok(Found { looked_ns: (seen.seconds * 1e9) as u64, lost_ns, gaps: seen.count })
     })?;

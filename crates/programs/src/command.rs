@@ -15,7 +15,7 @@ use baremark_kernels::isa;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command::{self, Program, Reading, TIMEOUT};
 use baremark_model::descriptor::{Descriptor, Metric};
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
 use baremark_model::protection::Settings;
 use baremark_model::seam::{Sample, WorkloadError};
 use baremark_model::units::Nanos;
@@ -47,7 +47,7 @@ impl Job for Command {
         &command::BARE
     }
 
-    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: JobContext<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let refused = |value: &str, why: &str| WorkloadError::Parameter {
             key: command::KIND.to_owned(),
             value: value.to_owned(),
@@ -67,7 +67,7 @@ impl Job for Command {
             None => None,
         };
         let Nanos(timeout_ns) = TIMEOUT.get(arm)?;
-        Ok(Box::new(Ready { program, arm, around, timeout_ns, inside, protected, kept: None }))
+        Ok(Box::new(PreparedProgram { program, arm, around, timeout_ns, inside, protected, kept: None }))
     }
 }
 
@@ -111,10 +111,10 @@ fn next_to_this(program: &str) -> Option<PathBuf> {
     if program.contains('/') { None } else { find_program(own.parent()?.join(program).to_str()?, "") }
 }
 
-struct Ready<'s> {
+struct PreparedProgram<'s> {
     program: &'s Program,
     arm: &'s ResolvedArm,
-    around: Surroundings<'s>,
+    around: JobContext<'s>,
     timeout_ns: u64,
     /// Where it runs in the microVM.
     inside: Option<Inside>,
@@ -132,7 +132,7 @@ struct Opened<'s> {
     laid: Laid,
 }
 
-impl ReadyJob for Ready<'_> {
+impl ReadyJob for PreparedProgram<'_> {
     fn warm_up(&mut self) -> Result<(), JobError> {
         (0..self.program.warmup).try_for_each(|_| self.once().map(drop))
     }
@@ -159,7 +159,7 @@ impl ReadyJob for Ready<'_> {
     }
 }
 
-impl<'s> Ready<'s> {
+impl<'s> PreparedProgram<'s> {
     fn open(&self) -> Result<Opened<'s>, JobError> {
         let program = self.program;
         let mut workshop = Workshop::open(self.around.keeper)?;
@@ -288,7 +288,7 @@ pub(crate) struct Texts<'s> {
 }
 
 impl<'s> Texts<'s> {
-    pub(crate) fn new(arm: &'s ResolvedArm, program: &'s Program, around: Surroundings<'_>, folder: String) -> Self {
+    pub(crate) fn new(arm: &'s ResolvedArm, program: &'s Program, around: JobContext<'_>, folder: String) -> Self {
         // The keeper's path may be one that means another program in another process.
         let own = around.keeper.canonicalize().unwrap_or_else(|_| around.keeper.to_owned());
         let own = own.to_string_lossy().into_owned();
@@ -338,7 +338,7 @@ fn free_port() -> u16 {
     bound.map_or(0, |address| address.port())
 }
 
-impl Ready<'_> {
+impl PreparedProgram<'_> {
     /// Refuses a run that did not succeed by the study's own rules.
     fn judge(&self, name: &str, outcome: &Outcome, workshop: &Workshop, texts: &Texts<'_>) -> Result<(), JobError> {
         let success = &self.program.success;

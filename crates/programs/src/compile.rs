@@ -5,13 +5,13 @@
 //! must be there, run and say what it should.
 
 use crate::command::{missing, times};
-use crate::stage::{self, Stage, Written};
+use crate::run_folder::{self, Stage, Written};
 use crate::workshop::{last_words, search_path};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{CPU, TIMEOUT, WALL};
-use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together};
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
-use baremark_model::knob::Misfit;
+use baremark_model::descriptor::{Aggregate, Default, Descriptor, Kind, Knob, Metric};
+use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
+use baremark_model::knob::InvalidValue;
 use baremark_model::seam::Sample;
 use regex_lite::Regex;
 use std::fs;
@@ -33,7 +33,7 @@ const SAYS: Knob = Knob::new("says", Kind::Text, Default::Typed(""))
 static METRICS: [Metric; 3] = [
     WALL.help("wall time of the build"),
     CPU,
-    Metric::higher("files_per_s", "files/s", Together::Sum).help("object files made for each second of wall time"),
+    Metric::higher("files_per_s", "files/s", Aggregate::Sum).help("object files made for each second of wall time"),
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {
@@ -47,8 +47,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
     ..Descriptor::JOB
 };
 
-fn check(arm: &ResolvedArm) -> Result<(), Misfit> {
-    let misfit = |what: String, remedy: &str| Err(Misfit { what, remedy: remedy.to_owned() });
+fn check(arm: &ResolvedArm) -> Result<(), InvalidValue> {
+    let misfit = |what: String, remedy: &str| Err(InvalidValue { what, remedy: remedy.to_owned() });
     if let Err(why) = Regex::new(&SAYS.get::<String>(arm)?) {
         return misfit(format!("says is not a regular expression: {why}"), "write one, such as says = 'Apache/2'");
     }
@@ -67,27 +67,27 @@ impl Job for Compile {
         &DESCRIPTOR
     }
 
-    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: JobContext<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let path = search_path();
         for (program, package) in [("tar", "tar"), ("make", "make"), ("cc", "gcc")] {
             missing(program, package, &path)?;
         }
-        let tarball = stage::found_at_site(
+        let tarball = run_folder::found_at_site(
             &TARBALL.get::<PathBuf>(arm)?,
             "scripts/fetch-sources gets the sources of the shipped studies; or name another tarball",
         )?;
-        Ok(Box::new(Ready { arm, around, tarball, written: Written::NOTHING }))
+        Ok(Box::new(PreparedBuild { arm, around, tarball, written: Written::NOTHING }))
     }
 }
 
-struct Ready<'s> {
+struct PreparedBuild<'s> {
     arm: &'s ResolvedArm,
-    around: Surroundings<'s>,
+    around: JobContext<'s>,
     tarball: PathBuf,
     written: Written,
 }
 
-impl ReadyJob for Ready<'_> {
+impl ReadyJob for PreparedBuild<'_> {
     fn rest(&mut self) -> Result<(), JobError> {
         self.written.sync()
     }

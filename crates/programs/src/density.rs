@@ -16,9 +16,9 @@ use crate::counts::counts;
 use crate::server_failure::ServerFailure;
 use crate::small_server::{ACCEL, Connection, GUEST_MEMORY, KERNEL, Launcher, PLACE, RUNTIME, Server};
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Aggregate, Default, Descriptor, Kind, Knob, Metric};
 use baremark_model::hdr;
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
 use baremark_model::seam::Sample;
 use baremark_model::units::{Nanos, Share};
 use baremark_model::wire::{Detail, Point};
@@ -62,23 +62,23 @@ const MOST: Knob =
     Knob::new("most", Kind::Count { min: 1, max: 4096 }, Default::Typed("64")).help("most copies that are started");
 
 static METRICS: [Metric; 8] = [
-    Metric::lower("memory_mib", "MiB", Together::Mean).help("memory by copy: PSS and page tables of its processes"),
-    Metric::higher("copies", "1", Together::Mean)
+    Metric::lower("memory_mib", "MiB", Aggregate::Mean).help("memory by copy: PSS and page tables of its processes"),
+    Metric::higher("copies", "1", Aggregate::Mean)
         .help("most copies that kept every limit; absent where more were not started for `most` alone"),
-    Metric::higher("fit", "1", Together::Mean).help(
+    Metric::higher("fit", "1", Aggregate::Mean).help(
         "copies that memory and CPUs bound, extrapolated from memory_mib to the memory above the reserve and, \
          under a light load, from cpu to the CPUs: an upper bound, for what the kernel keeps and does for a \
          copy outside of its processes is not in it; the result says which bounds",
     ),
-    Metric::lower("cpu", "%", Together::Mean).help("share of one CPU that a copy's processes use, under a light load"),
-    Metric::lower("overhead_mib", "MiB", Together::Mean)
+    Metric::lower("cpu", "%", Aggregate::Mean).help("share of one CPU that a copy's processes use, under a light load"),
+    Metric::lower("overhead_mib", "MiB", Aggregate::Mean)
         .help("memory by copy that is not the guest's own: the emulator and its page tables; QEMU guests alone"),
-    Metric::lower("page_tables_kib", "KiB", Together::Mean).help("page tables by copy"),
-    Metric::lower("available_mib", "MiB", Together::Mean).help(
+    Metric::lower("page_tables_kib", "KiB", Aggregate::Mean).help("page tables by copy"),
+    Metric::lower("available_mib", "MiB", Aggregate::Mean).help(
         "decrease of MemAvailable by copy, in which whatever else happened on the machine is; absent where it \
          increased",
     ),
-    Metric::lower("latency_p99_ms", "ms", Together::Mean)
+    Metric::lower("latency_p99_ms", "ms", Aggregate::Mean)
         .help("latency of the most copies, 99th percentile, under a light load"),
 ];
 
@@ -90,7 +90,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     parameters: &[PLACE, RUNTIME, ACCEL, KERNEL, GUEST_MEMORY, LOAD, RATE, LATENCY, RESERVE, MOST],
     metrics: &METRICS,
     quick: &[("most", "4")],
-    heeds_interrupt: true,
+    stops_on_interrupt: true,
     ..Descriptor::JOB
 };
 
@@ -103,9 +103,9 @@ impl Job for Density {
         &DESCRIPTOR
     }
 
-    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: JobContext<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let (Nanos(limit_ns), Share(reserve)) = (LATENCY.get(arm)?, RESERVE.get(arm)?);
-        Ok(Box::new(Ready {
+        Ok(Box::new(PreparedCopies {
             launcher: Launcher::of(arm, &around)?,
             rate: if LOAD.get::<String>(arm)? == "light" { Some(RATE.get(arm)?) } else { None },
             limit_ns,
@@ -116,7 +116,7 @@ impl Job for Density {
     }
 }
 
-struct Ready {
+struct PreparedCopies {
     launcher: Launcher,
     /// Requests a second to each copy; `None` for idle ones.
     rate: Option<u64>,
@@ -176,7 +176,7 @@ impl Memory {
     }
 }
 
-impl ReadyJob for Ready {
+impl ReadyJob for PreparedCopies {
     fn works_in_own_processes(&self) -> bool {
         self.launcher.starts_own_processes()
     }
@@ -237,7 +237,7 @@ fn row(level: &Level) -> serde_json::Value {
     json!({ "copies": level.copies, "latency_p99_ns": level.latency_ns, "cpus_used": level.cpus_used, "passed": level.passed })
 }
 
-impl Ready {
+impl PreparedCopies {
     fn interrupted(&self) -> Result<(), JobError> {
         if self.interrupt.load(Ordering::Acquire) { Err(JobError::Interrupted) } else { Ok(()) }
     }

@@ -13,7 +13,7 @@ use baremark_sys::launch::{Launch, Launched};
 use baremark_sys::process::find_program;
 use baremark_sys::registry::{self, Made, Record};
 use baremark_sys::supervisor::{self, Guard, Half};
-use baremark_sys::{offspring, point, process, removal};
+use baremark_sys::{point, process, removal, subreaper};
 use regex_lite::Regex;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -151,7 +151,7 @@ pub struct Used {
 
 impl Used {
     /// Of a program that a process with this largest resident set has started.
-    fn new(used: &offspring::Used, floor_bytes: u64) -> Self {
+    fn new(used: &subreaper::Used, floor_bytes: u64) -> Self {
         Used {
             user_ns: Nanos::from(used.user).0,
             system_ns: Nanos::from(used.system).0,
@@ -222,7 +222,7 @@ pub fn keep() -> Result<(), KeeperError> {
         Err(_) => None,
     };
     let mut output = trying("reserving standard output", process::take_stdout())?;
-    trying("becoming the parent of orphans", offspring::adopt_orphans())?;
+    trying("becoming the parent of orphans", subreaper::adopt_orphans())?;
     let folder = match folder {
         Ok(folder) => folder,
         Err(why) => {
@@ -241,7 +241,7 @@ pub fn keep() -> Result<(), KeeperError> {
     let mut keeper = Keeper { folder, beside: Vec::new(), gone };
     let result = keeper.serve(&asked, &mut output);
     // Whatever is left, alongside or daemon, before the folder goes.
-    let ended = offspring::end_all_but(&[], END_LIMIT);
+    let ended = subreaper::end_all_but(&[], END_LIMIT);
     drop(keeper);
     result?;
     ended.map(drop).or_else(|why| trying("ending remaining processes", Err(why)))
@@ -260,7 +260,7 @@ fn listen(gone: Arc<AtomicBool>) -> Receiver<ToKeeper> {
         drop(sender);
         // Again and again: a program may just be starting.
         loop {
-            offspring::kill_all_but(&[]);
+            subreaper::kill_all_but(&[]);
             thread::sleep(GLANCE);
         }
     });
@@ -272,7 +272,7 @@ fn end_with(guard: Guard, gone: Arc<AtomicBool>, folder: PathBuf) {
     thread::spawn(move || {
         guard.wait_for_its_end();
         gone.store(true, Ordering::Release);
-        drop(offspring::end_all_but(&[], END_LIMIT));
+        drop(subreaper::end_all_but(&[], END_LIMIT));
         drop(removal::remove_path(&folder));
         #[expect(clippy::exit, reason = "the other threads wait for an agent that may have nothing to say")]
         std::process::exit(1);
@@ -364,13 +364,13 @@ impl Keeper {
         };
         let Launched { pid, began } = running.launched;
         let deadline = began + Duration::from_nanos(task.timeout_ns);
-        let ended = trying("waiting for a program", offspring::wait(pid, deadline))?;
+        let ended = trying("waiting for a program", subreaper::wait(pid, deadline))?;
         let (ended, timed_out) = match ended {
             Some(ended) => (ended, false),
             None => (self.end(pid)?, true),
         };
         let floor_bytes = running.floor_bytes;
-        let left = trying("ending processes that a program left", offspring::end_all_but(&self.beside, END_LIMIT))?;
+        let left = trying("ending processes that a program left", subreaper::end_all_but(&self.beside, END_LIMIT))?;
         let [stdout, stderr] = running.heard();
         let end = match (ended.status.code(), ended.status.signal()) {
             _ if timed_out => End::TimedOut,
@@ -388,9 +388,9 @@ impl Keeper {
     }
 
     /// Kills a child and waits for it.
-    fn end(&self, pid: u32) -> Result<offspring::Ended, KeeperError> {
-        offspring::kill_all_but(&self.beside);
-        let ended = trying("waiting for a killed program", offspring::wait(pid, Instant::now() + END_LIMIT))?;
+    fn end(&self, pid: u32) -> Result<subreaper::Ended, KeeperError> {
+        subreaper::kill_all_but(&self.beside);
+        let ended = trying("waiting for a killed program", subreaper::wait(pid, Instant::now() + END_LIMIT))?;
         ended.map_or_else(|| trying("killing a program", Err(io::Error::from(io::ErrorKind::TimedOut))), Ok)
     }
 
@@ -410,7 +410,7 @@ impl Keeper {
                 self.beside.push(pid);
                 return Ok(FromKeeper::Ready);
             }
-            let ended = trying("waiting for a program", offspring::wait(pid, Instant::now() + GLANCE))?;
+            let ended = trying("waiting for a program", subreaper::wait(pid, Instant::now() + GLANCE))?;
             let end = match ended.map(|ended| ended.status) {
                 None if Instant::now() < deadline => continue,
                 None => {

@@ -6,10 +6,10 @@
 
 use crate::echo::{DATAGRAM_HEAD, Echo, LONGEST, Mode, PATIENCE, Payload, datagram_head, head, u64_at};
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Aggregate, Default, Descriptor, Kind, Knob, Metric};
 use baremark_model::hdr;
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
-use baremark_model::knob::Misfit;
+use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
+use baremark_model::knob::InvalidValue;
 use baremark_model::peer;
 use baremark_model::seam::Sample;
 use baremark_model::units::{Bytes, Nanos};
@@ -43,15 +43,15 @@ const LATENCIES: [(&str, f64); 4] =
     [("latency_p50_us", 0.5), ("latency_p95_us", 0.95), ("latency_p99_us", 0.99), ("latency_p99_9_us", 0.999)];
 
 static METRICS: [Metric; 8] = [
-    Metric::lower("latency_p50_us", "us", Together::Mean).help("half of the round trip, median"),
-    Metric::lower("latency_p95_us", "us", Together::Most).help("half of the round trip, 95th percentile"),
-    Metric::lower("latency_p99_us", "us", Together::Most).help("half of the round trip, 99th percentile"),
-    Metric::lower("latency_p99_9_us", "us", Together::Most).help("half of the round trip, 99.9th percentile"),
-    Metric::lower("latency_mean_us", "us", Together::Mean).help("half of the round trip, mean"),
-    Metric::higher("bandwidth", "MB/s", Together::Sum)
+    Metric::lower("latency_p50_us", "us", Aggregate::Mean).help("half of the round trip, median"),
+    Metric::lower("latency_p95_us", "us", Aggregate::Most).help("half of the round trip, 95th percentile"),
+    Metric::lower("latency_p99_us", "us", Aggregate::Most).help("half of the round trip, 99th percentile"),
+    Metric::lower("latency_p99_9_us", "us", Aggregate::Most).help("half of the round trip, 99.9th percentile"),
+    Metric::lower("latency_mean_us", "us", Aggregate::Mean).help("half of the round trip, mean"),
+    Metric::higher("bandwidth", "MB/s", Aggregate::Sum)
         .help("10^6 bytes each second that reached the other end, one way"),
-    Metric::higher("messages_per_s", "messages/s", Together::Sum).help("messages that reached the other end, one way"),
-    Metric::lower("lost", "%", Together::Mean).help("datagrams sent one way that did not arrive"),
+    Metric::higher("messages_per_s", "messages/s", Aggregate::Sum).help("messages that reached the other end, one way"),
+    Metric::lower("lost", "%", Aggregate::Mean).help("datagrams sent one way that did not arrive"),
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {
@@ -79,12 +79,12 @@ struct Settings {
 }
 
 impl Settings {
-    fn of(arm: &ResolvedArm) -> Result<Self, Misfit> {
+    fn of(arm: &ResolvedArm) -> Result<Self, InvalidValue> {
         let datagrams = TRANSPORT.get::<String>(arm)? == "udp";
         let Bytes(message) = MESSAGE.get(arm)?;
         if datagrams && !(DATAGRAM_HEAD as u64..=LONGEST_DATAGRAM).contains(&message) {
             let what = format!("message = {message} B does not fit a datagram");
-            return Err(Misfit::new(what, "write 16 B to 65507 B with transport = \"udp\""));
+            return Err(InvalidValue::new(what, "write 16 B to 65507 B with transport = \"udp\""));
         }
         let peer = match PEER.get::<String>(arm)? {
             // The lab puts an address there before the job is prepared.
@@ -94,7 +94,7 @@ impl Settings {
             }
             peer if peer != "loopback" => Some(peer.parse::<SocketAddr>().map_err(|why| {
                 let what = format!("peer = '{peer}' is not an address and port: {why}");
-                Misfit::new(
+                InvalidValue::new(
                     what,
                     "write site:ENVIRONMENT, or numbers, such as \"192.0.2.7:7007\": names are not resolved at a site",
                 )
@@ -102,7 +102,7 @@ impl Settings {
             _ => None,
         };
         let message =
-            usize::try_from(message).map_err(|why| Misfit::new(why.to_string(), "write a smaller message"))?;
+            usize::try_from(message).map_err(|why| InvalidValue::new(why.to_string(), "write a smaller message"))?;
         Ok(Settings { datagrams, message, peer })
     }
 }
@@ -112,7 +112,7 @@ impl Job for PingPong {
         &DESCRIPTOR
     }
 
-    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: JobContext<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let settings = Settings::of(arm).map_err(|misfit| JobError::failed(misfit.to_string()))?;
         if let Some(name) = peer::of_arm(arm) {
             return Err(JobError::failed(format!("the other end is not running at a site of {name}")));
@@ -121,7 +121,7 @@ impl Job for PingPong {
             Some(peer) => peer,
             None => own_server().map_err(|why| JobError::failed(format!("a server on loopback: {why}")))?,
         };
-        Ok(Box::new(Ready { settings, peer, phase: around.phase, session: around.seed }))
+        Ok(Box::new(PreparedPingPong { settings, peer, phase: around.phase, session: around.seed }))
     }
 }
 
@@ -133,7 +133,7 @@ fn own_server() -> io::Result<SocketAddr> {
     Ok(address)
 }
 
-struct Ready {
+struct PreparedPingPong {
     settings: Settings,
     peer: SocketAddr,
     phase: Duration,
@@ -148,7 +148,7 @@ struct OneWay {
     seconds: f64,
 }
 
-impl ReadyJob for Ready {
+impl ReadyJob for PreparedPingPong {
     fn run(&mut self) -> Result<JobRun, JobError> {
         let half = self.phase / 2;
         self.session = self.session.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -177,7 +177,7 @@ impl ReadyJob for Ready {
     }
 }
 
-impl Ready {
+impl PreparedPingPong {
     /// What went wrong with the peer, and what would help.
     fn trouble(&self, why: &io::Error) -> JobError {
         let peer = self.peer;

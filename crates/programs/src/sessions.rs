@@ -5,12 +5,12 @@
 //! them act. Where even `most` users keep the limit, the search has no answer, and says how many they are at least.
 
 use crate::desktop::{Script, Told};
-use crate::stage::{Stage, Written};
+use crate::run_folder::{Stage, Written};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::TIMEOUT;
-use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together};
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
-use baremark_model::knob::Misfit;
+use baremark_model::descriptor::{Aggregate, Default, Descriptor, Kind, Knob, Metric};
+use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
+use baremark_model::knob::InvalidValue;
 use baremark_model::maximum::{self, KneeRow};
 use baremark_model::seam::Sample;
 use baremark_model::shown::{Shown, ShownCell, ShownRow};
@@ -37,15 +37,15 @@ const TIME: Knob = Knob::new("duration", Kind::Time { min: SECOND / 10, max: 360
     .help("how long is measured");
 
 static METRICS: [Metric; 8] = [
-    Metric::lower("response_p95_ms", "ms", Together::Most)
+    Metric::lower("response_p95_ms", "ms", Aggregate::Most)
         .help("response of an action from when it was due, 95th percentile"),
-    Metric::lower("response_p50_ms", "ms", Together::Mean).help("the same, median"),
-    Metric::lower("response_p99_ms", "ms", Together::Most).help("the same, 99th percentile; absent below 368 actions"),
-    Metric::lower("response_longest_ms", "ms", Together::Most).help("the longest"),
-    Metric::lower("slow", "%", Together::Mean).help("actions over the limit"),
-    Metric::higher("actions_per_s", "actions/s", Together::Sum).help("actions that were due in the measured time"),
-    Metric::higher("processes_per_s", "processes/s", Together::Sum).help("documents opened, a process each"),
-    Metric::higher("users_within_limit", "users", Together::Sum).help(
+    Metric::lower("response_p50_ms", "ms", Aggregate::Mean).help("the same, median"),
+    Metric::lower("response_p99_ms", "ms", Aggregate::Most).help("the same, 99th percentile; absent below 368 actions"),
+    Metric::lower("response_longest_ms", "ms", Aggregate::Most).help("the longest"),
+    Metric::lower("slow", "%", Aggregate::Mean).help("actions over the limit"),
+    Metric::higher("actions_per_s", "actions/s", Aggregate::Sum).help("actions that were due in the measured time"),
+    Metric::higher("processes_per_s", "processes/s", Aggregate::Sum).help("documents opened, a process each"),
+    Metric::higher("users_within_limit", "users", Aggregate::Sum).help(
         "most users who were seen to keep the limit with 95 of 100 actions, by search; absent where `most` of \
          them do",
     ),
@@ -72,7 +72,7 @@ impl Job for Sessions {
         &DESCRIPTOR
     }
 
-    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: JobContext<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let script = script(arm, around.seed)?;
         let need = script.users.saturating_mul(script.each_bytes);
         let available = baremark_sys::process::available_memory_bytes().unwrap_or(u64::MAX);
@@ -80,11 +80,11 @@ impl Job for Sessions {
             let what = format!("{} users need {need} bytes and the site has {available}", script.users);
             return Err(JobError::Missing { what, remedy: "write fewer users, or a smaller each".to_owned() });
         }
-        Ok(Box::new(Ready { arm, around, script, written: Written::NOTHING }))
+        Ok(Box::new(PreparedSessions { arm, around, script, written: Written::NOTHING }))
     }
 }
 
-fn script(arm: &ResolvedArm, seed: u64) -> Result<Script, Misfit> {
+fn script(arm: &ResolvedArm, seed: u64) -> Result<Script, InvalidValue> {
     let most = MOST.find(arm)?;
     Ok(Script {
         users: most.map_or_else(|| USERS.get(arm), Ok)?,
@@ -97,14 +97,14 @@ fn script(arm: &ResolvedArm, seed: u64) -> Result<Script, Misfit> {
     })
 }
 
-struct Ready<'s> {
+struct PreparedSessions<'s> {
     arm: &'s ResolvedArm,
-    around: Surroundings<'s>,
+    around: JobContext<'s>,
     script: Script,
     written: Written,
 }
 
-impl ReadyJob for Ready<'_> {
+impl ReadyJob for PreparedSessions<'_> {
     fn rest(&mut self) -> Result<(), JobError> {
         self.written.sync()
     }

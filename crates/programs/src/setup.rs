@@ -8,7 +8,7 @@ use crate::keeper::Task;
 use crate::workshop::{self, Workshop, ended_well};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{self, TIMEOUT};
-use baremark_model::job::{JobError, Surroundings};
+use baremark_model::job::{JobContext, JobError};
 use baremark_model::units::Nanos;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub fn steps(arms: &[&ResolvedArm], when: When) -> Result<Vec<Step>, JobError> {
         }
         let cpus: Vec<usize> = (0..arm.ranks).collect();
         let interrupt = Arc::new(AtomicBool::new(false));
-        let around = Surroundings {
+        let around = JobContext {
             keeper: Path::new(""),
             cpus: &cpus,
             seed: 0,

@@ -15,8 +15,8 @@ use crate::server_failure::ServerFailure;
 use crate::small_guest::{Accel, Guest};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Default, Kind, Knob};
-use baremark_model::job::{JobError, Surroundings};
-use baremark_model::knob::Misfit;
+use baremark_model::job::{JobContext, JobError};
+use baremark_model::knob::InvalidValue;
 use baremark_model::peer::LISTENING;
 use baremark_model::units::Bytes;
 use baremark_sys::clock::monotonic_ns;
@@ -86,7 +86,7 @@ const PLACES: [(&str, Place, &str); 5] = [
 ];
 
 impl Place {
-    fn of(arm: &ResolvedArm) -> Result<Place, Misfit> {
+    fn of(arm: &ResolvedArm) -> Result<Place, InvalidValue> {
         let typed: String = PLACE.get(arm)?;
         Ok(PLACES.iter().find(|(word, ..)| *word == typed).map_or(Place::Process, |(_, place, _)| *place))
     }
@@ -120,7 +120,7 @@ pub(crate) const ACCEL: Knob = Knob::new("accel", Kind::Choice(&["auto", "kvm", 
      which is tried before each trial, else the emulator",
 );
 
-fn accels(arm: &ResolvedArm) -> Result<&'static [Accel], Misfit> {
+fn accels(arm: &ResolvedArm) -> Result<&'static [Accel], InvalidValue> {
     Ok(match ACCEL.get::<String>(arm)?.as_str() {
         "kvm" => &[Accel::Kvm],
         "tcg" => &[Accel::Tcg],
@@ -209,7 +209,7 @@ impl Launcher {
     ///
     /// # Errors
     /// When none can be started there, with the reason.
-    pub(crate) fn of(arm: &ResolvedArm, around: &Surroundings<'_>) -> Result<Launcher, JobError> {
+    pub(crate) fn of(arm: &ResolvedArm, around: &JobContext<'_>) -> Result<Launcher, JobError> {
         let keeper =
             around.keeper.canonicalize().map_err(|why| JobError::failed(format!("finding this program: {why}")))?;
         drop(PrivateFolder::orphans(&std::env::temp_dir(), FOLDER));

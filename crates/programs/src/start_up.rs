@@ -9,8 +9,8 @@ use crate::runs;
 use crate::server_failure::ServerFailure;
 use crate::small_server::{ACCEL, CACHE, GUEST_MEMORY, KERNEL, Launcher, PLACE, RUNTIME};
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together};
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::descriptor::{Aggregate, Default, Descriptor, Kind, Knob, Metric};
+use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
 use baremark_model::seam::Sample;
 use baremark_sys::clock::monotonic_ns;
 use baremark_sys::process;
@@ -21,7 +21,7 @@ const AT_ONCE: Knob = Knob::new("at_once", Kind::Count { min: 1, max: 64 }, Defa
     .help("servers that are started at the same moment");
 
 const fn metric(key: &'static str, help: &'static str) -> Metric {
-    Metric::lower(key, "ms", Together::Mean).help(help)
+    Metric::lower(key, "ms", Aggregate::Mean).help(help)
 }
 
 static METRICS: [Metric; 3] = [
@@ -49,7 +49,7 @@ impl Job for StartUp {
         &DESCRIPTOR
     }
 
-    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: JobContext<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let at_once: u64 = AT_ONCE.get(arm)?;
         let launcher = Launcher::of(arm, &around)?;
         let guest = launcher.guest_memory_bytes().unwrap_or(0);
@@ -60,7 +60,7 @@ impl Job for StartUp {
                 remedy: "end other programs, or lower at_once or guest_memory".to_owned(),
             });
         }
-        Ok(Box::new(Ready { launcher, at_once, phase: around.phase }))
+        Ok(Box::new(PreparedStarts { launcher, at_once, phase: around.phase }))
     }
 }
 
@@ -71,7 +71,7 @@ fn memory(read: std::io::Result<u64>) -> Result<u64, JobError> {
 /// The share of the machine's memory that guests leave free.
 const RESERVE: f64 = 0.1;
 
-struct Ready {
+struct PreparedStarts {
     launcher: Launcher,
     at_once: u64,
     phase: Duration,
@@ -85,7 +85,7 @@ struct Start {
     answered: f64,
 }
 
-impl ReadyJob for Ready {
+impl ReadyJob for PreparedStarts {
     fn works_in_own_processes(&self) -> bool {
         self.launcher.starts_own_processes()
     }
@@ -112,7 +112,7 @@ impl ReadyJob for Ready {
     }
 }
 
-impl Ready {
+impl PreparedStarts {
     /// As many starts at the same moment as requested.
     fn starts(&self) -> Result<Vec<Start>, JobError> {
         self.launcher.cool()?;

@@ -16,9 +16,9 @@
 use crate::counts::counts;
 use baremark_microvm::Interrupts;
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together, Value};
+use baremark_model::descriptor::{Aggregate, Default, Descriptor, Kind, Knob, Metric, Value};
 use baremark_model::hdr;
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
 use baremark_model::seam::{Sample, TickRate};
 use baremark_model::wire::{Detail, Point};
 use baremark_stats::percentile::sample_floor;
@@ -51,7 +51,7 @@ const PERIOD: Knob = Knob::new("period", Kind::Time { min: 50_000, max: 1_000_00
 const NEIGHBOURS: Knob = Knob::new("neighbours", Kind::Count { min: 0, max: 256 }, Default::Typed("0"))
     .help("threads that compute meanwhile on the same CPUs, at the usual priority");
 
-const fn metric(key: &'static str, together: Together, help: &'static str) -> Metric {
+const fn metric(key: &'static str, together: Aggregate, help: &'static str) -> Metric {
     Metric::lower(key, "us", together).help(help)
 }
 
@@ -60,14 +60,14 @@ const LATENCIES: [(&str, f64); 4] =
     [("latency_p50_us", 0.5), ("latency_p95_us", 0.95), ("latency_p99_us", 0.99), ("latency_p99_9_us", 0.999)];
 
 static METRICS: [Metric; 8] = [
-    metric("latency_p50_us", Together::Mean, "wake-up latency, median"),
-    metric("latency_p95_us", Together::Most, "wake-up latency, 95th percentile"),
-    metric("latency_p99_us", Together::Most, "wake-up latency, 99th percentile"),
-    metric("latency_p99_9_us", Together::Most, "wake-up latency, 99.9th percentile"),
-    metric("latency_mean_us", Together::Mean, "wake-up latency, mean"),
-    metric("latency_max_us", Together::Most, "wake-up latency, largest; it grows with the number of wake-ups"),
-    metric("jitter_us", Together::Most, "95th percentile less the median"),
-    Metric::lower("missed", "%", Together::Mean).help("periods that passed while the thread was late"),
+    metric("latency_p50_us", Aggregate::Mean, "wake-up latency, median"),
+    metric("latency_p95_us", Aggregate::Most, "wake-up latency, 95th percentile"),
+    metric("latency_p99_us", Aggregate::Most, "wake-up latency, 99th percentile"),
+    metric("latency_p99_9_us", Aggregate::Most, "wake-up latency, 99.9th percentile"),
+    metric("latency_mean_us", Aggregate::Mean, "wake-up latency, mean"),
+    metric("latency_max_us", Aggregate::Most, "wake-up latency, largest; it grows with the number of wake-ups"),
+    metric("jitter_us", Aggregate::Most, "95th percentile less the median"),
+    Metric::lower("missed", "%", Aggregate::Mean).help("periods that passed while the thread was late"),
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {
@@ -92,7 +92,7 @@ impl Job for Wakeup {
         &DESCRIPTOR
     }
 
-    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: JobContext<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let number = |key: &str, usual: u64| match arm.parameters.get(key) {
             Some(Value::Count(number)) => *number,
             Some(Value::TimeNs(time)) => time.0,
@@ -105,7 +105,15 @@ impl Job for Wakeup {
         let (period_ns, neighbours) = (number(PERIOD.key, 1_000_000), number(NEIGHBOURS.key, 0));
         let waker = waker(by).map_err(|why| JobError::failed(format!("{by}: {why}")))?;
         let virtual_cpus = if by == "ipi" { Some(VirtualCpus::start(around.cpus)?) } else { None };
-        Ok(Box::new(Ready { by, waker, virtual_cpus, period_ns, neighbours, cpus: around.cpus, phase: around.phase }))
+        Ok(Box::new(PreparedWakeups {
+            by,
+            waker,
+            virtual_cpus,
+            period_ns,
+            neighbours,
+            cpus: around.cpus,
+            phase: around.phase,
+        }))
     }
 }
 
@@ -235,7 +243,7 @@ impl Unanswered {
     }
 }
 
-struct Ready<'s> {
+struct PreparedWakeups<'s> {
     by: &'s str,
     waker: Option<Box<dyn Waker>>,
     virtual_cpus: Option<VirtualCpus>,
@@ -259,7 +267,7 @@ impl Woken {
     }
 }
 
-impl ReadyJob for Ready<'_> {
+impl ReadyJob for PreparedWakeups<'_> {
     fn run(&mut self) -> Result<JobRun, JobError> {
         let stop = AtomicBool::new(false);
         let begin_ns = monotonic_ns();
@@ -285,7 +293,7 @@ impl ReadyJob for Ready<'_> {
     }
 }
 
-impl Ready<'_> {
+impl PreparedWakeups<'_> {
     /// A CPU of the arm's, in turn; `None` where it has none of its own.
     fn cpu(&self, index: usize) -> Option<usize> {
         self.cpus.get(index % self.cpus.len().max(1)).copied()
@@ -441,7 +449,7 @@ mod tests {
         let interrupt = Arc::new(AtomicBool::new(false));
         let phase = Duration::from_millis(150);
         let keeper = Path::new("/");
-        let around = Surroundings { keeper, cpus, seed: 1, phase, overwritable: &[], interrupt: &interrupt };
+        let around = JobContext { keeper, cpus, seed: 1, phase, overwritable: &[], interrupt: &interrupt };
         Wakeup.prepare(&arm, around).expect("it can be").run().expect("it runs")
     }
 
@@ -553,8 +561,15 @@ mod tests {
             let late = |inner| Late { inner, sent: AtomicU64::new(0), ended: AtomicBool::new(false) };
             let waker = waker(by).expect("it can be made").map(|inner| Box::new(late(inner)) as Box<dyn Waker>);
             let phase = Duration::from_millis(500);
-            let mut ready =
-                Ready { by, waker, virtual_cpus: None, period_ns: 1_000_000, neighbours: 0, cpus: &[], phase };
+            let mut ready = PreparedWakeups {
+                by,
+                waker,
+                virtual_cpus: None,
+                period_ns: 1_000_000,
+                neighbours: 0,
+                cpus: &[],
+                phase,
+            };
             let woken = ready.woken().expect("it runs");
             let count = woken.latencies.len();
             assert_eq!(count + woken.missed, 500, "{by}");

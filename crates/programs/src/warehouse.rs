@@ -5,14 +5,14 @@
 //! add up, and the pages must be those that were requested.
 
 use crate::command::missing;
-use crate::stage::{Stage, Written};
+use crate::run_folder::{Stage, Written};
 use crate::workshop::search_path;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::TIMEOUT;
-use baremark_model::descriptor::{Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric, Together, size_of};
+use baremark_model::descriptor::{Aggregate, Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric, size_of};
 use baremark_model::hdr;
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
-use baremark_model::knob::Misfit;
+use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
+use baremark_model::knob::InvalidValue;
 use baremark_model::seam::Sample;
 use baremark_model::units::{Bytes, Nanos};
 use baremark_model::wire::Point;
@@ -42,15 +42,16 @@ const TIME: Knob =
         .help("how long it is measured");
 
 static METRICS: [Metric; 7] = [
-    Metric::higher("transactions_per_s", "transactions/s", Together::Sum)
+    Metric::higher("transactions_per_s", "transactions/s", Aggregate::Sum)
         .help("transactions of all warehouses / seconds, pauses included"),
-    Metric::lower("pause_p50_ms", "ms", Together::Mean).help("stops of the collector inside the measured time, median"),
-    Metric::lower("pause_p95_ms", "ms", Together::Most).help("the same, 95th percentile; absent below 72 pauses"),
-    Metric::lower("pause_p99_ms", "ms", Together::Most).help("the same, 99th percentile; absent below 368 pauses"),
-    Metric::lower("pause_longest_ms", "ms", Together::Most).help("the longest of them"),
-    Metric::lower("pause_share", "%", Together::Mean)
+    Metric::lower("pause_p50_ms", "ms", Aggregate::Mean)
+        .help("stops of the collector inside the measured time, median"),
+    Metric::lower("pause_p95_ms", "ms", Aggregate::Most).help("the same, 95th percentile; absent below 72 pauses"),
+    Metric::lower("pause_p99_ms", "ms", Aggregate::Most).help("the same, 99th percentile; absent below 368 pauses"),
+    Metric::lower("pause_longest_ms", "ms", Aggregate::Most).help("the longest of them"),
+    Metric::lower("pause_share", "%", Aggregate::Mean)
         .help("share of the measured time that the collector stopped the program"),
-    Metric::lower("pauses", "pauses", Together::Sum).help("how often it did"),
+    Metric::lower("pauses", "pauses", Aggregate::Sum).help("how often it did"),
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {
@@ -75,7 +76,7 @@ impl Job for JvmWarehouse {
         &DESCRIPTOR
     }
 
-    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: JobContext<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         for program in ["java", "javac"] {
             missing(program, "default-jdk-headless", &search_path())?;
         }
@@ -83,7 +84,7 @@ impl Job for JvmWarehouse {
         if settings.pages == "2m" {
             reserved(settings.heap.0)?;
         }
-        Ok(Box::new(Ready { arm, around, settings, written: Written::NOTHING }))
+        Ok(Box::new(PreparedWarehouse { arm, around, settings, written: Written::NOTHING }))
     }
 }
 
@@ -119,7 +120,7 @@ struct Settings {
 }
 
 impl Settings {
-    fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
+    fn of(arm: &ResolvedArm) -> Result<Settings, InvalidValue> {
         Ok(Settings {
             warehouses: WAREHOUSES.find(arm)?,
             heap: HEAP.get(arm)?,
@@ -131,9 +132,9 @@ impl Settings {
     }
 }
 
-struct Ready<'s> {
+struct PreparedWarehouse<'s> {
     arm: &'s ResolvedArm,
-    around: Surroundings<'s>,
+    around: JobContext<'s>,
     settings: Settings,
     written: Written,
 }
@@ -149,7 +150,7 @@ struct Said {
     heap_bytes: u64,
 }
 
-impl ReadyJob for Ready<'_> {
+impl ReadyJob for PreparedWarehouse<'_> {
     fn rest(&mut self) -> Result<(), JobError> {
         self.written.sync()
     }
@@ -173,7 +174,7 @@ impl ReadyJob for Ready<'_> {
     }
 }
 
-impl Ready<'_> {
+impl PreparedWarehouse<'_> {
     fn argv(&self, cpus: usize) -> Vec<String> {
         let Settings { warehouses, heap, pages, collector, warm, time } = &self.settings;
         let heap_kib = heap.0 / 1024;

@@ -6,10 +6,10 @@
 use crate::writer;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{LINK_DELAY, LINK_RATE, PROTECT, PROTECTED, TIMEOUT};
-use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together, joined};
+use baremark_model::descriptor::{Aggregate, Default, Descriptor, Kind, Knob, Metric, joined};
 use baremark_model::hdr;
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
-use baremark_model::knob::Misfit;
+use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
+use baremark_model::knob::InvalidValue;
 use baremark_model::parameters::Parameters;
 use baremark_model::protection::{Report, Settings};
 use baremark_model::seam::Sample;
@@ -58,14 +58,14 @@ static PARAMETERS: [Knob; 6] = [
 ];
 
 const OWN: [Metric; 4] = [
-    Metric::higher("work_per_s", "1/s", Together::Mean).help(
+    Metric::higher("work_per_s", "1/s", Aggregate::Mean).help(
         "work done each second: passes over memory, files compiled, transactions, blocks written, round \
          trips, or 10^6 bytes received",
     ),
-    Metric::lower("run_s", "s", Together::Mean).help("from the program's start to its end; not for servers"),
-    Metric::lower("round_trip_p50_us", "us", Together::Mean)
+    Metric::lower("run_s", "s", Aggregate::Mean).help("from the program's start to its end; not for servers"),
+    Metric::lower("round_trip_p50_us", "us", Aggregate::Mean)
         .help("from a request until its whole answer, median; ping-pong alone"),
-    Metric::lower("round_trip_max_us", "us", Together::Mean).help("the longest round trip; ping-pong alone"),
+    Metric::lower("round_trip_max_us", "us", Aggregate::Mean).help("the longest round trip; ping-pong alone"),
 ];
 
 static METRICS: [Metric; 15] = joined(&[&OWN, &PROTECTED]);
@@ -98,7 +98,7 @@ enum Load {
 }
 
 impl Load {
-    fn of(arm: &ResolvedArm) -> Result<(Load, u64), Misfit> {
+    fn of(arm: &ResolvedArm) -> Result<(Load, u64), InvalidValue> {
         let of = Parameters::of(arm, &PARAMETERS);
         let load = match of.get::<String>("load")?.as_str() {
             "memory" => Load::Memory,
@@ -138,7 +138,7 @@ impl Job for Protection {
         &DESCRIPTOR
     }
 
-    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: JobContext<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let (load, work) = Load::of(arm)?;
         let path = search_path();
         load.needs().iter().try_for_each(|(program, package)| missing(program, package, &path))?;
@@ -149,15 +149,15 @@ impl Job for Protection {
             Protected::prepare(settings, around.keeper, around.cpus, load.threads(around.cpus), &[])?
         };
         let Nanos(timeout_ns) = TIMEOUT.get(arm)?;
-        Ok(Box::new(Ready { load, work, protected, around, timeout_ns }))
+        Ok(Box::new(PreparedProtection { load, work, protected, around, timeout_ns }))
     }
 }
 
-struct Ready<'s> {
+struct PreparedProtection<'s> {
     load: Load,
     work: u64,
     protected: Protected,
-    around: Surroundings<'s>,
+    around: JobContext<'s>,
     timeout_ns: u64,
 }
 
@@ -170,13 +170,13 @@ struct Program {
     before: Option<Vec<String>>,
 }
 
-impl ReadyJob for Ready<'_> {
+impl ReadyJob for PreparedProtection<'_> {
     fn run(&mut self) -> Result<JobRun, JobError> {
         if self.load.is_server() { self.served() } else { self.program() }
     }
 }
 
-impl Ready<'_> {
+impl PreparedProtection<'_> {
     fn program(&self) -> Result<JobRun, JobError> {
         let mut workshop = Workshop::open(self.around.keeper)?;
         let program = self.lay(&workshop)?;
@@ -358,7 +358,7 @@ struct Server {
 }
 
 impl Server {
-    fn start(ready: &Ready<'_>, stats: &Path) -> io::Result<Server> {
+    fn start(ready: &PreparedProtection<'_>, stats: &Path) -> io::Result<Server> {
         let [server, proxy] = [free_address()?, free_address()?];
         let (server, listen) = (server.to_string(), proxy.to_string());
         let further = ["--listen", &listen, "--server", &server];

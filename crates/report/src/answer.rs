@@ -4,7 +4,7 @@
 use crate::agreement::{Counterpart, counterpart};
 use crate::grid::{estimated, readable};
 use crate::number::count;
-use crate::part::Part;
+use crate::per_workload::Part;
 use crate::text::clean;
 use crate::treatment::{ENVIRONMENT, Factors, join, list};
 use crate::words::{limits_of, ratio_of};

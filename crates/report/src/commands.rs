@@ -3,7 +3,7 @@
 use crate::next_step::next_step;
 use crate::number::{self, Digits, count, duration, fixed, ratio_decimals};
 use crate::outline::{conditions, interval_head};
-use crate::part::parts;
+use crate::per_workload::parts;
 use crate::text::{Style, beside, clean, cut, left, width};
 use crate::words::at_once;
 use baremark_model::command::{

@@ -1,6 +1,6 @@
 //! A comparison of two sides as a terminal shows it: what changed, then what else differs and could be the cause.
 
-use crate::around::label;
+use crate::activity::label;
 use crate::live::short;
 use crate::number::{Digits, count, duration, estimate, fixed, percent, ratio_decimals};
 use crate::terminal::{INDENT, Page};

@@ -1,6 +1,6 @@
 //! What was observed over the time of the run, as figures: one quantity each, one line for each place.
 
-use crate::around::label;
+use crate::activity::label;
 use crate::axis::{Axis, Figure, LEFT, MARGIN, WIDTH};
 use crate::mark::{Mark, shades_in_words};
 use crate::number::rounded;

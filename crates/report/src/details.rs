@@ -12,7 +12,7 @@ mod says;
 
 use crate::answer::labelled;
 use crate::grid::{Grid, GridRow};
-use crate::part::Part;
+use crate::per_workload::Part;
 use crate::section::Group;
 use baremark_model::document::Document;
 use reported::{Reported, alike};

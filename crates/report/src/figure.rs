@@ -12,7 +12,7 @@ use crate::knee;
 use crate::latency;
 use crate::mark::Mark;
 use crate::number::{fixed, percent, three_digits};
-use crate::part::{Part, parts};
+use crate::per_workload::{Part, parts};
 use crate::roofline;
 use crate::svg::{Anchor, Svg};
 use crate::text::clean;

@@ -11,7 +11,7 @@ use crate::lane::Lanes;
 use crate::number::{Digits, fixed, ratio_decimals};
 use crate::outline::{Found, Outline, nothing, outline};
 use crate::page;
-use crate::part::parts;
+use crate::per_workload::parts;
 use crate::provenance::reproduce;
 use crate::section::{Block, Making, Section, Subject};
 use crate::sections::SECTIONS;

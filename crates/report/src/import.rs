@@ -1,6 +1,6 @@
 //! What was read from another program's file, by itself.
 
-use crate::around::label;
+use crate::activity::label;
 use crate::live::short;
 use crate::number::count;
 use crate::terminal::{INDENT, Page};

@@ -2,7 +2,7 @@
 
 use crate::answer::headline_of;
 use crate::number::{self, count, duration};
-use crate::part::Part;
+use crate::per_workload::Part;
 use crate::provenance::blocks;
 use crate::text::clean;
 use baremark_model::codes::Origin;

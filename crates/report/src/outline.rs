@@ -3,7 +3,7 @@
 use crate::grid::{Grid, estimated, grid, members, others, predicted_ratio, ratio_cell};
 use crate::latency;
 use crate::number::{self, count};
-use crate::part::{Part, parts};
+use crate::per_workload::{Part, parts};
 use crate::provenance::{self, blocks, settings};
 use crate::published::{Beside, with_agreement};
 use crate::text::clean;

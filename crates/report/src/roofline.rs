@@ -5,7 +5,7 @@
 
 use crate::axis::{Axis, Figure, HEIGHT, LEFT, LINE, MARGIN, WIDTH, legend};
 use crate::number::rounded;
-use crate::part::Part;
+use crate::per_workload::Part;
 use crate::svg::{Anchor, Svg};
 use crate::text::clean;
 use crate::treatment::ENVIRONMENT;

@@ -2,8 +2,8 @@
 //!
 //! A new section is a function of the form [`Making`] and a line of [`SECTIONS`].
 
+use crate::activity;
 use crate::application;
-use crate::around;
 use crate::course;
 use crate::details;
 use crate::figure::of_blocks;
@@ -12,7 +12,7 @@ use crate::guest_disks;
 use crate::latency;
 use crate::number::percent;
 use crate::outline::Found;
-use crate::part::parts;
+use crate::per_workload::parts;
 use crate::section::{Block, Making, Section, Subject};
 use crate::slope;
 use crate::text::clean;
@@ -164,10 +164,10 @@ fn activity(of: Subject<'_>) -> Section {
     let document = of.document;
     let mut blocks = Vec::new();
     if let Some(observed) = &document.observed {
-        blocks.extend(around::short(document).map(Block::Table));
+        blocks.extend(activity::short(document).map(Block::Table));
         let figures = course::figures(document);
         blocks.extend((!figures.is_empty()).then_some(Block::Figures(figures)));
-        let (tables, remarks) = (around::full(document), around::remarks(observed));
+        let (tables, remarks) = (activity::full(document), activity::remarks(observed));
         blocks.extend((!tables.is_empty()).then_some(Block::Wide(tables)));
         blocks.extend((!remarks.is_empty()).then_some(Block::Remarks(remarks)));
     }

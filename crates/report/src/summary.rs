@@ -15,7 +15,7 @@ use crate::next_step::next_step;
 use crate::number::{self, Digits, count, duration, fixed, ratio_decimals};
 use crate::observed_at::is_a_vm;
 use crate::outline::{cautions, confidence_of, extended, interval_head, nothing, reliability, sentence_case};
-use crate::part::{Part, parts};
+use crate::per_workload::{Part, parts};
 use crate::provenance::blocks;
 use crate::terminal::{INDENT, Page};
 use crate::text::{Paint, Style, clean, cut, left, right, width, wrap};

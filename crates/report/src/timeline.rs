@@ -5,7 +5,7 @@ use crate::answer::labelled;
 use crate::axis::{Axis, Figure, LEFT, MARGIN, WIDTH};
 use crate::mark::{Mark, shades_in_words};
 use crate::number::{fixed, rounded};
-use crate::part::Part;
+use crate::per_workload::Part;
 use crate::svg::{Anchor, Svg};
 use crate::text::clean;
 use crate::words::Quantity;

@@ -4,20 +4,20 @@
 //! environment is made for them: what this program has in its own, secrets among it, is not handed on. Whatever happens to the caller, the kernel tells the program by its death signal; what is dropped is killed with all its
 //! processes.
 
-use crate::carried;
 use crate::exchange;
 use crate::place::Place;
 use crate::recipe::{Ready, Recipe, Reload, Step};
+use crate::remote_instance;
 use crate::service::{self, Order, Service, ServiceError, Statistics, Upstream};
 use baremark_sys::acl;
 use baremark_sys::confine::{self, Held, Limits, MemoryLimit};
-use baremark_sys::family::Family;
+use baremark_sys::kill_tree::Family;
 use baremark_sys::log_tail::LogTail;
-use baremark_sys::offspring;
 use baremark_sys::private_folder::directory::Directory;
 use baremark_sys::process_tree::{Process, Usage, Waits};
 use baremark_sys::registry::Record;
 use baremark_sys::stall_group::{StallGroup, Stalls};
+use baremark_sys::subreaper;
 use baremark_sys::suspended::{self, Suspended};
 use std::ffi::OsString;
 use std::fs;
@@ -115,7 +115,7 @@ impl Instance {
     ) -> Result<Instance, ServiceError> {
         order.owner = place.owner(&order, service)?;
         let recipe = match place.control() {
-            Some(control) => carried::recipe(control),
+            Some(control) => remote_instance::recipe(control),
             None => service.configure(&order)?,
         };
         let instance = Instance {
@@ -140,9 +140,9 @@ impl Instance {
             self.port_is_free()?;
         }
         if let Some(control) = self.place.control() {
-            let text = carried::text(self, control)
+            let text = remote_instance::text(self, control)
                 .map_err(|why| self.io("writing the configuration of the remote instance", why))?;
-            self.write(carried::FILE, &text)?;
+            self.write(remote_instance::FILE, &text)?;
         }
         if !self.prepared {
             for step in &self.recipe.prepare {
@@ -155,7 +155,7 @@ impl Instance {
         let death_signal = self.place.death_signal(self.recipe.death_signal);
         let held = confine::hold(&mut command, &self.place.held_here(&self.limits), death_signal)
             .map_err(|why| self.io("setting its limits", why))?;
-        let child = offspring::start(&mut command)
+        let child = subreaper::start(&mut command)
             .map_err(|why| self.io(&format!("starting {}", step.program.display()), why))?;
         // Of a container the engine's client alone would be in it.
         let stalls = self.place.is_here().then(|| StallGroup::of(child.id())).flatten();
@@ -216,7 +216,7 @@ impl Instance {
             Ready::Answers { send, expect } => exchange::beginning(self.order.plain(), send, expect.len())
                 .is_ok_and(|answer| answer.starts_with(expect)),
             Ready::Command(step) => self.output(step).is_ok(),
-            Ready::Carried(control) => carried::is_ready(*control, &self.order.secret),
+            Ready::Carried(control) => remote_instance::is_ready(*control, &self.order.secret),
         }
     }
 
@@ -337,7 +337,7 @@ impl Instance {
     /// When it cannot do that or is gone.
     pub fn reload(&mut self) -> Result<(), ServiceError> {
         if let Some(control) = self.place.control() {
-            return carried::reload(self, control);
+            return remote_instance::reload(self, control);
         }
         let Reload::Signal(signal) = self.recipe.reload else {
             return Err(self.failed("cannot take a new configuration while it runs"));
@@ -353,7 +353,7 @@ impl Instance {
     /// As [`Service::rewire`].
     pub fn rewire(&mut self, upstreams: &[Upstream]) -> Result<(), ServiceError> {
         let Some(control) = self.place.control() else { return self.service.rewire(self, upstreams) };
-        carried::rewire(self, control, upstreams)?;
+        remote_instance::rewire(self, control, upstreams)?;
         self.order.upstreams = upstreams.to_vec();
         Ok(())
     }
@@ -364,7 +364,7 @@ impl Instance {
     /// When it does not answer.
     pub fn statistics(&self) -> Result<Statistics, ServiceError> {
         match self.place.control() {
-            Some(control) => carried::statistics(self, control),
+            Some(control) => remote_instance::statistics(self, control),
             None => self.service.statistics(self),
         }
     }
@@ -524,7 +524,7 @@ impl Instance {
         let program = step.program.display().to_string();
         let _held = confine::hold(&mut command, &Limits::default(), libc::SIGKILL)
             .map_err(|why| self.io("setting its limits", why))?;
-        let mut child = offspring::start(&mut command).map_err(|why| self.io(&format!("starting {program}"), why))?;
+        let mut child = subreaper::start(&mut command).map_err(|why| self.io(&format!("starting {program}"), why))?;
         // Held until its end: who tends a program elsewhere takes the end of its input for ours.
         let _input = child.stdin.take();
         let (Some(output), Some(errors)) = (child.stdout.take(), child.stderr.take()) else {

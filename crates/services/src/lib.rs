@@ -2,12 +2,11 @@
 //!
 //! An adapter is a pure function from typed settings to a [`recipe::Recipe`]: files, commands, how to detect that it is
 //! ready. [`instance::Instance`] carries recipes out and leaves nothing behind, also after a kill; at a site of its own a process
-//! of this program does, see [`carried`]. What a service is for is its caller's business.
+//! of this program does, see [`remote_instance`]. What a service is for is its caller's business.
 
 pub mod apache;
 pub mod auction;
 pub mod balance;
-pub mod carried;
 mod exchange;
 mod folder;
 pub mod haproxy;
@@ -18,6 +17,7 @@ pub mod place;
 pub mod postgres;
 pub mod recipe;
 pub mod redis;
+pub mod remote_instance;
 pub mod service;
 pub mod settings;
 

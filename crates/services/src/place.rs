@@ -30,7 +30,7 @@ pub trait Place: Send {
         IpAddr::V4(Ipv4Addr::LOCALHOST)
     }
 
-    /// Where a process of this program carries the whole instance out, see [`crate::carried`]; `None` where each of its
+    /// Where a process of this program carries the whole instance out, see [`crate::remote_instance`]; `None` where each of its
     /// programs is started from here.
     fn control(&self) -> Option<Control> {
         None

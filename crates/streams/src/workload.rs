@@ -4,11 +4,11 @@ use crate::ends::Path;
 use crate::engine::{self, Direction, Order, Outcome, Pattern};
 use baremark_journal::{Journal, JournalError};
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Aggregate, Default, Descriptor, Kind, Knob, Metric};
 use baremark_model::hdr;
 use baremark_model::histogram::Histogram;
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
-use baremark_model::knob::Misfit;
+use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
+use baremark_model::knob::InvalidValue;
 use baremark_model::parameters::Parameters;
 use baremark_model::seam::Sample;
 use baremark_model::units::Bytes;
@@ -58,25 +58,25 @@ static PARAMETERS: [Knob; 13] = [
 ];
 
 static METRICS: [Metric; 13] = [
-    Metric::higher("gbit_per_s", "Gbit/s", Together::Sum).help("10^9 bits of payload received per second"),
-    Metric::higher("gbit_per_cpu", "Gbit/s per CPU", Together::Mean).help(
+    Metric::higher("gbit_per_s", "Gbit/s", Aggregate::Sum).help("10^9 bits of payload received per second"),
+    Metric::higher("gbit_per_cpu", "Gbit/s per CPU", Aggregate::Mean).help(
         "CPU efficiency: gbit_per_s over the CPUs that both ends and ksoftirqd kept busy; softirqs count in \
          the thread that they interrupt",
     ),
-    Metric::higher("gbit_per_receiver_cpu", "Gbit/s per CPU", Together::Mean)
+    Metric::higher("gbit_per_receiver_cpu", "Gbit/s per CPU", Aggregate::Mean)
         .help("the same over the receiving threads and ksoftirqd alone"),
-    Metric::lower("cpus", "CPUs", Together::Sum).help("CPUs that both ends and ksoftirqd kept busy"),
-    Metric::lower("softirq_cpus", "CPUs", Together::Sum)
+    Metric::lower("cpus", "CPUs", Aggregate::Sum).help("CPUs that both ends and ksoftirqd kept busy"),
+    Metric::lower("softirq_cpus", "CPUs", Aggregate::Sum)
         .help("softirq time of the CPUs of both ends, by ticks; part of cpus"),
-    Metric::lower("packets_per_s", "packets/s", Together::Sum)
+    Metric::lower("packets_per_s", "packets/s", Aggregate::Sum)
         .help("packets that IP of the receiving end took, after merging"),
-    Metric::higher("packet_bytes", "B", Together::Mean).help("mean size of these packets"),
-    Metric::lower("retransmits_per_s", "segments/s", Together::Sum).help("TCP segments that were sent again"),
-    Metric::higher("transactions_per_s", "transactions/s", Together::Sum).help("requests answered per second"),
-    Metric::lower("latency_p50_us", "us", Together::Mean).help("round trip of a request, median"),
-    Metric::lower("latency_p99_us", "us", Together::Most).help("round trip of a request, 99th percentile"),
-    Metric::lower("latency_p99_9_us", "us", Together::Most).help("round trip of a request, 99.9th percentile"),
-    Metric::lower("lost", "%", Together::Mean).help("datagrams that did not arrive"),
+    Metric::higher("packet_bytes", "B", Aggregate::Mean).help("mean size of these packets"),
+    Metric::lower("retransmits_per_s", "segments/s", Aggregate::Sum).help("TCP segments that were sent again"),
+    Metric::higher("transactions_per_s", "transactions/s", Aggregate::Sum).help("requests answered per second"),
+    Metric::lower("latency_p50_us", "us", Aggregate::Mean).help("round trip of a request, median"),
+    Metric::lower("latency_p99_us", "us", Aggregate::Most).help("round trip of a request, 99th percentile"),
+    Metric::lower("latency_p99_9_us", "us", Aggregate::Most).help("round trip of a request, 99.9th percentile"),
+    Metric::lower("lost", "%", Aggregate::Mean).help("datagrams that did not arrive"),
 ];
 
 /// What the workload is.
@@ -88,7 +88,7 @@ pub static DESCRIPTOR: Descriptor = Descriptor {
     metrics: &METRICS,
     alternates: |_| true,
     check: |arm| Settings::of(arm).map(drop),
-    heeds_interrupt: true,
+    stops_on_interrupt: true,
     ..Descriptor::JOB
 };
 
@@ -115,7 +115,7 @@ struct Settings {
 }
 
 impl Settings {
-    fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
+    fn of(arm: &ResolvedArm) -> Result<Settings, InvalidValue> {
         let of = Parameters::of(arm, &PARAMETERS);
         let between = match of.get::<String>("path")?.as_str() {
             "veth" => Between::Veth,
@@ -126,7 +126,7 @@ impl Settings {
         let (mtu, rate) = (of.find("mtu")?, of.find::<u64>("rate_mbit")?);
         if (mtu.is_some() || rate.is_some()) && between != Between::Veth {
             let remedy = "write path = \"veth\", or leave them out";
-            return Err(Misfit::new("mtu and rate_mbit are of the path veth alone", remedy));
+            return Err(InvalidValue::new("mtu and rate_mbit are of the path veth alone", remedy));
         }
         Ok(Settings { between, order: order(of)?, offloads, mtu, rate: rate.map(|rate| rate * 1_000_000) })
     }
@@ -149,18 +149,18 @@ impl Settings {
 }
 
 /// What is switched at which end: what is on needs what is below it, so TSO is switched after GSO.
-fn offloads(of: Parameters<'_>, between: Between) -> Result<[(usize, Offload, bool); 3], Misfit> {
+fn offloads(of: Parameters<'_>, between: Between) -> Result<[(usize, Offload, bool); 3], InvalidValue> {
     let (tso, gso, gro): (bool, bool, bool) = (of.get("tso")?, of.get("gso")?, of.get("gro")?);
     let usual = tso && gso && !gro;
     if !usual && between == Between::Loopback {
         let remedy = "write path = \"veth\" or \"bridge\"";
-        return Err(Misfit::new("tso, gso and gro are not switched on loopback", remedy));
+        return Err(InvalidValue::new("tso, gso and gro are not switched on loopback", remedy));
     }
     Ok([(0, Offload::Gso, gso), (0, Offload::Tso, tso), (1, Offload::Gro, gro)])
 }
 
 /// What the engine does, without the CPUs and the time.
-fn order(of: Parameters<'_>) -> Result<Order, Misfit> {
+fn order(of: Parameters<'_>) -> Result<Order, InvalidValue> {
     let pattern = match of.get::<String>("pattern")?.as_str() {
         "request-response" => Pattern::RequestResponse,
         "connect-close" => Pattern::ConnectClose,
@@ -169,15 +169,20 @@ fn order(of: Parameters<'_>) -> Result<Order, Misfit> {
     };
     let Bytes(message) = of.get("message")?;
     if pattern == Pattern::Datagrams && message > LONGEST_DATAGRAM {
-        return Err(Misfit::new(format!("message = {message} B is too long for a datagram"), "write 65507 B or less"));
+        return Err(InvalidValue::new(
+            format!("message = {message} B is too long for a datagram"),
+            "write 65507 B or less",
+        ));
     }
     let zero_copy: bool = of.get("zero_copy")?;
     if zero_copy && pattern != Pattern::Stream {
         let remedy = "write pattern = \"stream\", or leave it out";
-        return Err(Misfit::new("zero_copy = true is of streams alone", remedy));
+        return Err(InvalidValue::new("zero_copy = true is of streams alone", remedy));
     }
     let buffer = match (of.find("buffer")?, of.find::<u64>("buffer_messages")?) {
-        (Some(_), Some(_)) => return Err(Misfit::new("buffer and buffer_messages are both set", "keep one of them")),
+        (Some(_), Some(_)) => {
+            return Err(InvalidValue::new("buffer and buffer_messages are both set", "keep one of them"));
+        }
         (Some(Bytes(buffer)), None) => Some(buffer),
         (None, messages) => messages.map(|messages| (messages * message).max(8 << 10)),
     };
@@ -200,7 +205,7 @@ impl Job for StreamTcp {
         &DESCRIPTOR
     }
 
-    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: JobContext<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let mut settings = Settings::of(arm).map_err(|misfit| JobError::failed(misfit.to_string()))?;
         let missing = |why: NetworkError| JobError::Missing {
             what: why.to_string(),
@@ -213,17 +218,17 @@ impl Job for StreamTcp {
             [first, .., last] => Some([*first, *last]),
             [only] => Some([*only, *only]),
         };
-        Ok(Box::new(Ready { order: settings.order, path, around }))
+        Ok(Box::new(PreparedStreams { order: settings.order, path, around }))
     }
 }
 
-struct Ready<'s> {
+struct PreparedStreams<'s> {
     order: Order,
     path: Path,
-    around: Surroundings<'s>,
+    around: JobContext<'s>,
 }
 
-impl ReadyJob for Ready<'_> {
+impl ReadyJob for PreparedStreams<'_> {
     fn run(&mut self) -> Result<JobRun, JobError> {
         if self.around.interrupt.load(std::sync::atomic::Ordering::Acquire) {
             return Err(JobError::Interrupted);

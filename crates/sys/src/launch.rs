@@ -219,7 +219,7 @@ fn failed(child: &mut Child) -> c_int {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::offspring;
+    use crate::subreaper;
     use std::fs::{self, File};
     use std::io::Read;
     use std::os::fd::AsFd;
@@ -256,7 +256,7 @@ mod tests {
         drop(to);
         let mut text = String::new();
         from.read_to_string(&mut text)?;
-        let ended = offspring::wait(launched.pid, Instant::now() + Duration::from_secs(60))?.expect("it ends");
+        let ended = subreaper::wait(launched.pid, Instant::now() + Duration::from_secs(60))?.expect("it ends");
         Ok((text, ended.status.code()))
     }
 

@@ -43,7 +43,7 @@ fn end_of_segments(program: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::offspring;
+    use crate::subreaper;
     use std::os::unix::fs::PermissionsExt;
     use std::process::{Child, Command, Stdio};
 
@@ -56,7 +56,7 @@ mod tests {
         std::fs::write(&path, short).expect("it can be written");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).expect("it is ours");
         let mut list = Command::new(&path);
-        let listed = offspring::start(list.arg("--list").stdout(Stdio::piped())).and_then(Child::wait_with_output);
+        let listed = subreaper::start(list.arg("--list").stdout(Stdio::piped())).and_then(Child::wait_with_output);
         std::fs::remove_file(&path).expect("it is ours");
         let listed = listed.expect("it runs");
         let said = String::from_utf8_lossy(&listed.stdout).into_owned();

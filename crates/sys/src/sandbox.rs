@@ -12,7 +12,7 @@ pub mod filter;
 
 pub use files::Shown;
 
-use crate::{affinity, guest, mounts, offspring, process};
+use crate::{affinity, guest, mounts, process, subreaper};
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::{self, PipeReader, Read, Write};
@@ -163,7 +163,7 @@ impl Launch<'_> {
         };
         let starter = parent_id();
         block_signals().map_err(general("blocking signals"))?;
-        offspring::adopt_orphans().map_err(general("becoming the parent of orphans"))?;
+        subreaper::adopt_orphans().map_err(general("becoming the parent of orphans"))?;
         if self.has(Layer::User) {
             enter_user_namespace().map_err(of(Layer::User, "a user namespace"))?;
             // New credentials may have made the kernel forget it.
@@ -198,7 +198,7 @@ impl Launch<'_> {
                 drop(report.read_to_string(&mut text));
                 drop(give_streams_away());
                 let status = wait_for(first);
-                drop(offspring::end_all_but(&[], END_LIMIT));
+                drop(subreaper::end_all_but(&[], END_LIMIT));
                 drop(life);
                 match text.split_once('\n') {
                     Some((layer, why)) => Err(Refused { layer: Layer::of_name(layer), why: why.to_owned() }),
@@ -267,7 +267,7 @@ impl Launch<'_> {
     fn program(&self, refused: &io::PipeWriter) -> Result<i32, Refused> {
         let general = |what: &'static str| move |why: io::Error| Refused { layer: None, why: format!("{what}: {why}") };
         if !self.has(Layer::Pid) {
-            offspring::adopt_orphans().map_err(general("becoming the parent of orphans"))?;
+            subreaper::adopt_orphans().map_err(general("becoming the parent of orphans"))?;
         }
         let parent = std::process::id();
         // SAFETY: as in `run`.
@@ -280,7 +280,7 @@ impl Launch<'_> {
                 drop(give_streams_away());
                 let status = guest::reap_until(child.unsigned_abs());
                 if !self.has(Layer::Pid) {
-                    drop(offspring::end_all_but(&[], END_LIMIT));
+                    drop(subreaper::end_all_but(&[], END_LIMIT));
                 }
                 status.map_err(general("waiting for the program"))
             }

@@ -1,6 +1,6 @@
 //! A supervisor in two processes: a worker that runs programs, and a guard that outlives it.
 //!
-//! Each adopts what the processes below it leave behind ([`offspring`]), and each is told of the other's end, whatever it is.
+//! Each adopts what the processes below it leave behind ([`subreaper`]), and each is told of the other's end, whatever it is.
 //! So whoever of the parties is killed, someone is left who ends the programs, their children that have left the session or the
 //! process group included:
 //!
@@ -15,7 +15,7 @@
 //! Neither needs a privilege or a control group, and programs keep their process numbers, which in a PID namespace of their own
 //! would be others than those in `/proc`.
 
-use crate::offspring;
+use crate::subreaper;
 use std::fs;
 use std::io::{self, PipeReader, Read};
 use std::os::unix::process::ExitStatusExt;
@@ -57,7 +57,7 @@ pub fn divide() -> io::Result<Half> {
     if fs::read_dir("/proc/self/task")?.count() != 1 {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "a process of several threads cannot be divided"));
     }
-    offspring::adopt_orphans()?;
+    subreaper::adopt_orphans()?;
     let (lives, held) = io::pipe()?;
     // SAFETY: takes nothing; in a process of one thread the child may continue with everything.
     let pid = unsafe { libc::fork() };
@@ -65,13 +65,13 @@ pub fn divide() -> io::Result<Half> {
         -1 => Err(io::Error::last_os_error()),
         0 => {
             drop(held);
-            offspring::adopt_orphans()?;
+            subreaper::adopt_orphans()?;
             Ok(Half::Worker(Guard(lives)))
         }
         pid => {
             drop(lives);
             let status = end_of(pid);
-            drop(offspring::end_all_but(&[], END_LIMIT));
+            drop(subreaper::end_all_but(&[], END_LIMIT));
             drop(held);
             status.map(Half::Guard)
         }

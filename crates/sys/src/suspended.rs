@@ -7,9 +7,9 @@
 
 use crate::confine;
 use crate::control_group::namespace;
-use crate::offspring;
 use crate::process_tree::{self, Process};
 use crate::registry::{self, Made, Record};
+use crate::subreaper;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -28,7 +28,7 @@ impl Process {
     /// Sends it a signal, unless it is gone.
     fn send(self, signal: i32) -> io::Result<()> {
         // A descriptor stays that of one process: who is still the same after it was opened gets the signal.
-        let descriptor = match offspring::descriptor(self.pid) {
+        let descriptor = match subreaper::descriptor(self.pid) {
             Err(why) if why.raw_os_error() == Some(libc::ESRCH) => return Ok(()),
             opened => opened,
         };
@@ -43,13 +43,13 @@ impl Process {
     /// Whether none of its threads runs; a thread that is on its way to a disk stops when that has answered.
     fn has_stopped(self) -> bool {
         let threads = fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten().flatten();
-        let state = |folder: &Path| Some(offspring::read_stat(&folder.join("stat"))?.0);
+        let state = |folder: &Path| Some(subreaper::read_stat(&folder.join("stat"))?.0);
         threads.map(|thread| state(&thread.path())).all(|state| matches!(state, None | Some('T' | 't' | 'Z' | 'X')))
     }
 
     /// This process and all that it has started, in an order in which whoever has started others comes before those.
     fn tree(self) -> Vec<Process> {
-        if self.is_there() { self.living_of(&offspring::tree(self.pid)) } else { Vec::new() }
+        if self.is_there() { self.living_of(&subreaper::tree(self.pid)) } else { Vec::new() }
     }
 
     /// Those of a list of this process and of what it has started that live. Since the list was made, a number may have become that of a stranger, whose parent is

@@ -16,8 +16,8 @@ use baremark_model::seam::{Body, Prepared, RankTime, TickRate, Verification, Wor
 use baremark_model::team::Team;
 use baremark_sys::affinity::allowed_cpus;
 use baremark_sys::clock::{tick_rate, ticks};
-use baremark_sys::crew::Crew;
 use baremark_sys::memory::Map;
+use baremark_sys::thread_team::Crew;
 use std::error::Error;
 use std::sync::Mutex;
 use std::time::Duration;

@@ -6,7 +6,7 @@
 use crate::parameters::{ISA, KERNELS, chosen_isa, misfit, odd, own_after, spans_of, spans_together, take, whole};
 use baremark_kernels::dgemm as kernel;
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Aggregate, Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric};
 use baremark_model::seam::{
     Arena, Body, Owner, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError,
 };
@@ -23,7 +23,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     help: "multiplication of matrices in double precision, one product for all ranks",
     source: "HPC Challenge 1.5, DGEMM; packed blocks after Goto and van de Geijn 2008",
     parameters: &[N, ISA],
-    metrics: &[Metric::higher("gflops", "GFLOP/s", Together::Sum)
+    metrics: &[Metric::higher("gflops", "GFLOP/s", Aggregate::Sum)
         .help("10^-9 x 2 n^3 x products / time from the first rank's start to the last one's end")],
     footprint: Some(Footprint { key: "n", bytes: |arm| spans_together(&Dgemm, arm), held: HeldBy::Agent }),
     quick: &[("n", "1000")],
@@ -48,15 +48,15 @@ impl Workload for Dgemm {
     fn prepare<'m>(&self, arm: &ResolvedArm, arena: &'m dyn Arena) -> Result<Box<dyn Prepared + 'm>, WorkloadError> {
         let (n, isa) = (whole(arm, &N)?, chosen_isa(arm)?);
         let body = kernel::Dgemm::new(n, isa, take(arena, &kernel::span_words(n, arm.ranks))?);
-        Ok(Box::new(Ready { body: body.map_err(|unfit| odd(&N, n, unfit.to_string()))? }))
+        Ok(Box::new(PreparedMatrices { body: body.map_err(|unfit| odd(&N, n, unfit.to_string()))? }))
     }
 }
 
-struct Ready<'m> {
+struct PreparedMatrices<'m> {
     body: kernel::Dgemm<'m>,
 }
 
-impl Prepared for Ready<'_> {
+impl Prepared for PreparedMatrices<'_> {
     fn body(&self) -> &dyn Body {
         &self.body
     }

@@ -7,7 +7,7 @@
 use crate::parameters::{ISA, KERNELS, chosen_isa, misfit, odd};
 use baremark_kernels::fma as kernel;
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Descriptor, Metric, Together};
+use baremark_model::descriptor::{Aggregate, Descriptor, Metric};
 use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
 
 /// The workload `fma`.
@@ -19,7 +19,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     help: "multiply-adds in registers: a control that needs neither memory nor MMU",
     source: "baremark; sixteen independent chains of two exact multiply-adds",
     parameters: &[ISA],
-    metrics: &[Metric::higher("gflops", "GFLOP/s", Together::Sum)
+    metrics: &[Metric::higher("gflops", "GFLOP/s", Aggregate::Sum)
         .help("sum over the ranks of 10^-9 x floating-point operations / the rank's own time; a multiply-add is two")],
     check: |arm| chosen_isa(arm).map(drop).map_err(misfit),
     ..KERNELS
@@ -38,15 +38,15 @@ impl Workload for Fma {
         let isa = chosen_isa(arm)?;
         let body =
             kernel::Fma::new(arm.ranks, isa).map_err(|error| odd(&ISA, format!("{isa:?}"), error.to_string()))?;
-        Ok(Box::new(Ready { body }))
+        Ok(Box::new(PreparedFma { body }))
     }
 }
 
-struct Ready {
+struct PreparedFma {
     body: kernel::Fma,
 }
 
-impl Prepared for Ready {
+impl Prepared for PreparedFma {
     fn body(&self) -> &dyn Body {
         &self.body
     }

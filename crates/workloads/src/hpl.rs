@@ -7,7 +7,7 @@
 use crate::parameters::{ISA, KERNELS, chosen_isa, misfit, odd, own_after, spans_of, spans_together, take, whole};
 use baremark_kernels::hpl::{self as kernel, Order};
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Aggregate, Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric};
 use baremark_model::seam::{
     Arena, Body, Owner, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError,
 };
@@ -27,11 +27,11 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "HPL 2.3: operation count, residual and kind of matrix; the code is baremark's",
     parameters: &[N, NB, ISA],
     metrics: &[
-        Metric::higher("gflops", "GFLOP/s", Together::Sum)
+        Metric::higher("gflops", "GFLOP/s", Aggregate::Sum)
             .help("10^-9 x (2/3 n^3 + 3/2 n^2) / the mean time of a solution"),
-        Metric::higher("best_gflops", "GFLOP/s", Together::Sum)
+        Metric::higher("best_gflops", "GFLOP/s", Aggregate::Sum)
             .help("10^-9 x (2/3 n^3 + 3/2 n^2) / the best time of a solution"),
-        Metric::lower("solution_ns", "ns", Together::Mean).help("the mean time of a solution"),
+        Metric::lower("solution_ns", "ns", Aggregate::Mean).help("the mean time of a solution"),
     ],
     footprint: Some(Footprint { key: "n", bytes: |arm| spans_together(&Hpl, arm), held: HeldBy::Agent }),
     quick: &[("n", "1000")],
@@ -56,7 +56,7 @@ impl Workload for Hpl {
     fn prepare<'m>(&self, arm: &ResolvedArm, arena: &'m dyn Arena) -> Result<Box<dyn Prepared + 'm>, WorkloadError> {
         let (order, isa) = (order(arm)?, chosen_isa(arm)?);
         let body = kernel::Hpl::new(order, isa, take(arena, &kernel::span_words(order, arm.ranks))?, clock::ticks);
-        Ok(Box::new(Ready { body: body.map_err(|unfit| odd(&N, order.n, unfit.to_string()))? }))
+        Ok(Box::new(PreparedSystem { body: body.map_err(|unfit| odd(&N, order.n, unfit.to_string()))? }))
     }
 }
 
@@ -64,11 +64,11 @@ fn order(arm: &ResolvedArm) -> Result<Order, WorkloadError> {
     Ok(Order { n: whole(arm, &N)?, nb: whole(arm, &NB)? })
 }
 
-struct Ready<'m> {
+struct PreparedSystem<'m> {
     body: kernel::Hpl<'m>,
 }
 
-impl Prepared for Ready<'_> {
+impl Prepared for PreparedSystem<'_> {
     fn body(&self) -> &dyn Body {
         &self.body
     }

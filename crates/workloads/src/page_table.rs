@@ -9,7 +9,7 @@
 use crate::parameters::{KERNELS, misfit, odd};
 use baremark_kernels::laps::Laps;
 use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
-use baremark_model::descriptor::{Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric, Together, size_of};
+use baremark_model::descriptor::{Aggregate, Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric, size_of};
 use baremark_model::seam::{
     Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Work, Workload, WorkloadError,
 };
@@ -36,13 +36,13 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "baremark; operations of the memory-management tests that were run for AMD's RVI in 2009",
     parameters: &[REGION],
     metrics: &[
-        Metric::lower("fault_ns", "ns", Together::Mean)
+        Metric::lower("fault_ns", "ns", Aggregate::Mean)
             .help("mean time of the first store to a page of anonymous memory"),
-        Metric::lower("protect_ns", "ns", Together::Mean).help("mean time of a call that makes one page read-only"),
-        Metric::lower("unmap_ns", "ns", Together::Mean).help("mean time of a call that unmaps one page"),
-        Metric::lower("touch_ns", "ns", Together::Mean)
+        Metric::lower("protect_ns", "ns", Aggregate::Mean).help("mean time of a call that makes one page read-only"),
+        Metric::lower("unmap_ns", "ns", Aggregate::Mean).help("mean time of a call that unmaps one page"),
+        Metric::lower("touch_ns", "ns", Aggregate::Mean)
             .help("the baseline of a fault: mean time of a store to a page that is there"),
-        Metric::lower("call_ns", "ns", Together::Mean)
+        Metric::lower("call_ns", "ns", Aggregate::Mean)
             .help("the baseline of the others: mean time of a system call that does nothing (getppid)"),
     ],
     footprint: Some(Footprint { key: "region", bytes: |arm| size_of(arm, "region"), held: HeldBy::Workload }),
@@ -65,7 +65,7 @@ impl Workload for PageTable {
         let bytes = Bytes(rank_bytes(arm)?).count();
         let rank = || Mutex::new(Rank { laps: Laps::new(clock::ticks), tally: Tally::default() });
         let ranks = (0..arm.ranks).map(|_| rank()).collect();
-        Ok(Box::new(Ready { body: Pages { bytes, page: arm.page, ranks } }))
+        Ok(Box::new(PreparedPages { body: Pages { bytes, page: arm.page, ranks } }))
     }
 }
 
@@ -157,11 +157,11 @@ impl Body for Pages {
     }
 }
 
-struct Ready {
+struct PreparedPages {
     body: Pages,
 }
 
-impl Prepared for Ready {
+impl Prepared for PreparedPages {
     fn body(&self) -> &dyn Body {
         &self.body
     }

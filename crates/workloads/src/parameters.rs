@@ -3,7 +3,7 @@
 use baremark_kernels::isa;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::{Default, Descriptor, Kind, Knob};
-use baremark_model::knob::Misfit;
+use baremark_model::knob::InvalidValue;
 use baremark_model::machine::Isa;
 use baremark_model::seam::{Arena, MemoryError, Owner, Workload, WorkloadError};
 use baremark_model::units::Bytes;
@@ -94,12 +94,12 @@ pub fn odd(knob: &Knob, value: impl ToString, why: impl Into<String>) -> Workloa
 }
 
 /// The same refusal as a mistake in a study.
-pub fn misfit(refusal: WorkloadError) -> Misfit {
+pub fn misfit(refusal: WorkloadError) -> InvalidValue {
     match refusal {
         WorkloadError::Parameter { key, value, why } => {
-            Misfit { what: format!("{key} = {value} cannot be"), remedy: why }
+            InvalidValue { what: format!("{key} = {value} cannot be"), remedy: why }
         }
-        WorkloadError::Misfit(misfit) => misfit,
-        WorkloadError::Memory(why) => Misfit { what: why.what, remedy: why.why },
+        WorkloadError::InvalidValue(misfit) => misfit,
+        WorkloadError::Memory(why) => InvalidValue { what: why.what, remedy: why.why },
     }
 }

@@ -6,7 +6,7 @@
 use crate::parameters::{KERNELS, Shared, misfit, odd, own_after, own_spans, shared_size, spans_together, take};
 use baremark_kernels::pointer_chase as kernel;
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Aggregate, Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric};
 use baremark_model::seam::{
     Arena, Body, Owner, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError,
 };
@@ -28,7 +28,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "baremark; one random cycle over 64-byte lines by Sattolo's algorithm",
     parameters: &[WORKING_SET],
     metrics: &[
-        Metric::lower("access_ns", "ns", Together::Mean).help("mean over the ranks of the rank's own time / accesses")
+        Metric::lower("access_ns", "ns", Aggregate::Mean).help("mean over the ranks of the rank's own time / accesses")
     ],
     footprint: Some(Footprint {
         key: "working_set",
@@ -58,7 +58,7 @@ impl Workload for PointerChase {
         let memory = take(arena, &vec![words; arm.ranks])?;
         let body =
             kernel::PointerChase::new(memory, SEED).map_err(|shape| odd(&WORKING_SET, words * 8, shape.to_string()))?;
-        Ok(Box::new(Ready { body }))
+        Ok(Box::new(PreparedChain { body }))
     }
 }
 
@@ -83,11 +83,11 @@ const LEAST_WORKING_SET: u64 = 4096;
 /// The same cycle in every trial: what varies is where its pages lie.
 const SEED: u64 = 2010;
 
-struct Ready<'m> {
+struct PreparedChain<'m> {
     body: kernel::PointerChase<'m>,
 }
 
-impl Prepared for Ready<'_> {
+impl Prepared for PreparedChain<'_> {
     fn body(&self) -> &dyn Body {
         &self.body
     }

@@ -8,7 +8,7 @@
 use crate::parameters::{KERNELS, Shared, misfit, odd, own_after, own_spans, shared_size, spans_together, take};
 use baremark_kernels::random_access as kernel;
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Aggregate, Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric};
 use baremark_model::seam::{
     Arena, Body, Owner, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError,
 };
@@ -37,9 +37,9 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "HPC Challenge 1.5, RandomAccess",
     parameters: &[TABLE, VARIANT],
     metrics: &[
-        Metric::higher("gups", "GUP/s", Together::Mean)
+        Metric::higher("gups", "GUP/s", Aggregate::Mean)
             .help("mean over the ranks of 10^-9 x updates / the rank's own time, as the HPC Challenge's star mode"),
-        Metric::lower("update_ns", "ns", Together::Mean).help("mean over the ranks of the rank's own time / updates"),
+        Metric::lower("update_ns", "ns", Aggregate::Mean).help("mean over the ranks of the rank's own time / updates"),
     ],
     footprint: Some(Footprint { key: "table", bytes: |arm| spans_together(&RandomAccess, arm), held: HeldBy::Agent }),
     quick: &[("table", "64 MiB")],
@@ -69,7 +69,7 @@ impl Workload for RandomAccess {
         let tables = take(arena, &vec![words; arm.ranks])?;
         let body =
             kernel::RandomAccess::new(tables, variant).map_err(|shape| odd(&TABLE, words * 8, shape.to_string()))?;
-        Ok(Box::new(Ready { body }))
+        Ok(Box::new(PreparedTable { body }))
     }
 }
 
@@ -91,11 +91,11 @@ fn rank_bytes(arm: &ResolvedArm) -> Result<u64, WorkloadError> {
 /// The least table of a rank: one word for each stream.
 const RANK_MIN_BYTES: u64 = 8 * kernel::STREAMS as u64;
 
-struct Ready<'m> {
+struct PreparedTable<'m> {
     body: kernel::RandomAccess<'m>,
 }
 
-impl Prepared for Ready<'_> {
+impl Prepared for PreparedTable<'_> {
     fn body(&self) -> &dyn Body {
         &self.body
     }

@@ -8,7 +8,7 @@ use crate::parameters::{ISA, KERNELS, chosen_isa, misfit, odd, spans_together};
 use baremark_kernels::laps::Lap;
 use baremark_kernels::stream::{self as kernel, Kernel, Plan, Stores};
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Aggregate, Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric};
 use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
 use baremark_model::units::Bytes;
 use baremark_model::verify::{ONE_OF, RANGES};
@@ -43,19 +43,19 @@ const NTIMES: Knob = Knob::new("ntimes", Kind::Count { min: 1, max: 10_000 }, De
 macro_rules! rows {
     ($kernel:literal, $formula:literal, $bytes:literal) => {
         [
-            Metric::higher(concat!($kernel, "_mb_per_s"), "MB/s", Together::Sum).help(concat!(
+            Metric::higher(concat!($kernel, "_mb_per_s"), "MB/s", Aggregate::Sum).help(concat!(
                 $formula,
                 ": 10^-6 x ",
                 $bytes,
                 " bytes an element / the best pass's time"
             )),
-            Metric::higher(concat!($kernel, "_moved_mb_per_s"), "MB/s", Together::Sum)
+            Metric::higher(concat!($kernel, "_moved_mb_per_s"), "MB/s", Aggregate::Sum)
                 .help(concat!($formula, ": the same with the 8 bytes that a regular store reads before it writes")),
-            Metric::lower(concat!($kernel, "_mean_ns"), "ns", Together::Mean)
+            Metric::lower(concat!($kernel, "_mean_ns"), "ns", Aggregate::Mean)
                 .help(concat!($formula, ": the mean time of a pass")),
-            Metric::lower(concat!($kernel, "_min_ns"), "ns", Together::Mean)
+            Metric::lower(concat!($kernel, "_min_ns"), "ns", Aggregate::Mean)
                 .help(concat!($formula, ": the best time of a pass")),
-            Metric::lower(concat!($kernel, "_max_ns"), "ns", Together::Most)
+            Metric::lower(concat!($kernel, "_max_ns"), "ns", Aggregate::Most)
                 .help(concat!($formula, ": the worst time of a pass")),
         ]
     };
@@ -66,7 +66,7 @@ const ADD: [Metric; 5] = rows!("add", "c = a + b", "24");
 const SCALE: [Metric; 5] = rows!("scale", "b = s c", "16");
 const COPY: [Metric; 5] = rows!("copy", "c = a", "16");
 
-const SIMULTANEOUS: Metric = Metric::higher("simultaneous_mb_per_s", "MB/s", Together::Window).help(
+const SIMULTANEOUS: Metric = Metric::higher("simultaneous_mb_per_s", "MB/s", Aggregate::Window).help(
     "10^-6 x STREAM's bytes of all kernels and passes / the time from the first rank's start to the last \
      one's end: with several machines the bytes that all moved at the same time, where the other rates \
      are sums of bests",
@@ -109,7 +109,7 @@ impl Workload for Stream {
         let arrays = [take()?, take()?, take()?];
         let body = kernel::Stream::new(arrays, plan(arm)?, clock::ticks)
             .map_err(|unfit| odd(&ARRAY, array, unfit.to_string()))?;
-        Ok(Box::new(Ready { body, caches: caches() }))
+        Ok(Box::new(PreparedArrays { body, caches: caches() }))
     }
 }
 
@@ -179,12 +179,12 @@ pub fn caches() -> Option<u64> {
 
 const LINE_BYTES: u64 = 64;
 
-struct Ready<'m> {
+struct PreparedArrays<'m> {
     body: kernel::Stream<'m>,
     caches: Option<u64>,
 }
 
-impl Prepared for Ready<'_> {
+impl Prepared for PreparedArrays<'_> {
     fn body(&self) -> &dyn Body {
         &self.body
     }
@@ -215,7 +215,7 @@ impl Prepared for Ready<'_> {
     }
 }
 
-impl Ready<'_> {
+impl PreparedArrays<'_> {
     /// What a check says that looked at `which` of the elements.
     fn judged(&self, check: kernel::Check, which: &str) -> Verification {
         let kernel::Check { passes, errors, worst } = check;

@@ -10,7 +10,7 @@ use crate::calls::{Connections, OwnFile, Pipe, fresh_pages, mapped};
 use crate::parameters::{KERNELS, misfit, odd};
 use baremark_kernels::laps::Laps;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Aggregate, Default, Descriptor, Kind, Knob, Metric};
 use baremark_model::seam::{
     Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Work, Workload, WorkloadError,
 };
@@ -73,8 +73,8 @@ const BASELINE_NS: &str = "baseline_ns";
 /// The two rows of metrics.
 const fn metrics(operation: &'static str, baseline: &'static str) -> [Metric; 2] {
     [
-        Metric::lower(OPERATION_NS, "ns", Together::Mean).help(operation),
-        Metric::lower(BASELINE_NS, "ns", Together::Mean).help(baseline),
+        Metric::lower(OPERATION_NS, "ns", Aggregate::Mean).help(operation),
+        Metric::lower(BASELINE_NS, "ns", Aggregate::Mean).help(baseline),
     ]
 }
 
@@ -167,7 +167,7 @@ impl Workload for System {
         };
         let rank = || Mutex::new(Rank { laps: Laps::new(clock::ticks), done: 0, refused: None });
         let ranks = (0..arm.ranks).map(|_| rank()).collect();
-        Ok(Box::new(Ready { body: Small { operation: self.operation, processes, ranks } }))
+        Ok(Box::new(PreparedCalls { body: Small { operation: self.operation, processes, ranks } }))
     }
 }
 
@@ -298,11 +298,11 @@ impl Body for Small {
     }
 }
 
-struct Ready {
+struct PreparedCalls {
     body: Small,
 }
 
-impl Prepared for Ready {
+impl Prepared for PreparedCalls {
     fn body(&self) -> &dyn Body {
         &self.body
     }
@@ -378,7 +378,7 @@ mod tests {
         assert!(repeat(&mut rank, 3, 4, refuse, calls).is_err());
         rank.refused = Some("no more processes".to_owned());
         let body = Small { operation: Operation::Fork, processes: 0, ranks: vec![Mutex::new(rank)] };
-        let verification = Ready { body }.verify();
+        let verification = PreparedCalls { body }.verify();
         assert_eq!(verification, Verification::Failed { detail: "after 0 operations: no more processes".to_owned() });
     }
 }

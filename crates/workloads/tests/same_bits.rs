@@ -10,8 +10,8 @@ use baremark_model::seam::{Body, Executor, Verification, Workload, timed_region}
 use baremark_model::team::Team;
 use baremark_sys::affinity::allowed_cpus;
 use baremark_sys::clock::ticks;
-use baremark_sys::crew::Crew;
 use baremark_sys::memory::Map;
+use baremark_sys::thread_team::Crew;
 use std::fs::File;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

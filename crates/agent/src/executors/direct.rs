@@ -10,7 +10,7 @@ use baremark_model::seam::{Audit, Body, Executor, ExecutorFacts, Fault, RankTime
 use baremark_model::team::{Rest, Team};
 use baremark_sys::affinity::Seat;
 use baremark_sys::clock::ticks;
-use baremark_sys::crew::{Crew, CrewError};
+use baremark_sys::thread_team::{Crew, CrewError};
 use baremark_sys::{futex, run_queue};
 use std::collections::BTreeMap;
 use std::panic::{self, AssertUnwindSafe};

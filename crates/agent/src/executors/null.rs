@@ -7,7 +7,7 @@ use baremark_model::arm::ExecutorKind;
 use baremark_model::seam::{Body, Executor, ExecutorFacts, Fault, RunRecord, Work};
 use baremark_model::team::Team;
 use baremark_sys::affinity::Seat;
-use baremark_sys::crew::CrewError;
+use baremark_sys::thread_team::CrewError;
 
 /// Times an empty region.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use baremark_agent::runner::Runners;
 use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
 use baremark_model::command::{CPU, WALL};
 use baremark_model::descriptor::{Descriptor, Value};
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
 use baremark_model::seam::Sample;
 use baremark_model::wire::{ArmSpec, Detail, Member, Series, TrialResult, TrialSpec};
 use std::collections::BTreeSet;
@@ -105,7 +105,7 @@ impl Job for Toy {
         TOYS.into_iter().map(|toy| &toy.descriptor).find(|of| of.kind == self.descriptor.kind).unwrap()
     }
 
-    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: JobContext<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let [cpu] = around.cpus else { return Err(JobError::failed(format!("one CPU: {:?}", around.cpus))) };
         self.reaches(Step::Prepare, *cpu)?;
         let count = |key: &str| match arm.parameters.get(key) {

@@ -1,8 +1,8 @@
 //! A toy kernel and a toy job: all that a new kind of workload is.
 
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Better, Descriptor, Metric, Together};
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::descriptor::{Aggregate, Better, Descriptor, Metric};
+use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
 use baremark_model::seam::{
     Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Work, Workload, WorkloadError,
 };
@@ -19,7 +19,7 @@ static METRICS: [Metric; 1] = [Metric {
     key: "turns_per_s",
     unit: "turns/s",
     better: Better::Higher,
-    together: Together::Sum,
+    together: Aggregate::Sum,
     help: "turns of a loop per second",
 }];
 
@@ -110,14 +110,14 @@ impl Prepared for Counter {
 /// A job that counts for a phase, and is told when nobody waits for it any more.
 pub struct ToyJob;
 
-static JOB: Descriptor = Descriptor { heeds_interrupt: true, ..descriptor("toy-job", &[ExecutorKind::Direct]) };
+static JOB: Descriptor = Descriptor { stops_on_interrupt: true, ..descriptor("toy-job", &[ExecutorKind::Direct]) };
 
 impl Job for ToyJob {
     fn descriptor(&self) -> &'static Descriptor {
         &JOB
     }
 
-    fn prepare<'s>(&self, _arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+    fn prepare<'s>(&self, _arm: &'s ResolvedArm, around: JobContext<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let overwritable = around.overwritable.to_vec();
         let interrupt = Arc::clone(around.interrupt);
         Ok(Box::new(Counting { phase: around.phase, overwritable, interrupt, turns: Vec::new() }))

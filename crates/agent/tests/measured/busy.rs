@@ -6,7 +6,7 @@ use baremark_model::seam::{Body, Executor, RunRecord, Work};
 use baremark_model::team::Team;
 use baremark_sys::affinity::{allowed_cpus, pin_current_thread};
 use baremark_sys::clock::ticks;
-use baremark_sys::crew::Crew;
+use baremark_sys::thread_team::Crew;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};

@@ -3,8 +3,8 @@
 use crate::toys::ToyKernel;
 use baremark_agent::runner::Runners;
 use baremark_model::arm::{PageSize, ResolvedArm};
-use baremark_model::descriptor::{Better, Descriptor, Metric, Together};
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::descriptor::{Aggregate, Better, Descriptor, Metric};
+use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
 use baremark_model::seam::Sample;
 use baremark_model::wire::{ArmSpec, Member, PhaseDisturbance, TrialResult, TrialSpec};
 use baremark_sys::cpu_time::{CpuTime, TICK_S};
@@ -117,7 +117,7 @@ static METRICS: [Metric; 1] = [Metric {
     key: "computed_s",
     unit: "s",
     better: Better::Higher,
-    together: Together::Sum,
+    together: Aggregate::Sum,
     help: "CPU time of a child",
 }];
 
@@ -139,11 +139,7 @@ impl Job for Computing {
         &JOB
     }
 
-    fn prepare<'s>(
-        &self,
-        _arm: &'s ResolvedArm,
-        _around: Surroundings<'s>,
-    ) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+    fn prepare<'s>(&self, _arm: &'s ResolvedArm, _around: JobContext<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         Ok(Box::new(Ready(None)))
     }
 }

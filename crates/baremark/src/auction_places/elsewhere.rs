@@ -10,13 +10,13 @@ use baremark_environments::lab::LabPort;
 use baremark_environments::qemu::HOST_SEEN;
 use baremark_harness::cluster::Wanted;
 use baremark_harness::topology::Networking;
-use baremark_lab::attend::{Attended, Orders};
+use baremark_lab::remote_program::{Attended, Orders};
 use baremark_model::descriptor::Value;
 use baremark_model::spawned::{Spawn, SpawnLimits, Spawned};
 use baremark_model::units::Bytes;
-use baremark_services::carried;
 use baremark_services::place::{Control, Place};
 use baremark_services::recipe::Step;
+use baremark_services::remote_instance;
 use baremark_services::service::{Order, ServiceError};
 use baremark_sys::confine::{Limits, MemoryLimit};
 use baremark_sys::network::HeldPort;
@@ -155,7 +155,7 @@ impl Elsewhere {
             environment: environment.to_owned(),
             settings: self.settings.clone(),
             attended: Attended {
-                files: vec![(carried::FILE.to_owned(), order.folder.join(carried::FILE))],
+                files: vec![(remote_instance::FILE.to_owned(), order.folder.join(remote_instance::FILE))],
                 reach: self.reach(order.address),
                 offer: self.offers().iter().map(|(here, there)| (*here, number(there))).collect(),
                 grace_ns: GRACE_NS,

@@ -5,7 +5,7 @@ use baremark_agent::courier::Ended;
 use baremark_agent::guest::Guest;
 use baremark_agent::interrupt::Interrupt;
 use baremark_agent::serve::{Means, serve};
-use baremark_model::credit::READY;
+use baremark_model::flow_control::READY;
 use std::io::{Write, stdin};
 use std::mem::ManuallyDrop;
 use std::net::Ipv4Addr;

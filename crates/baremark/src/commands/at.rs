@@ -5,7 +5,7 @@
 
 use crate::exit::{Exit, Refusal};
 use crate::places;
-use baremark_lab::attend::{Account, Orders, attend};
+use baremark_lab::remote_program::{Account, Orders, attend};
 use baremark_model::spawned::Spawned;
 use std::path::Path;
 use std::sync::Arc;

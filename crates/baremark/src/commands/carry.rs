@@ -1,7 +1,7 @@
 //! `baremark carry`: an application's instance at its site, for whoever attends to it from elsewhere.
 
 use crate::exit::{Exit, Refusal};
-use baremark_services::carried::carry;
+use baremark_services::remote_instance::carry;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 

@@ -12,7 +12,7 @@ use baremark_model::machine::MachineFacts;
 use baremark_model::seam::TickRate;
 use baremark_report::beside;
 use baremark_sys::control_group::{self, Controller, Version};
-use baremark_sys::{gaps, machine};
+use baremark_sys::{machine, tsc_gaps};
 use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub fn run(recorded: Option<&Path>, json: bool) -> Result<(String, Exit), Refusa
     }
     let recovered = crate::changes::describe(&crate::changes::recover()?);
     let facts = machine::this();
-    let lost = facts.clock.map(|clock| gaps::measure(LOOK, gaps::THRESHOLD, TickRate(clock.tsc_hz)));
+    let lost = facts.clock.map(|clock| tsc_gaps::measure(LOOK, tsc_gaps::THRESHOLD, TickRate(clock.tsc_hz)));
     let limits = crate::context::limits(crate::data::usual())?;
     let glimpse = Glimpse {
         lost_share: lost.map(|lost| lost.lost_share),

@@ -52,7 +52,7 @@ pub fn resume(context: &Context, store: &Store, held: RunLock, stored: StoredRun
     let document = of_run(store, &id)?.and_then(|load| result::<Document>(&load).ok());
     if let Some(document) = document.filter(|document| document.ended != Ended::Interrupted) {
         // It was killed when its result was stored already.
-        Recorder::take_up(store, held, stored)?.close();
+        Recorder::resume(store, held, stored)?.close();
         return told(context, &document);
     }
     let gone = || Refusal::bad_input(format!("the request of run {id} is not stored; run the load again"));
@@ -64,7 +64,7 @@ pub fn resume(context: &Context, store: &Store, held: RunLock, stored: StoredRun
     let order = study::with(order, request.seed, &request.cpus);
     let ready = Ready::of(context, order, (&limits, error_limit), Vec::new())?;
     crate::quiet::wait(context)?;
-    let recorder = Recorder::take_up(store, held, stored)?;
+    let recorder = Recorder::resume(store, held, stored)?;
     ready.measure(context, recorder)
 }
 

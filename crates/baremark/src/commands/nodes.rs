@@ -13,7 +13,7 @@ use baremark_networks::round_trip::{self, RoundTrip};
 use baremark_networks::{Network, Node};
 use baremark_sys::confine::{self, Limits};
 use baremark_sys::supervisor::{self, Half};
-use baremark_sys::{namespace, offspring};
+use baremark_sys::{namespace, subreaper};
 use std::fs::File;
 use std::net::Ipv4Addr;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -107,7 +107,7 @@ pub fn run(args: &NodesArgs, interrupt: &AtomicBool) -> Result<(String, Exit), R
     let measured = round_trip::measure(first, &cluster.nodes[1], EXCHANGES).map_err(Refusal::failure)?;
     let command = || cluster.command(&args.program);
     let ended = first.namespace.run(|| carried_out(command()?, interrupt, &alone)).map_err(Refusal::failure)?;
-    offspring::end_all_but(&[], END_LIMIT)
+    subreaper::end_all_but(&[], END_LIMIT)
         .map_err(|why| Refusal::failure(format!("ending remaining processes: {why}")))?;
     watch::say(cluster.report(&measured));
     let status = ended?;
@@ -176,7 +176,7 @@ fn carried_out(mut command: Command, interrupt: &AtomicBool, alone: &AtomicBool)
     let _held = confine::hold(&mut command, &Limits::default(), SIGKILL).map_err(Refusal::failure)?;
     let name = command.get_program().to_string_lossy().into_owned();
     let mut child =
-        offspring::start(&mut command).map_err(|why| Refusal::failure(format!("starting {name}: {why}")))?;
+        subreaper::start(&mut command).map_err(|why| Refusal::failure(format!("starting {name}: {why}")))?;
     tend::wait_for(&mut child, (interrupt, alone), GLANCE)
 }
 

@@ -10,7 +10,7 @@ use crate::predicted;
 use crate::{record, sides};
 use baremark_lab::analysis::Run;
 use baremark_lab::joined;
-use baremark_lab::tally::Finished;
+use baremark_lab::trials::Finished;
 use baremark_model::document::Document;
 use baremark_model::wire::Series;
 use baremark_report::check_document;

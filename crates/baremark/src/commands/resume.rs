@@ -81,7 +81,7 @@ pub fn run(context: &Context, named: Option<&str>, more: &More) -> Result<(Strin
         run::permitted(context, &plan)?;
         store.extend(&id, &text, &plan).map_err(Refusal::failure)?;
     }
-    let record = Record::take_up(&store, held, stored)?;
+    let record = Record::resume(&store, held, stored)?;
     drop(turn);
     let (run, ended) = run::measure(context, record)?;
     // As the command that began it would have shown it.

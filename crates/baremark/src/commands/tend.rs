@@ -7,7 +7,7 @@
 use crate::exit::{Exit, Refusal};
 use baremark_sys::confine::{self, Limits};
 use baremark_sys::supervisor::{self, Half};
-use baremark_sys::{namespace, offspring};
+use baremark_sys::{namespace, subreaper};
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -74,7 +74,7 @@ pub fn run(command: &[OsString], within: &Within, interrupt: &AtomicBool) -> Res
         command.uid(user).gid(group);
     }
     let _held = confine::hold(&mut command, &Limits::default(), SIGKILL).map_err(Refusal::failure)?;
-    let mut child = offspring::start(&mut command)
+    let mut child = subreaper::start(&mut command)
         .map_err(|why| Refusal::failure(format!("starting {}: {why}", program.to_string_lossy())))?;
     let left = Arc::new(AtomicBool::new(false));
     let [by_agent, by_guard] = [Arc::clone(&left), Arc::clone(&left)];
@@ -87,7 +87,7 @@ pub fn run(command: &[OsString], within: &Within, interrupt: &AtomicBool) -> Res
         by_guard.store(true, Ordering::Relaxed);
     });
     let status = wait_for(&mut child, (interrupt, &left), GLANCE)?;
-    offspring::end_all_but(&[], END_LIMIT)
+    subreaper::end_all_but(&[], END_LIMIT)
         .map_err(|why| Refusal::failure(format!("ending remaining processes: {why}")))?;
     end_as(status)
 }

@@ -7,7 +7,7 @@ use crate::sites::{NEVER, Program, as_lab, cpu, lab, temporary, trial_of, wait_f
 use crate::trials::{self, accounted};
 use baremark_environments::cloud_hypervisor::{CloudHypervisor, Disks, GuestKernel, Settings};
 use baremark_environments::conformance::{Place, conformance};
-use baremark_model::credit::{self, READY};
+use baremark_model::flow_control::{self, READY};
 use baremark_model::site::{Environment, Link};
 use baremark_model::wire::FromAgent;
 use baremark_sys::affinity::pin_current_thread;
@@ -591,9 +591,9 @@ fn run_guest((folder, behaviour): (&Path, &str), config: &Value, mut console: Fi
     let (to_agent, from_agent) = (agent.stdin.take().unwrap(), agent.stdout.take().unwrap());
     let port_out = Arc::new(Mutex::new(File::from(OwnedFd::from(port_out))));
     let granting = Arc::clone(&port_out);
-    thread::spawn(move || credit::guest_in(port_in, to_agent, &granting));
+    thread::spawn(move || flow_control::guest_in(port_in, to_agent, &granting));
     let sending = Arc::clone(&port_out);
-    let sender = thread::spawn(move || credit::guest_out(from_agent, &sending));
+    let sender = thread::spawn(move || flow_control::guest_out(from_agent, &sending));
     agent.wait().unwrap();
     drop(sender.join());
     baremark_sys::guest::drain(&port_out.lock().unwrap()).unwrap();

@@ -5,7 +5,7 @@ use crate::common::bench::{Bench, text, unbroken};
 use crate::common::databases::{damage, left, study, until};
 use crate::common::schemas::assert_fits;
 use baremark_databases::database::Database as _;
-use baremark_databases::kept::Kept;
+use baremark_databases::dataset_cache::Kept;
 use baremark_databases::sqlite::{Sqlite, Synchronous};
 use serde_json::{Value, json};
 use std::fs;

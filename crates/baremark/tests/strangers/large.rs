@@ -5,7 +5,7 @@
 use crate::bench::{Bench, text};
 use crate::bundled;
 use baremark_bundle::{Bundle, MOST_BYTES, pack, unpack};
-use baremark_sys::offspring;
+use baremark_sys::subreaper;
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -38,7 +38,7 @@ fn bounded(bench: &Bench, arguments: &[&str]) -> (Option<i32>, String) {
         }
         peak
     });
-    let ended = offspring::wait(id, Instant::now() + HANGS).unwrap();
+    let ended = subreaper::wait(id, Instant::now() + HANGS).unwrap();
     done.store(true, Ordering::Relaxed);
     let peak = watcher.join().unwrap();
     let Some(ended) = ended else {

@@ -4,8 +4,8 @@ use super::front::{COMMITTED, FAILURE, OUTCOME, Order, ROLLED_BACK};
 use crate::database::{Access, Cell, Class, Connection, Database, Dialect, Done, Failure, Param, Rows};
 use crate::http::Wire;
 use baremark_sys::confine::{self, Held, Limits};
-use baremark_sys::offspring;
 use baremark_sys::process_tree;
+use baremark_sys::subreaper;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -42,7 +42,7 @@ impl Front {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let limits = Limits { cpus: cpus.to_vec(), ..Limits::default() };
         let held = confine::hold(&mut command, &limits, KILL)?;
-        let mut child = offspring::start(&mut command)?;
+        let mut child = subreaper::start(&mut command)?;
         match greeted(&mut child, order) {
             Ok((input, address)) => {
                 let dialect = order.endpoint.dialect();

@@ -17,10 +17,10 @@ use crate::sites::{METRICS as SITES, REPLICATION, SECOND_SITE, Sites};
 use crate::space::Data;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command;
-use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together, joined};
+use baremark_model::descriptor::{Aggregate, Default, Descriptor, Kind, Knob, Metric, joined};
 use baremark_model::fingerprint;
-use baremark_model::job::Surroundings;
-use baremark_model::knob::Misfit;
+use baremark_model::job::JobContext;
+use baremark_model::knob::InvalidValue;
 use baremark_model::seam::Sample;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,18 +46,18 @@ static PARAMETERS: [Knob; 27] = joined(&[
 
 /// A percentile of a step.
 const fn p50(key: &'static str, help: &'static str) -> Metric {
-    Metric::lower(key, "ms", Together::Mean).help(help)
+    Metric::lower(key, "ms", Aggregate::Mean).help(help)
 }
 
 const fn p95(key: &'static str, help: &'static str) -> Metric {
-    Metric::lower(key, "ms", Together::Most).help(help)
+    Metric::lower(key, "ms", Aggregate::Most).help(help)
 }
 
 const OWN: [Metric; 31] = [
-    Metric::higher("orders_per_min", "orders/min", Together::Sum)
+    Metric::higher("orders_per_min", "orders/min", Aggregate::Sum)
         .help("orders completed per minute, from login to purchase; those rolled back do not count"),
-    Metric::higher("tx_per_s", "orders/s", Together::Sum).help("orders per second, those rolled back included"),
-    Metric::lower("rolled_back", "%", Together::Mean)
+    Metric::higher("tx_per_s", "orders/s", Aggregate::Sum).help("orders per second, those rolled back included"),
+    Metric::lower("rolled_back", "%", Aggregate::Mean)
         .help("share of orders that were rolled back because stock was too low"),
     p50("latency_mean_ms", "mean latency of a whole order, retries included"),
     p50("latency_p50_ms", "median latency of it"),
@@ -77,22 +77,22 @@ const OWN: [Metric; 31] = [
     p95("read_reviews_p95_ms", "95th percentile of it"),
     p50("purchase_p50_ms", "median latency of a purchase"),
     p95("purchase_p95_ms", "95th percentile of it"),
-    Metric::lower("cpu_us_per_tx", "us", Together::Mean).help("CPU time of server and driver per order"),
-    Metric::lower("driver_cpu_us_per_tx", "us", Together::Mean)
+    Metric::lower("cpu_us_per_tx", "us", Aggregate::Mean).help("CPU time of server and driver per order"),
+    Metric::lower("driver_cpu_us_per_tx", "us", Aggregate::Mean)
         .help("CPU time of the connections' threads per order; with sqlite the database is in it"),
-    Metric::lower("server_cpu_us_per_tx", "us", Together::Mean)
+    Metric::lower("server_cpu_us_per_tx", "us", Aggregate::Mean)
         .help("CPU time of the server's processes per order, the web front's among them"),
-    Metric::lower("retries", "%", Together::Mean)
+    Metric::lower("retries", "%", Aggregate::Mean)
         .help("serialization failures and deadlocks per 100 orders; each is retried"),
     LAG,
-    Metric::lower("disk_reads_per_s", "1/s", Together::Mean)
+    Metric::lower("disk_reads_per_s", "1/s", Aggregate::Mean)
         .help("reads per second of the disks that the guest, or the container's machine, has"),
-    Metric::lower("disk_writes_per_s", "1/s", Together::Mean).help("writes per second of these disks"),
-    Metric::lower("disk_read_ms", "ms", Together::Mean)
+    Metric::lower("disk_writes_per_s", "1/s", Aggregate::Mean).help("writes per second of these disks"),
+    Metric::lower("disk_read_ms", "ms", Aggregate::Mean)
         .help("mean latency of these reads; none where nothing was read"),
-    Metric::lower("disk_write_ms", "ms", Together::Mean)
+    Metric::lower("disk_write_ms", "ms", Aggregate::Mean)
         .help("mean latency of these writes; none where nothing was written"),
-    Metric::lower("disk_read_share", "%", Together::Mean).help("reads of all reads and writes of these disks"),
+    Metric::lower("disk_read_share", "%", Aggregate::Mean).help("reads of all reads and writes of these disks"),
 ];
 
 static METRICS: [Metric; 44] = joined(&[&OWN, &[AT_UTILIZATION, CPU_UTILIZATION], &INTERFACE, &SITES]);
@@ -117,7 +117,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     alternates: |arm| Settings::of(arm).is_ok_and(|settings| settings.common.setup.can_rest()),
     quick: &[("duration", "1 s"), ("warm_up", "300 ms")],
     check: |arm| Settings::of(arm).map(drop),
-    heeds_interrupt: true,
+    stops_on_interrupt: true,
     ..Descriptor::JOB
 };
 
@@ -131,12 +131,12 @@ struct Settings {
 }
 
 impl Settings {
-    fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
+    fn of(arm: &ResolvedArm) -> Result<Settings, InvalidValue> {
         let connections = CONNECTIONS.get(arm)?;
         let pool: Option<usize> = POOL.find(arm)?;
         let front = (FRONT.get::<String>(arm)? == "web").then(|| pool.unwrap_or(connections));
         if pool.is_some() && front.is_none() {
-            return Err(Misfit::new("pool is set and front is \"none\"", "set front = \"web\", or remove pool"));
+            return Err(InvalidValue::new("pool is set and front is \"none\"", "set front = \"web\", or remove pool"));
         }
         let mut common = Common::of(arm, connections, front)?;
         common.setup.sites = Sites::of(arm)?;
@@ -144,13 +144,13 @@ impl Settings {
             return Err(misfit);
         }
         let word = SIZE.get::<String>(arm)?;
-        let size = Size::of(&word).ok_or_else(|| Misfit::new(format!("size = \"{word}\""), "write \"10 MB\""))?;
+        let size = Size::of(&word).ok_or_else(|| InvalidValue::new(format!("size = \"{word}\""), "write \"10 MB\""))?;
         let think: Duration = THINK.get(arm)?;
         if !think.is_zero() && common.load.drive != Drive::Closed {
-            return Err(Misfit::new("rate is set and think is not 0", "keep one of them"));
+            return Err(InvalidValue::new("rate is set and think is not 0", "keep one of them"));
         }
         if common.utilization.is_some() && common.setup.sites.is_some() {
-            return Err(Misfit::new("utilization and replication are set", "keep one of them"));
+            return Err(InvalidValue::new("utilization and replication are set", "keep one of them"));
         }
         command::fits_timeout(arm)?;
         Ok(Settings { common, size, think })
@@ -171,7 +171,7 @@ fn data_of(size: Size, common: &Common) -> Data {
     Data::of(format!("dvd-store-{}", size.word.replace(' ', "")), size.bytes(), SOURCES, common)
 }
 
-fn workload(arm: &ResolvedArm, around: Surroundings<'_>) -> Result<WorkloadOfArm, Misfit> {
+fn workload(arm: &ResolvedArm, around: JobContext<'_>) -> Result<WorkloadOfArm, InvalidValue> {
     let Settings { common, size, think } = Settings::of(arm)?;
     let way = if common.setup.front.is_some() { Way::Front } else { Way::Database };
     Ok((Box::new(Shop { size, think, way, seed: around.seed, phase: 0, acknowledged: Arc::default() }), common))

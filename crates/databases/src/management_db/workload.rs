@@ -16,10 +16,10 @@ use crate::space::Data;
 use baremark_load::latency::Latencies;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command;
-use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together, joined};
+use baremark_model::descriptor::{Aggregate, Default, Descriptor, Kind, Knob, Metric, joined};
 use baremark_model::fingerprint;
-use baremark_model::job::Surroundings;
-use baremark_model::knob::Misfit;
+use baremark_model::job::JobContext;
+use baremark_model::knob::InvalidValue;
 use baremark_model::seam::Sample;
 use baremark_model::wire::Point;
 use baremark_sys::clock;
@@ -50,23 +50,23 @@ static PARAMETERS: [Knob; 23] = joined(&[&[DATABASE, INVENTORY, FEED_INTERVAL, F
 macro_rules! metrics {
     ($($key:literal $what:literal;)*) => {
         [
-            Metric::lower("cycle_s", "s", Together::Mean)
+            Metric::lower("cycle_s", "s", Aggregate::Mean)
                 .help("a cycle of the nine operations alone: sum of their median times"),
-            Metric::lower("cycle_with_feed_s", "s", Together::Mean).help("the same while the feed runs"),
-            Metric::lower("feed_lag_p99_ms", "ms", Together::Most)
+            Metric::lower("cycle_with_feed_s", "s", Aggregate::Mean).help("the same while the feed runs"),
+            Metric::lower("feed_lag_p99_ms", "ms", Aggregate::Most)
                 .help("99th percentile of the feed's lag: actual minus intended start"),
-            Metric::lower("feed_latency_p95_ms", "ms", Together::Most)
+            Metric::lower("feed_latency_p95_ms", "ms", Aggregate::Most)
                 .help("95th percentile of a host's report, from its intended start"),
-            Metric::lower("cpu_s_per_cycle", "s", Together::Mean)
+            Metric::lower("cpu_s_per_cycle", "s", Aggregate::Mean)
                 .help("CPU time of server and operator for a cycle alone"),
             $(
-                Metric::lower(concat!($key, "_s"), "s", Together::Mean)
+                Metric::lower(concat!($key, "_s"), "s", Aggregate::Mean)
                     .help(concat!("median time of ", $what, ", alone")),
-                Metric::higher(concat!($key, "_rows_per_s"), "rows/s", Together::Sum)
+                Metric::higher(concat!($key, "_rows_per_s"), "rows/s", Aggregate::Sum)
                     .help("mean rows of it by that time"),
-                Metric::lower(concat!($key, "_with_feed_s"), "s", Together::Mean)
+                Metric::lower(concat!($key, "_with_feed_s"), "s", Aggregate::Mean)
                     .help(concat!("median time of ", $what, " while the feed runs")),
-                Metric::higher(concat!($key, "_with_feed_rows_per_s"), "rows/s", Together::Sum)
+                Metric::higher(concat!($key, "_with_feed_rows_per_s"), "rows/s", Aggregate::Sum)
                     .help("mean rows of it by that time"),
             )*
         ]
@@ -101,7 +101,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     alternates: |arm| Settings::of(arm).is_ok_and(|settings| settings.common.setup.can_rest()),
     quick: &[("duration", "1 s"), ("warm_up", "100 ms"), ("inventory", "10 x 100"), ("feed_interval", "1 s")],
     check: |arm| Settings::of(arm).map(drop),
-    heeds_interrupt: true,
+    stops_on_interrupt: true,
     ..Descriptor::JOB
 };
 
@@ -117,16 +117,16 @@ struct Settings {
 }
 
 impl Settings {
-    fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
+    fn of(arm: &ResolvedArm) -> Result<Settings, InvalidValue> {
         let feeds = FEEDS.get(arm)?;
         let common = Common::of(arm, feeds + 1, None)?;
         if common.load.drive != Drive::Closed {
-            return Err(Misfit::new("rate: management-db has a feed of its own", "set feed_interval instead"));
+            return Err(InvalidValue::new("rate: management-db has a feed of its own", "set feed_interval instead"));
         }
         let word = INVENTORY.get::<String>(arm)?;
         let inventory = Inventory::of(&word);
         let inventory =
-            inventory.ok_or_else(|| Misfit::new(format!("inventory = \"{word}\""), "write \"10 x 100\""))?;
+            inventory.ok_or_else(|| InvalidValue::new(format!("inventory = \"{word}\""), "write \"10 x 100\""))?;
         command::fits_timeout(arm)?;
         let (interval, lag_limit) = (FEED_INTERVAL.get(arm)?, LAG_LIMIT.get(arm)?);
         Ok(Settings { common, inventory, feeds, interval, lag_limit })
@@ -157,7 +157,7 @@ fn data_of(inventory: Inventory, common: &Common) -> Data {
     Data::of(name, bytes, SOURCES, common)
 }
 
-fn workload(arm: &ResolvedArm, _: Surroundings<'_>) -> Result<WorkloadOfArm, Misfit> {
+fn workload(arm: &ResolvedArm, _: JobContext<'_>) -> Result<WorkloadOfArm, InvalidValue> {
     let Settings { common, inventory, feeds, interval, lag_limit } = Settings::of(arm)?;
     let manager = Manager {
         inventory,

@@ -15,10 +15,10 @@ use crate::run::{self, OnDatabase, Workload, WorkloadOfArm};
 use crate::space::Data;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command;
-use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Metric, Together, joined};
+use baremark_model::descriptor::{Aggregate, Default, Descriptor, Kind, Knob, Metric, joined};
 use baremark_model::fingerprint;
-use baremark_model::job::Surroundings;
-use baremark_model::knob::Misfit;
+use baremark_model::job::JobContext;
+use baremark_model::knob::InvalidValue;
 use baremark_model::seam::Sample;
 use std::sync::Arc;
 
@@ -37,27 +37,28 @@ static PARAMETERS: [Knob; 24] =
     joined(&[&[DATABASE, WAREHOUSES, CONNECTIONS, PACE, UTILIZATION, PIPELINE], SHARED, &[SEED]]);
 
 const OWN: [Metric; 15] = [
-    Metric::higher("tx_per_s", "tx/s", Together::Sum)
+    Metric::higher("tx_per_s", "tx/s", Aggregate::Sum)
         .help("transactions of all five kinds per second, rollbacks included"),
-    Metric::higher("new_orders_per_min", "new-orders/min", Together::Sum)
+    Metric::higher("new_orders_per_min", "new-orders/min", Aggregate::Sum)
         .help("new orders committed per minute; not comparable with tpmC"),
-    Metric::lower("latency_p50_ms", "ms", Together::Mean).help("median latency of all transactions, retries included"),
-    Metric::lower("latency_p95_ms", "ms", Together::Most).help("95th percentile of it"),
-    Metric::lower("latency_p99_ms", "ms", Together::Most).help("99th percentile of it"),
-    Metric::lower("new_order_p90_ms", "ms", Together::Most)
+    Metric::lower("latency_p50_ms", "ms", Aggregate::Mean).help("median latency of all transactions, retries included"),
+    Metric::lower("latency_p95_ms", "ms", Aggregate::Most).help("95th percentile of it"),
+    Metric::lower("latency_p99_ms", "ms", Aggregate::Most).help("99th percentile of it"),
+    Metric::lower("new_order_p90_ms", "ms", Aggregate::Most)
         .help("90th percentile of new-order; the rules' limit is 5 s"),
-    Metric::lower("payment_p90_ms", "ms", Together::Most).help("90th percentile of payment; the rules' limit is 5 s"),
-    Metric::lower("order_status_p90_ms", "ms", Together::Most)
+    Metric::lower("payment_p90_ms", "ms", Aggregate::Most).help("90th percentile of payment; the rules' limit is 5 s"),
+    Metric::lower("order_status_p90_ms", "ms", Aggregate::Most)
         .help("90th percentile of order-status; the rules' limit is 5 s"),
-    Metric::lower("delivery_p90_ms", "ms", Together::Most).help("90th percentile of delivery; the rules' limit is 5 s"),
-    Metric::lower("stock_level_p90_ms", "ms", Together::Most)
+    Metric::lower("delivery_p90_ms", "ms", Aggregate::Most)
+        .help("90th percentile of delivery; the rules' limit is 5 s"),
+    Metric::lower("stock_level_p90_ms", "ms", Aggregate::Most)
         .help("90th percentile of stock-level; the rules' limit is 20 s"),
-    Metric::lower("cpu_us_per_tx", "us", Together::Mean).help("CPU time of server and driver per transaction"),
-    Metric::lower("driver_cpu_us_per_tx", "us", Together::Mean)
+    Metric::lower("cpu_us_per_tx", "us", Aggregate::Mean).help("CPU time of server and driver per transaction"),
+    Metric::lower("driver_cpu_us_per_tx", "us", Aggregate::Mean)
         .help("CPU time of the connections' threads per transaction; with sqlite the database is in it"),
-    Metric::lower("server_cpu_us_per_tx", "us", Together::Mean)
+    Metric::lower("server_cpu_us_per_tx", "us", Aggregate::Mean)
         .help("CPU time of the server's processes per transaction"),
-    Metric::lower("retries", "%", Together::Mean)
+    Metric::lower("retries", "%", Aggregate::Mean)
         .help("serialization failures and deadlocks per 100 transactions; each is retried"),
     LAG,
 ];
@@ -78,7 +79,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     alternates: |arm| Settings::of(arm).is_ok_and(|settings| settings.common.setup.can_rest()),
     quick: &[("duration", "1 s"), ("warm_up", "300 ms")],
     check: |arm| Settings::of(arm).map(drop),
-    heeds_interrupt: true,
+    stops_on_interrupt: true,
     ..Descriptor::JOB
 };
 
@@ -93,20 +94,20 @@ struct Settings {
 }
 
 impl Settings {
-    fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
+    fn of(arm: &ResolvedArm) -> Result<Settings, InvalidValue> {
         let common = Common::of(arm, CONNECTIONS.get(arm)?, None)?;
         let paced = PACE.get::<String>(arm)? == "keyed";
         let warehouses = WAREHOUSES.get(arm)?;
         if paced && common.load.drive != Drive::Closed {
-            return Err(Misfit::new("rate is set and pace is \"keyed\"", "keep one of them"));
+            return Err(InvalidValue::new("rate is set and pace is \"keyed\"", "keep one of them"));
         }
         if paced && common.utilization.is_some() {
-            return Err(Misfit::new("utilization is set and pace is \"keyed\"", "keep one of them"));
+            return Err(InvalidValue::new("utilization is set and pace is \"keyed\"", "keep one of them"));
         }
         let terminals = i64::try_from(common.setup.connections).unwrap_or(i64::MAX);
         if paced && terminals > 10 * warehouses {
             let what = format!("{terminals} connections of {warehouses} warehouses: a warehouse has 10 terminals");
-            return Err(Misfit::new(what, "lower connections, or raise warehouses"));
+            return Err(InvalidValue::new(what, "lower connections, or raise warehouses"));
         }
         command::fits_timeout(arm)?;
         Ok(Settings { common, warehouses, paced, seed: SEED.find(arm)? })
@@ -127,7 +128,7 @@ fn data_of(warehouses: i64, common: &Common) -> Data {
     Data::of(format!("order-entry-{warehouses}"), schema::bytes(warehouses.unsigned_abs()), SOURCES, common)
 }
 
-fn workload(arm: &ResolvedArm, around: Surroundings<'_>) -> Result<WorkloadOfArm, Misfit> {
+fn workload(arm: &ResolvedArm, around: JobContext<'_>) -> Result<WorkloadOfArm, InvalidValue> {
     let Settings { common, warehouses, paced, seed } = Settings::of(arm)?;
     let seed = seed.unwrap_or(around.seed);
     Ok((Box::new(Sales { warehouses, paced, seed, phase: 0, acknowledged: Arc::default() }), common))

@@ -7,9 +7,9 @@
 use crate::bench::{LIMIT, QUIET, closed, setup, start};
 use crate::shop::{SMALL, opened, shoppers, violated};
 use baremark_databases::database::{Database, Failure, Rows};
+use baremark_databases::dataset_cache::Kept;
 use baremark_databases::dvd_store::orders::{Acknowledged, NAMES, unaccounted};
 use baremark_databases::engine;
-use baremark_databases::kept::Kept;
 use baremark_databases::kind::Kind;
 use baremark_databases::server::{Server, Setup};
 use baremark_databases::sqlite::{Sqlite, Synchronous};

@@ -3,7 +3,7 @@
 use crate::bench::{QUIET, setup, start};
 use crate::shop::{SMALL, opened};
 use baremark_databases::database::Database;
-use baremark_databases::kept::Kept;
+use baremark_databases::dataset_cache::Kept;
 use baremark_databases::kind::Kind;
 use baremark_databases::server::{Server, Setup};
 use baremark_databases::sites::{Mechanism, Sites};

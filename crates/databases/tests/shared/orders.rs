@@ -11,7 +11,7 @@ use baremark_databases::order_entry::transactions::{Acknowledged, NAMES, unaccou
 use baremark_databases::order_entry::{populate, schema};
 use baremark_databases::server::Server;
 use baremark_databases::sqlite::{Sqlite, Synchronous};
-use baremark_sys::family::Family;
+use baremark_sys::kill_tree::Family;
 use baremark_sys::{confine, process_tree};
 use std::collections::HashSet;
 use std::fs;

@@ -6,7 +6,7 @@ use baremark_databases::database::{Connection, Database, Rows};
 use baremark_databases::kind::Kind;
 use baremark_databases::sqlite::{Sqlite, Synchronous};
 use baremark_model::arm::{PageSize, ResolvedArm};
-use baremark_model::job::{Job, JobRun, ReadyJob, Surroundings};
+use baremark_model::job::{Job, JobContext, JobRun, ReadyJob};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ fn prepared<'s>(
     interrupt: &'s Arc<AtomicBool>,
 ) -> Box<dyn ReadyJob + 's> {
     let (keeper, phase) = (Path::new("/nonexistent"), Duration::from_secs(1));
-    let around = Surroundings { keeper, cpus: &[], seed: 5, phase, overwritable: &[], interrupt };
+    let around = JobContext { keeper, cpus: &[], seed: 5, phase, overwritable: &[], interrupt };
     job.prepare(arm, around).unwrap_or_else(|why| panic!("{why}"))
 }
 

@@ -1,7 +1,7 @@
 //! What a layout consists of: how many file systems, over how many devices of which size, with how many LUNs. Pure numbers.
 
 use super::file_system::Format;
-use baremark_model::knob::Misfit;
+use baremark_model::knob::InvalidValue;
 use baremark_model::units::Bytes;
 
 /// The smallest device that a file system of several devices is made on (mkfs.btrfs refuses less than 109 MiB).
@@ -134,19 +134,19 @@ impl Arrangement {
     ///
     /// # Errors
     /// What does not, and what would.
-    pub fn check(&self) -> Result<(), Misfit> {
+    pub fn check(&self) -> Result<(), InvalidValue> {
         if self.layout.has_groups() && !self.devices.is_multiple_of(self.luns) {
             let what = format!("{} devices cannot be divided into {} groups", self.devices, self.luns);
-            return Err(Misfit::new(what, "write devices that are a multiple of luns"));
+            return Err(InvalidValue::new(what, "write devices that are a multiple of luns"));
         }
         let parts = self.parts();
         if (self.layout.has_groups() || self.layout.has_pool()) && parts.devices < LEAST_OF_RAID5 {
             let what = format!("RAID5 of {} devices is not possible", parts.devices);
-            return Err(Misfit::new(what, format!("write at least {LEAST_OF_RAID5} devices for each group")));
+            return Err(InvalidValue::new(what, format!("write at least {LEAST_OF_RAID5} devices for each group")));
         }
         if self.lun_bytes(self.total() / 2 * self.luns_of_each() / self.luns) < UNIT {
             let what = format!("{} LUNs do not fit into {}", self.luns, Bytes(self.total()));
-            return Err(Misfit::new(what, "write fewer luns, or more of devices, device_size or allocated"));
+            return Err(InvalidValue::new(what, "write fewer luns, or more of devices, device_size or allocated"));
         }
         Ok(())
     }

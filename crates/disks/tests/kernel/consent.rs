@@ -4,7 +4,7 @@ use baremark_disks::settings::PARAMETERS;
 use baremark_disks::workload::Block;
 use baremark_model::arm::{PageSize, ResolvedArm};
 use baremark_model::descriptor::Default;
-use baremark_model::job::{Job, JobError, Surroundings};
+use baremark_model::job::{Job, JobContext, JobError};
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
@@ -76,7 +76,7 @@ fn prepared(typed: &[(&str, &str)], overwritable: &[PathBuf]) -> Result<(), JobE
     let mut all = typed.to_vec();
     all.extend([("size", "1 MiB"), ("engine", "threads"), ("cache", "buffered")]);
     let interrupt = Arc::default();
-    let around = Surroundings {
+    let around = JobContext {
         keeper: Path::new("/"),
         cpus: &[],
         seed: 1,

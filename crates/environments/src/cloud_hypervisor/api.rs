@@ -2,7 +2,7 @@
 //!
 //! Every wait ends at a deadline or with the lab's interrupt, and no answer is longer than [`LONGEST`].
 
-use crate::patience::GLANCE;
+use crate::interruptible::GLANCE;
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;

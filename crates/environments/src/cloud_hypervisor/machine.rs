@@ -5,7 +5,7 @@ use crate::guest::difference::Difference;
 use crate::guest::memory::Backing;
 use crate::guest::portion::{chunk, memory, part};
 use crate::guest::{disks, kernel, memory as guest_memory, mmu};
-use baremark_model::credit::VSOCK;
+use baremark_model::flow_control::VSOCK;
 use baremark_model::site::{Missing, OWN_ROOT, Portion};
 use serde_json::{Value, json};
 use std::fs;

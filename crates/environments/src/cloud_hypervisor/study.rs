@@ -4,7 +4,7 @@ use super::settings::{Disks, GuestKernel, Settings};
 use super::{Backing, CloudHypervisor, Mmu, NAME, Topology};
 use crate::adapter::{Adapter, Files, MakeArguments};
 use crate::values::{bytes, count, numbers, own_cpus, switched, time, word, words};
-use baremark_model::knob::Misfit;
+use baremark_model::knob::InvalidValue;
 use std::path::PathBuf;
 
 /// Its line in the list of adapters.
@@ -20,7 +20,7 @@ pub(crate) const ADAPTER: Adapter = Adapter {
     },
 };
 
-fn made(request: MakeArguments<'_>) -> Result<CloudHypervisor, Misfit> {
+fn made(request: MakeArguments<'_>) -> Result<CloudHypervisor, InvalidValue> {
     let MakeArguments { name, settings, program, .. } = request;
     let usual = Settings::default();
     let mut kernel_options: Vec<String> =

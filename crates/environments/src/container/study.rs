@@ -4,13 +4,13 @@ use super::{Container, Layer, Network, Root, Runtime, Seccomp, Settings};
 use crate::adapter::{Adapter, Files, HOST, MakeArguments};
 use crate::values::{self, bytes, numbers, word, words};
 use baremark_model::image;
-use baremark_model::knob::Misfit;
+use baremark_model::knob::InvalidValue;
 use std::path::{Path, PathBuf};
 
 /// Its line in the list of adapters.
 pub(crate) const ADAPTER: Adapter = Adapter { name: "container", make: |request| Ok(Box::new(made(request)?)), files };
 
-fn made(request: MakeArguments<'_>) -> Result<Container, Misfit> {
+fn made(request: MakeArguments<'_>) -> Result<Container, InvalidValue> {
     let MakeArguments { name, settings, program, namespace, .. } = request;
     let memory_bytes = bytes(settings, "memory");
     let network = match word(settings, "network") {
@@ -22,11 +22,11 @@ fn made(request: MakeArguments<'_>) -> Result<Container, Misfit> {
     let root = match (word(settings, "image"), word(settings, "rootfs")) {
         (Some(_), Some(_)) => {
             let what = format!("[environments.{name}] has an image and a rootfs");
-            return Err(Misfit::new(what, "keep one of the two"));
+            return Err(InvalidValue::new(what, "keep one of the two"));
         }
         (Some(name_of), None) => {
             let at = |what: &str| format!("[environments.{name}] image: {what}");
-            image::check(name_of).map_err(|why| Misfit::new(at(&why.what), why.remedy))?;
+            image::check(name_of).map_err(|why| InvalidValue::new(at(&why.what), why.remedy))?;
             Root::Image(name_of.to_owned())
         }
         (None, Some(HOST)) => Root::Folder(PathBuf::from("/")),
@@ -34,7 +34,7 @@ fn made(request: MakeArguments<'_>) -> Result<Container, Misfit> {
             let what = format!(
                 "[environments.{name}] rootfs: '{folder}' would let the container change this machine's own files"
             );
-            return Err(Misfit::new(what, "write \"host\""));
+            return Err(InvalidValue::new(what, "write \"host\""));
         }
         (None, Some(folder)) => Root::Folder(PathBuf::from(folder)),
         (None, None) => Root::Program,
@@ -48,19 +48,19 @@ fn made(request: MakeArguments<'_>) -> Result<Container, Misfit> {
         .map(|name| Runtime { name: name.to_owned(), platform: platform.unwrap_or("ptrace").to_owned() });
     if platform.is_some() && runtime.as_ref().is_none_or(|runtime| runtime.name != "runsc") {
         let what = format!("[environments.{name}] has a platform and no gVisor");
-        return Err(Misfit::new(what, "write runtime = \"runsc\""));
+        return Err(InvalidValue::new(what, "write runtime = \"runsc\""));
     }
     let over = word(settings, "layer") == Some("overlay") || word(settings, "rootfs") == Some(HOST);
     let layer = if over { Layer::Overlay } else { Layer::Folder };
     let pair = |text: &String| {
         let wrong = || {
             let what = format!("[environments.{name}] volumes: '{text}' has no colon");
-            Misfit::new(what, "write \"HERE:INSIDE\"")
+            InvalidValue::new(what, "write \"HERE:INSIDE\"")
         };
         let (here, inside) = text.split_once(':').ok_or_else(wrong)?;
         Ok((PathBuf::from(here), PathBuf::from(inside)))
     };
-    let volumes = words(settings, "volumes").iter().map(pair).collect::<Result<_, Misfit>>()?;
+    let volumes = words(settings, "volumes").iter().map(pair).collect::<Result<_, InvalidValue>>()?;
     let made = Settings { root, cpus, memory_bytes, network, seccomp, runtime, layer, volumes };
     Ok(Container::new(program, made).with_engine(engine))
 }

@@ -1,7 +1,7 @@
-//! Frames between the lab and the agent in a guest, paced as `model::credit` says.
+//! Frames between the lab and the agent in a guest, paced as `model::flow_control` says.
 
-use crate::patience::receive;
-use baremark_model::credit::{self, Credit, ToGuest};
+use crate::interruptible::receive;
+use baremark_model::flow_control::{self, Credit, ToGuest};
 use baremark_model::site::{Link, SiteError};
 use std::io::{self, PipeReader, Read, Write};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub(crate) fn connect(
     thread::spawn(move || {
         // Whoever waits for a guest that is too late has left.
         let tell = move || ready.send(()).unwrap_or_default();
-        credit::from_guest(from_port, tell, passed, &granted)
+        flow_control::from_guest(from_port, tell, passed, &granted)
     });
     match receive(&is_ready, deadline, interrupt)? {
         Ok(()) => {

@@ -3,19 +3,19 @@
 use super::{Kubernetes, Settings};
 use crate::adapter::{Adapter, Files, MakeArguments};
 use crate::values::{bytes, count, time, word, words};
-use baremark_model::knob::Misfit;
+use baremark_model::knob::InvalidValue;
 
 /// Its line in the list of adapters.
 pub(crate) const ADAPTER: Adapter =
     Adapter { name: "kubernetes", make: |request| Ok(Box::new(made(request)?)), files: |_| Files::Unknown };
 
-fn made(request: MakeArguments<'_>) -> Result<Kubernetes, Misfit> {
+fn made(request: MakeArguments<'_>) -> Result<Kubernetes, InvalidValue> {
     let MakeArguments { name, settings, program, .. } = request;
     let usual = Settings::default();
     let pair = |text: &String| {
         let wrong = || {
             let what = format!("[environments.{name}] node: '{text}' has no equals sign");
-            Misfit::new(what, "write \"KEY=VALUE\"")
+            InvalidValue::new(what, "write \"KEY=VALUE\"")
         };
         let (key, value) = text.split_once('=').ok_or_else(wrong)?;
         Ok((key.to_owned(), value.to_owned()))
@@ -26,7 +26,7 @@ fn made(request: MakeArguments<'_>) -> Result<Kubernetes, Misfit> {
         namespace: text("namespace"),
         image: text("image").unwrap_or_default(),
         runtime_class: text("runtime_class"),
-        node: words(settings, "node").iter().map(pair).collect::<Result<_, Misfit>>()?,
+        node: words(settings, "node").iter().map(pair).collect::<Result<_, InvalidValue>>()?,
         cpus: count(settings, "cpus"),
         memory_bytes: bytes(settings, "memory"),
         time: time(settings, "time").unwrap_or(usual.time),

@@ -10,7 +10,7 @@ use super::Qemu;
 use super::qmp::Qmp;
 use super::settings::{Accel, Disks, Settings};
 use crate::child::Piped;
-use crate::patience::unless;
+use crate::interruptible::unless;
 use baremark_model::beat::{self, Beat, LOG_BYTES};
 use baremark_model::site::{Environment, SiteError};
 use baremark_stats::Rng;
@@ -467,7 +467,11 @@ impl Beats {
             if Instant::now() >= deadline {
                 return Err(not_ready(format!("nothing was heard of the guest within {} s", limit.as_secs())));
             }
-            heard = self.changed.wait_timeout(heard, crate::patience::GLANCE).unwrap_or_else(PoisonError::into_inner).0;
+            heard = self
+                .changed
+                .wait_timeout(heard, crate::interruptible::GLANCE)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
         Ok(())
     }

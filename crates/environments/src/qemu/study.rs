@@ -4,7 +4,7 @@ use super::Qemu;
 use super::settings::{Accel, Backing, Disks, Mmu, Net, Root, Settings, Topology};
 use crate::adapter::{Adapter, Files, HOST, MakeArguments};
 use crate::values::{self, bytes, count, numbers, own_cpus, switched, time, word, words};
-use baremark_model::knob::Misfit;
+use baremark_model::knob::InvalidValue;
 use std::path::PathBuf;
 
 /// Its line in the list of adapters.
@@ -12,7 +12,7 @@ pub(crate) const ADAPTER: Adapter = Adapter { name: "qemu", make: |request| Ok(B
 
 /// `kernel` may name a folder that `baremark setup guest-kernel` has filled, and where it is not given that folder is taken if
 /// it is filled: then its modules give the guest a fast port.
-fn made(request: MakeArguments<'_>) -> Result<Qemu, Misfit> {
+fn made(request: MakeArguments<'_>) -> Result<Qemu, InvalidValue> {
     let MakeArguments { name, settings, program, guest, .. } = request;
     let mut made = Settings::of_kernel(word(settings, "kernel").map(PathBuf::from));
     made.vcpus = count(settings, "vcpus").unwrap_or_else(own_cpus);
@@ -28,7 +28,7 @@ fn made(request: MakeArguments<'_>) -> Result<Qemu, Misfit> {
     made.guest_nodes = count(settings, "guest_nodes");
     if made.guest_nodes.is_some() && !made.guest_numa {
         let what = format!("[environments.{name}] has guest_nodes and hides them");
-        return Err(Misfit::new(what, "add guest_numa = \"exposed\""));
+        return Err(InvalidValue::new(what, "add guest_numa = \"exposed\""));
     }
     made.backing = Backing::of_word(word(settings, "backing"));
     made.root = if word(settings, "rootfs") == Some(HOST) { Root::Host } else { Root::Program };
@@ -71,11 +71,11 @@ fn made(request: MakeArguments<'_>) -> Result<Qemu, Misfit> {
 }
 
 /// Ports that lead into a guest, as HOST:GUEST.
-fn forwards(name: &str, settings: &values::Settings) -> Result<Vec<(u16, u16)>, Misfit> {
+fn forwards(name: &str, settings: &values::Settings) -> Result<Vec<(u16, u16)>, InvalidValue> {
     let pair = |text: String| {
         let ports = text.split_once(':').and_then(|(host, guest)| Some((host.parse().ok()?, guest.parse().ok()?)));
         let what = || format!("forwards in [environments.{name}]: '{text}' is not a pair of ports");
-        ports.ok_or_else(|| Misfit::new(what(), "write ports as \"HOST:GUEST\", such as \"8080:80\""))
+        ports.ok_or_else(|| InvalidValue::new(what(), "write ports as \"HOST:GUEST\", such as \"8080:80\""))
     };
     words(settings, "forwards").into_iter().map(pair).collect()
 }

@@ -3,7 +3,7 @@
 use super::{Sandbox, Settings};
 use crate::adapter::{Adapter, Files, MakeArguments};
 use crate::values::{bytes, numbers, words};
-use baremark_model::knob::Misfit;
+use baremark_model::knob::InvalidValue;
 use baremark_sys::sandbox::Layer;
 use baremark_sys::user_folder;
 use std::path::PathBuf;
@@ -12,12 +12,12 @@ use std::path::PathBuf;
 pub(crate) const ADAPTER: Adapter =
     Adapter { name: "sandbox", make: |request| Ok(Box::new(made(request)?)), files: |_| Files::OfThisMachine };
 
-fn made(request: MakeArguments<'_>) -> Result<Sandbox, Misfit> {
+fn made(request: MakeArguments<'_>) -> Result<Sandbox, InvalidValue> {
     let MakeArguments { name, settings, program, .. } = request;
     let layer = |text: &String| {
         let wrong = || {
             let what = format!("[environments.{name}] layers: '{text}' is not a layer");
-            Misfit::new(what, format!("write some of {}", Layer::ALL.map(Layer::name).join(", ")))
+            InvalidValue::new(what, format!("write some of {}", Layer::ALL.map(Layer::name).join(", ")))
         };
         Layer::of_name(text).ok_or_else(wrong)
     };

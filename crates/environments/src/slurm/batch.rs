@@ -7,9 +7,9 @@
 
 use super::job::Job;
 use super::{NotThere, Settings, Slurm};
-use crate::announced::agent_in;
 use crate::child;
 use crate::folder::Folder;
+use crate::ready_line::agent_in;
 use baremark_model::courier::{FROM_AGENT, Grown, LAB, TO_AGENT};
 use baremark_model::site::{Link, Site, SiteError};
 use std::fs::{self, File};

@@ -2,9 +2,9 @@
 
 use baremark_harness::topology::resolve;
 use baremark_harness::users;
-use baremark_load::dial::Dial;
 use baremark_load::document::Document;
 use baremark_load::load::Pin;
+use baremark_load::rate_control::RateControl;
 use baremark_model::units::Nanos;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -105,7 +105,7 @@ fn visited(next: Next, wanted: [&str; 2]) -> Vec<Document> {
     let order = users::order(&format!("http://{}", play(next)), "secret", &topology.load, 20, 1).unwrap();
     let mut load = order.load().unwrap();
     (load.timeout, load.pin) = (Nanos(60_000_000_000), Pin::Free);
-    let mut dial = Dial::start(load.clone()).unwrap();
+    let mut dial = RateControl::start(load.clone()).unwrap();
     dial.set(20.0).unwrap();
     let (mut windows, deadline) = (Vec::new(), Instant::now() + LIMIT);
     while windows.is_empty() || wanted.iter().any(|name| windows.iter().all(|window| succeeded(window, name) == 0)) {

@@ -4,7 +4,7 @@
 use baremark_key_value::ALL;
 use baremark_model::arm::{PageSize, ResolvedArm};
 use baremark_model::descriptor::Value;
-use baremark_model::job::{JobError, JobRun, Surroundings};
+use baremark_model::job::{JobContext, JobError, JobRun};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,7 +38,7 @@ fn arm(data: &Path, typed: &[(&str, &str)]) -> ResolvedArm {
 fn run(arm: &ResolvedArm, times: usize, interrupt: &Arc<AtomicBool>) -> Result<Vec<JobRun>, JobError> {
     let keeper = PathBuf::from("/nonexistent");
     let phase = Duration::from_secs(1);
-    let around = Surroundings { keeper: &keeper, cpus: &[], seed: 5, phase, overwritable: &[], interrupt };
+    let around = JobContext { keeper: &keeper, cpus: &[], seed: 5, phase, overwritable: &[], interrupt };
     let mut ready = ALL[0].prepare(arm, around)?;
     (0..times).map(|_| ready.run()).collect()
 }
@@ -153,7 +153,7 @@ fn no_server_is_there_while_another_site_has_its_turns() {
     let arm = arm(folder.path(), &[("read_share", "50 %")]);
     assert!((ALL[0].descriptor().alternates)(&arm));
     let (keeper, phase) = (PathBuf::from("/nonexistent"), Duration::from_secs(1));
-    let around = Surroundings { keeper: &keeper, cpus: &[], seed: 5, phase, overwritable: &[], interrupt: &interrupt };
+    let around = JobContext { keeper: &keeper, cpus: &[], seed: 5, phase, overwritable: &[], interrupt: &interrupt };
     let mut ready = ALL[0].prepare(&arm, around).unwrap();
     for phase in 0..3 {
         assert_eq!(left(folder.path()), [""; 0], "{phase}");

@@ -5,8 +5,8 @@
 //! judged together, and a difference is shown when its interval leaves out 0 and it is more than delta of the larger value.
 
 use super::sides::{Chosen, matched, together, without};
+use crate::activity::{CAUSES, own_place};
 use crate::analysis::RATE;
-use crate::around::{CAUSES, own_place};
 use baremark_model::comparison::{Method, ObservedComparison};
 use baremark_model::document::RunHead;
 use baremark_model::environments;

@@ -7,7 +7,7 @@ use super::{Conductor, RunLogError, State, limit_of};
 use crate::examined::CALLS;
 use crate::link::{AgentLink, LinkError};
 use crate::sites::Wanted;
-use crate::{examined, schedule, tally, turns};
+use crate::{examined, schedule, trials, turns};
 use baremark_model::command;
 use baremark_model::descriptor::Value;
 use baremark_model::environments;
@@ -107,7 +107,7 @@ impl<'c> Conductor<'c> {
     pub(super) fn second_look(&mut self, state: &mut State<'c>) -> Result<(), RunLogError> {
         let plan = self.plan;
         // A difference without an interval is not split.
-        let has_interval = |pair: &usize| tally::log_ratios(plan, &state.trials, *pair).len() >= location::SMALLEST;
+        let has_interval = |pair: &usize| trials::log_ratios(plan, &state.trials, *pair).len() >= location::SMALLEST;
         let pairs: Vec<usize> = pairs(plan).into_iter().filter(has_interval).collect();
         if pairs.is_empty() || self.calls.is_none() {
             return Ok(());

@@ -6,10 +6,10 @@ use baremark_lab::conduct::Ending;
 use baremark_lab::gates;
 use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
 use baremark_model::comparison::Answer as GateAnswer;
-use baremark_model::descriptor::{Better, Descriptor, Metric, Together};
+use baremark_model::descriptor::{Aggregate, Better, Descriptor, Metric};
 use baremark_model::document::{Outcome, Size};
 use baremark_model::event::{Event, TrialStatus};
-use baremark_model::knob::Misfit;
+use baremark_model::knob::InvalidValue;
 use baremark_model::plan::{Cell, Pair};
 use baremark_model::units::{Nanos, Share};
 use baremark_model::wire::{DiscardedQuad, Disturbance, PhaseDisturbance};
@@ -23,7 +23,7 @@ pub static WORKLOAD: Descriptor = Descriptor {
     help: "played",
     source: "this test",
     parameters: &[],
-    metrics: &[Metric { key: "gups", unit: "GUP/s", better: Better::Higher, together: Together::Sum, help: "played" }],
+    metrics: &[Metric { key: "gups", unit: "GUP/s", better: Better::Higher, together: Aggregate::Sum, help: "played" }],
     executors: &[ExecutorKind::Direct, ExecutorKind::Microvm],
     short_phases: true,
     alternates: |_| true,
@@ -31,7 +31,7 @@ pub static WORKLOAD: Descriptor = Descriptor {
     ..Descriptor::JOB
 };
 
-fn sound(_: &ResolvedArm) -> Result<(), Misfit> {
+fn sound(_: &ResolvedArm) -> Result<(), InvalidValue> {
     Ok(())
 }
 
@@ -250,8 +250,8 @@ fn a_feature_of_this_host_is_never_set_for_a_trial_on_another_machine() {
     let (ending, _) = conduct(&plan, vec![("native", constant()), ("ssh", constant())], &mut memory, &NEVER);
     let Ok(Ending::NothingToCompare(why)) = ending else { panic!("{ending:?}") };
     assert!(why.contains("host.swappiness is set on this machine, and 'ssh' runs on another"), "{why}");
-    let counted = |trial: &&baremark_lab::tally::Finished| trial.counted().is_some();
-    let is_native = |trial: &baremark_lab::tally::Finished| plan.environments_of(plan.cells[trial.cell]) == ["native"];
+    let counted = |trial: &&baremark_lab::trials::Finished| trial.counted().is_some();
+    let is_native = |trial: &baremark_lab::trials::Finished| plan.environments_of(plan.cells[trial.cell]) == ["native"];
     assert!(memory.trials.iter().filter(counted).all(is_native), "those of this machine alone");
 }
 

@@ -5,7 +5,7 @@ use crate::played::{Answer, Memory, Played, conduct_with, plan, run};
 use baremark_lab::analysis::document;
 use baremark_lab::conduct::{CallCounter, Uncounted};
 use baremark_model::codes::Cause;
-use baremark_model::descriptor::{Better, Descriptor, Metric, Together};
+use baremark_model::descriptor::{Aggregate, Better, Descriptor, Metric};
 use baremark_model::document::ExplanationRow;
 use baremark_model::plan::{Cell, Pair, Plan};
 use baremark_model::second_look::{ExaminedPair, ExaminedSide, SecondLook};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 const fn metric(key: &'static str, unit: &'static str) -> Metric {
-    Metric { key, unit, better: Better::Lower, together: Together::Mean, help: "played" }
+    Metric { key, unit, better: Better::Lower, together: Aggregate::Mean, help: "played" }
 }
 static METRICS: [Metric; 3] = [metric("wall_s", "s"), metric("cpu_s", "s"), metric("page_faults", "1")];
 

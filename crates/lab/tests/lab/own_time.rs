@@ -4,14 +4,14 @@ use crate::conduct::WORKLOAD;
 use crate::played::{Answer, Memory, Played, conduct, plan, run};
 use baremark_lab::analysis::document;
 use baremark_model::codes::Cause;
-use baremark_model::descriptor::{Better, Descriptor, Metric, Together};
+use baremark_model::descriptor::{Aggregate, Better, Descriptor, Metric};
 use baremark_model::seam::Sample;
 use std::sync::atomic::AtomicBool;
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 const fn metric(key: &'static str, unit: &'static str) -> Metric {
-    Metric { key, unit, better: Better::Lower, together: Together::Mean, help: "played" }
+    Metric { key, unit, better: Better::Lower, together: Aggregate::Mean, help: "played" }
 }
 static METRICS: [Metric; 4] =
     [metric("wall_s", "s"), metric("user_s", "s"), metric("system_s", "s"), metric("communication", "%")];

@@ -6,8 +6,8 @@ use crate::played::{Memory, plan, result, run};
 use baremark_lab::analysis::document;
 use baremark_lab::comparison::{Chosen, Request, compare};
 use baremark_lab::schedule;
-use baremark_lab::tally::Finished;
-use baremark_model::descriptor::{Better, Descriptor, Metric, Together};
+use baremark_lab::trials::Finished;
+use baremark_model::descriptor::{Aggregate, Better, Descriptor, Metric};
 use baremark_model::document::{Document, EstimateRow};
 use baremark_model::event::TrialStatus;
 use baremark_model::hdr;
@@ -19,11 +19,11 @@ use baremark_model::wire::{MemberRecord, Point, TrialSpec};
 static METRICS: [Metric; 3] = [
     metric("latency_p50_us"),
     metric("latency_p99_us"),
-    Metric { key: "gups", unit: "GUP/s", better: Better::Higher, together: Together::Sum, help: "played" },
+    Metric { key: "gups", unit: "GUP/s", better: Better::Higher, together: Aggregate::Sum, help: "played" },
 ];
 
 const fn metric(key: &'static str) -> Metric {
-    Metric { key, unit: "us", better: Better::Lower, together: Together::Most, help: "played" }
+    Metric { key, unit: "us", better: Better::Lower, together: Aggregate::Most, help: "played" }
 }
 
 static LATENCIES: Descriptor = Descriptor { metrics: &METRICS, ..WORKLOAD };

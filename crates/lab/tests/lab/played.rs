@@ -2,9 +2,9 @@
 
 use baremark_lab::analysis::Run;
 use baremark_lab::conduct::{CallCounter, Conductor, Ending, Progress, RunLog, RunLogError};
-use baremark_lab::tally::Finished;
+use baremark_lab::trials::Finished;
 use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
-use baremark_model::descriptor::Together;
+use baremark_model::descriptor::Aggregate;
 use baremark_model::document::LookRow;
 use baremark_model::event::Event;
 use baremark_model::machine::{Isa, MachineFacts};
@@ -353,7 +353,7 @@ fn member(stream: &mut UnixStream, spec: &TrialSpec, played: &Played, values: &[
         let value = samples[0].value;
         samples.push(Sample::new("gups_at_once", value));
     }
-    let together = [("gups", Together::Sum), ("gups_at_once", Together::Window)];
+    let together = [("gups", Aggregate::Sum), ("gups_at_once", Aggregate::Window)];
     Some(MemberResult { result, stretches, together: together.map(|(key, rule)| (key.to_owned(), rule)).into() })
 }
 

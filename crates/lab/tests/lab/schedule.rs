@@ -4,7 +4,7 @@ use crate::conduct::WORKLOAD;
 use crate::played::{Answer, Memory, Played, conduct, plan, result, run};
 use baremark_lab::analysis::document;
 use baremark_lab::schedule::{order, trial};
-use baremark_lab::tally::Finished;
+use baremark_lab::trials::Finished;
 use baremark_model::event::TrialStatus;
 use baremark_model::plan::{Duet, Plan};
 use baremark_model::verify::Verify;

@@ -2,7 +2,7 @@
 
 use crate::played::{Answer, Memory, Played, conduct, plan, soon};
 use baremark_lab::conduct::Ending;
-use baremark_lab::tally::Finished;
+use baremark_lab::trials::Finished;
 use baremark_model::descriptor::Value;
 use baremark_model::event::TrialStatus;
 use baremark_model::plan::{Cell, Plan};

@@ -4,7 +4,7 @@ use crate::conduct::WORKLOAD;
 use crate::played::{Answer, Memory, Played, conduct, in_turns, run, soon};
 use baremark_lab::analysis::document;
 use baremark_lab::conduct::Ending;
-use baremark_lab::tally::Finished;
+use baremark_lab::trials::Finished;
 use baremark_model::event::{Event, TrialStatus};
 use baremark_model::observer::ObserveSpec;
 use baremark_model::plan::Plan;

@@ -3,16 +3,16 @@
 use super::Worker;
 use crate::actor::{Actor, NONE, State};
 use crate::failure::Failure;
-use crate::heard::{Heard, Keep};
 use crate::http1::After;
 use crate::http2::{Block, Event, Listeners, Session};
 use crate::load::Pool;
+use crate::response::{Keep, Response};
 use crate::scenario::Request;
 use crate::transport::Transport;
 use std::sync::Arc;
 
 impl Listeners for Vec<Actor> {
-    fn heard(&mut self, actor: u32) -> &mut Heard {
+    fn heard(&mut self, actor: u32) -> &mut Response {
         &mut self[actor as usize].heard
     }
 }

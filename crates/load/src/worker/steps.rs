@@ -3,10 +3,10 @@
 use super::{BACKOFF_NS, Timer, WORKER_STREAM, Worker};
 use crate::actor::{Actor, NONE, Role, State};
 use crate::failure::Failure;
-use crate::heard::Keep;
 use crate::http1::After;
 use crate::load::Pool;
 use crate::record::MOST_EXAMPLES;
+use crate::response::Keep;
 use crate::rng::Rng;
 use crate::scenario::Scenario;
 use std::cmp::Reverse;

@@ -2,9 +2,9 @@
 
 use super::Worker;
 use crate::actor::Role;
-use crate::dial::Order;
 use crate::epoll;
 use crate::failure::Failure;
+use crate::rate_control::Order;
 use crate::record::{MOST_EXAMPLES, OperationPart, Part, ThreadPart};
 use crate::rng::Rng;
 use baremark_model::units::Nanos;

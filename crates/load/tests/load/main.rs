@@ -2,12 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod bids;
-mod dial;
 mod ends;
 mod faults;
 mod http2;
 mod loops;
 mod propagation;
+mod rate_control;
 mod secure;
 mod server;
 mod shop;

@@ -2,10 +2,10 @@
 
 use crate::server::{answer, load, ms, prompt, run, serve};
 use crate::shop::users;
-use baremark_load::dial::Dial;
 use baremark_load::document::Document;
 use baremark_load::load::{Drive, Load, LoadError};
 use baremark_load::profile::Profile;
+use baremark_load::rate_control::RateControl;
 use baremark_load::record::Part;
 use baremark_load::scenario::Cycle;
 use std::sync::atomic::AtomicBool;
@@ -17,7 +17,7 @@ fn did(text: &str, server: &crate::server::Server, profile: &str, lasting_ms: u6
     run(Load { timeout: ms(3000), ..users(text, server, profile, lasting_ms) })
 }
 
-fn window(dial: &mut Dial, lasting_ms: u64, patience_ms: u64) -> Part {
+fn window(dial: &mut RateControl, lasting_ms: u64, patience_ms: u64) -> Part {
     let asked = dial.ask(ms(lasting_ms), ms(patience_ms)).unwrap();
     dial.collect(asked, &AtomicBool::new(false)).unwrap().unwrap()
 }
@@ -47,7 +47,7 @@ fn users_of_a_dial_keep_their_cycle() {
     asked.scenario.set_cycle(Some(Cycle { mean: ms(100), deviation: 0.1, most: 0.5 }));
     asked.connections = 60;
     asked.timeout = ms(10_000);
-    let mut dial = Dial::start(asked).unwrap();
+    let mut dial = RateControl::start(asked).unwrap();
     for users in [10_u32, 50, 20] {
         dial.set(f64::from(users)).unwrap();
         thread::sleep(Duration::from_millis(400));

@@ -2,9 +2,9 @@
 
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::{
-    Better, Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric, Together, Value, size_of,
+    Aggregate, Better, Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric, Value, size_of,
 };
-use baremark_model::knob::Misfit;
+use baremark_model::knob::InvalidValue;
 
 /// All of them, as `study::parse` takes them.
 pub const WORKLOADS: &[&Descriptor] = &[&RANDOM_ACCESS, &COMMAND];
@@ -63,14 +63,14 @@ pub static RANDOM_ACCESS: Descriptor = Descriptor {
             key: "gups",
             unit: "GUP/s",
             better: Better::Higher,
-            together: Together::Sum,
+            together: Aggregate::Sum,
             help: "updates per second, in 10^9",
         },
         Metric {
             key: "latency_ns",
             unit: "ns",
             better: Better::Lower,
-            together: Together::Mean,
+            together: Aggregate::Mean,
             help: "time per access of one rank",
         },
     ],
@@ -93,7 +93,7 @@ pub static COMMAND: Descriptor = Descriptor {
         key: "elapsed_s",
         unit: "s",
         better: Better::Lower,
-        together: Together::Mean,
+        together: Aggregate::Mean,
         help: "from start to exit",
     }],
     short_phases: true,
@@ -101,9 +101,9 @@ pub static COMMAND: Descriptor = Descriptor {
     ..Descriptor::JOB
 };
 
-fn power_of_two(arm: &ResolvedArm) -> Result<(), Misfit> {
+fn power_of_two(arm: &ResolvedArm) -> Result<(), InvalidValue> {
     match arm.parameters.get("table") {
-        Some(Value::SizeBytes(size)) if !size.0.is_power_of_two() => Err(Misfit {
+        Some(Value::SizeBytes(size)) if !size.0.is_power_of_two() => Err(InvalidValue {
             what: format!("table = {size} is not a power of two"),
             remedy: "write one, such as \"1 GiB\"".to_owned(),
         }),

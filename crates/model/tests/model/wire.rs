@@ -290,7 +290,7 @@ fn the_frames_of_several_sites_are_written_so() {
     let member = MemberResult {
         result: result(),
         stretches: vec![vec![Stretch { begin_ns: 1, end_ns: 2 }]],
-        together: BTreeMap::from([("gups".to_owned(), baremark_model::descriptor::Together::Sum)]),
+        together: BTreeMap::from([("gups".to_owned(), baremark_model::descriptor::Aggregate::Sum)]),
     };
     let done = serde_json::to_value(FromAgent::MemberDone(Box::new(member.clone()))).unwrap();
     assert_eq!(done["stretches"].to_string(), r#"[[{"begin_ns":1,"end_ns":2}]]"#);

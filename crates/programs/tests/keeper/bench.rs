@@ -3,7 +3,7 @@
 use baremark_model::arm::{PageSize, ResolvedArm};
 use baremark_model::command::{Finder, Program, Reading, Take};
 use baremark_model::descriptor::{Better, Value};
-use baremark_model::job::{Job, JobError, JobRun, Surroundings};
+use baremark_model::job::{Job, JobContext, JobError, JobRun};
 use baremark_model::units::Nanos;
 use baremark_programs::command::Command;
 use std::fs;
@@ -80,7 +80,7 @@ pub(crate) fn run_job(job: &dyn Job, arm: &ResolvedArm) -> Result<JobRun, JobErr
     let phase = Duration::from_millis(400);
     let interrupt = Arc::default();
     let (keeper, cpus) = (Path::new(KEEPER), &cpus[..1]);
-    let around = Surroundings { keeper, cpus, seed: 7, phase, overwritable: &[], interrupt: &interrupt };
+    let around = JobContext { keeper, cpus, seed: 7, phase, overwritable: &[], interrupt: &interrupt };
     job.prepare(arm, around)?.run()
 }
 

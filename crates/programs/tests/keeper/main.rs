@@ -14,7 +14,7 @@ mod messages;
 
 use baremark_model::command::{Beside, Declared, Program, Reading, Stdout};
 use baremark_model::descriptor::Value;
-use baremark_model::job::{Job, Surroundings};
+use baremark_model::job::{Job, JobContext};
 use baremark_model::machine::Isa;
 use baremark_model::units::{Bytes, Nanos};
 use baremark_programs::command::Command;
@@ -99,7 +99,7 @@ fn runs_that_warm_up_come_before_those_that_count() {
     let cpus = baremark_sys::affinity::allowed_cpus().unwrap();
     let interrupt = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let (keeper, phase) = (Path::new(KEEPER), Duration::ZERO);
-    let around = Surroundings { keeper, cpus: &cpus, seed: 7, phase, overwritable: &[], interrupt: &interrupt };
+    let around = JobContext { keeper, cpus: &cpus, seed: 7, phase, overwritable: &[], interrupt: &interrupt };
     let mut ready = Command.prepare(&arm, around).unwrap();
     ready.warm_up().unwrap();
     assert_eq!(value(&ready.run().unwrap(), "rate"), 3.0);

@@ -2,7 +2,7 @@
 
 use super::violation::{Found, place};
 use crate::agreement;
-use crate::part::parts;
+use crate::per_workload::parts;
 use baremark_model::document::{Document, EstimateRow};
 use baremark_model::published::find;
 use baremark_model::unit::{Unit, comparable};

@@ -2,7 +2,7 @@
 
 use crate::answer::{Compared, compared, counted, urgency};
 use crate::number::{self, Digits};
-use crate::part::parts;
+use crate::per_workload::parts;
 use crate::summary::hardware;
 use crate::text::clean;
 use crate::treatment::Factors;

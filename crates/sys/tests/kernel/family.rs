@@ -1,6 +1,6 @@
 //! Programs that fork while they are killed, at ten moments.
 
-use baremark_sys::family::Family;
+use baremark_sys::kill_tree::Family;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;

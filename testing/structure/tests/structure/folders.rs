@@ -49,7 +49,7 @@ const ALLOWED: &[(&str, &str)] = &[
 
 /// Files with paths in what is read back from a file or from another process, and what keeps each from leading elsewhere.
 const STORED: &[(&str, &str)] = &[
-    ("crates/databases/src/kept.rs", "opened beneath the folder, by no link (private_folder::directory)"),
+    ("crates/databases/src/dataset_cache.rs", "opened beneath the folder, by no link (private_folder::directory)"),
     ("crates/journal/src/file.rs", "of the user's own journal; what is removed has a name that a run makes"),
     ("crates/journal/src/group.rs", "of the user's own journal; what is removed is a control group that a run makes"),
     ("crates/journal/src/value.rs", "of the user's own journal; what is written lies below the folders of settings"),
@@ -64,7 +64,7 @@ const STORED: &[(&str, &str)] = &[
     ("crates/databases/src/endpoint.rs", "from the process that starts it, by standard input"),
     ("crates/programs/src/keeper.rs", "from the process that starts it, by standard input, and back"),
     ("crates/services/src/service.rs", "from the process that starts it: its private folder and program"),
-    ("crates/lab/src/attend.rs", "from the process that starts it, in a folder of the run's own"),
+    ("crates/lab/src/remote_program.rs", "from the process that starts it, in a folder of the run's own"),
     ("crates/load/src/order.rs", "of the user's own command or study"),
     ("crates/load/src/transport.rs", "of the user's own command or study"),
 ];

@@ -14,10 +14,10 @@ use baremark_lab::conduct::Ending;
 use baremark_lab::search::{
     Expected, Probe, Search, SearchError, Step, SubjectError, UnderLoad, check, takes_s, window_s,
 };
-use baremark_load::dial::{Dial, wait_until};
 use baremark_load::limits::{self, CPU};
 use baremark_load::load::{Engine, Load};
 use baremark_load::order::Order;
+use baremark_load::rate_control::{RateControl, wait_until};
 use baremark_load::reading::{patience, reading};
 use baremark_load::workload;
 use baremark_model::maximum::{Ended, Plan, SearchRequest};
@@ -67,7 +67,7 @@ pub fn resume(context: &Context, store: &Store, held: RunLock, stored: StoredRun
         stored.progress.iter().filter_map(|row| serde_json::from_value(row.clone()).ok()).collect();
     watch::say(format_args!("{} windows of run {id} are stored", probes.len()));
     crate::quiet::wait(context)?;
-    let recorder = Recorder::take_up(store, held, stored)?;
+    let recorder = Recorder::resume(store, held, stored)?;
     let others = probe(&load, (factor, &request.plan), &context.interrupt).others;
     find(context, load, (factor, &request), (probes, others), recorder)
 }
@@ -229,7 +229,7 @@ fn exit_of(ended: Ended) -> Exit {
 /// A server behind the load engine.
 struct Target<'c> {
     load: Load,
-    dial: Option<Dial>,
+    dial: Option<RateControl>,
     interrupt: &'c AtomicBool,
     /// Who else is on this machine; `None` where the loaded system is not known.
     others: Option<Others>,
@@ -244,7 +244,7 @@ const ATTEMPTS: usize = 2;
 const DRAINED_NS: u64 = 2_000_000_000;
 
 impl Target<'_> {
-    fn dial(&mut self) -> Result<&mut Dial, SubjectError> {
+    fn dial(&mut self) -> Result<&mut RateControl, SubjectError> {
         self.dial.as_mut().ok_or_else(|| "the load has not been started".into())
     }
 }
@@ -292,7 +292,7 @@ impl UnderLoad for Target<'_> {
         self.dial = None;
         let mut load = self.load.clone();
         load.seed = load.seed.wrapping_add(trial as u64);
-        self.dial = Some(Dial::start(load).map_err(SubjectError::of)?);
+        self.dial = Some(RateControl::start(load).map_err(SubjectError::of)?);
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use baremark_agent::job::{Observing, OwnPhase};
 use baremark_lab::conduct::{Ending, RunLog as _};
 use baremark_lab::host_observer::placed;
 use baremark_lab::schedule;
-use baremark_lab::tally::{Finished, Percentiles};
+use baremark_lab::trials::{Finished, Percentiles};
 use baremark_load::document::{Document, FORMAT, SecondRow};
 use baremark_load::record::Part;
 use baremark_load::workload::reported;
@@ -74,10 +74,10 @@ impl<'s> Recorder<'s> {
     }
 
     /// Continues a run that was interrupted or killed, and that this process holds.
-    pub(super) fn take_up(store: &'s Store, lock: RunLock, stored: StoredRun) -> Result<Recorder<'s>, Refusal> {
+    pub(super) fn resume(store: &'s Store, lock: RunLock, stored: StoredRun) -> Result<Recorder<'s>, Refusal> {
         let plan = stored.plan.clone();
         let next_block = stored.trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0);
-        Ok(Recorder::new(Record::take_up(store, lock, stored)?, plan, next_block))
+        Ok(Recorder::new(Record::resume(store, lock, stored)?, plan, next_block))
     }
 
     fn new(record: Record<'s>, plan: Plan, next_block: u64) -> Recorder<'s> {

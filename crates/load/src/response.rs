@@ -17,7 +17,7 @@ pub(crate) enum Keep {
 
 /// The answer to one request so far.
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) body_bytes: u64,
     pub(crate) keep: Keep,
@@ -32,7 +32,7 @@ pub(crate) struct Heard {
     pub(crate) room: Room,
 }
 
-impl Heard {
+impl Response {
     /// Ready for the next answer; the buffers stay.
     pub(crate) fn reset(&mut self) {
         self.status = 0;
@@ -194,8 +194,8 @@ mod tests {
     /// the bound.
     #[test]
     fn large_bodies_share_a_bound() {
-        let body = || Heard { keep: Keep::Body, ..Heard::default() };
-        let mut many: Vec<Heard> = (0..12).map(|_| body()).collect();
+        let body = || Response { keep: Keep::Body, ..Response::default() };
+        let mut many: Vec<Response> = (0..12).map(|_| body()).collect();
         let part = vec![b'x'; 1 << 20];
         let outcomes: Vec<_> = many.iter_mut().map(|heard| (0..16).try_for_each(|_| heard.body(&part))).collect();
         assert!(outcomes.contains(&Ok(())) && outcomes.contains(&Err(Failure::Oversized)), "{outcomes:?}");
@@ -203,7 +203,7 @@ mod tests {
         assert!(kept <= MOST_KEPT_TOGETHER + many.len() * ALWAYS_KEPT, "{kept}");
         assert_eq!(body().body(&part[..ALWAYS_KEPT]), Ok(()), "a page has room");
         // What has been looked at makes room.
-        many.iter_mut().for_each(Heard::release);
+        many.iter_mut().for_each(Response::release);
         assert_eq!(
             (0..16).try_for_each(|_| many[11].body(&part)),
             Err(Failure::Oversized),

@@ -4,7 +4,7 @@ use crate::keeper::{Outcome, Task};
 use crate::workshop::{self, Workshop, ended_well};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::TIMEOUT;
-use baremark_model::job::{JobError, Surroundings};
+use baremark_model::job::{JobContext, JobError};
 use baremark_model::units::Nanos;
 use baremark_sys::file_system;
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ impl Stage {
     ///
     /// # Errors
     /// When it cannot be made.
-    pub fn open(arm: &ResolvedArm, around: Surroundings<'_>) -> Result<Self, JobError> {
+    pub fn open(arm: &ResolvedArm, around: JobContext<'_>) -> Result<Self, JobError> {
         let workshop = Workshop::open(around.keeper)?;
         let environment = workshop::environment(workshop.folder(), &[], []);
         let Nanos(timeout_ns) = TIMEOUT.get(arm)?;

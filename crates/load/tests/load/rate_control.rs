@@ -3,9 +3,9 @@
 use crate::server::{Then, Visits, answer, load, ms, prompt, serve, wait_until};
 use crate::shop::{NUMBERED, scenario};
 use baremark_load::arrival::Arrival;
-use baremark_load::dial::Dial;
 use baremark_load::load::{Drive, LoadError};
 use baremark_load::profile::Profile;
+use baremark_load::rate_control::RateControl;
 use baremark_load::reading::reading;
 use baremark_load::record::Part;
 use baremark_model::qos::{Qos, Reading};
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Long before a window begins, so that a busy machine has asked every thread for it by then.
 const NOTICE: u64 = 400_000_000;
 
-fn window(dial: &mut Dial, lasting_ms: u64, patience_ms: u64) -> Part {
+fn window(dial: &mut RateControl, lasting_ms: u64, patience_ms: u64) -> Part {
     let asked = dial.ask_at(monotonic_ns() + NOTICE, ms(lasting_ms), ms(patience_ms)).unwrap();
     dial.collect(asked, &AtomicBool::new(false)).unwrap().unwrap()
 }
@@ -39,7 +39,7 @@ fn the_rate_follows_the_dial_without_new_connections() {
     let server = prompt();
     let mut asked = load(server.address, open(1000.0), 1);
     asked.threads = 2;
-    let mut dial = Dial::start(asked).unwrap();
+    let mut dial = RateControl::start(asked).unwrap();
     assert_eq!(window(&mut dial, 100, 100).counts.intended, 0, "nothing before the first level");
     for rate in [400_u32, 100, 800] {
         // Long before the window, too.
@@ -70,7 +70,7 @@ fn who_never_gets_an_answer_counts() {
         answer(stream, 200, "", "")
     });
     let asked = load(server.address, open(1000.0), 1);
-    let mut dial = Dial::start(asked).unwrap();
+    let mut dial = RateControl::start(asked).unwrap();
     dial.set(200.0).unwrap();
     assert_eq!(read(&window(&mut dial, 300, 60_000), &["failures<1%"]).failed, 0);
     open_now.store(false, Ordering::Relaxed);
@@ -92,7 +92,7 @@ fn users_come_and_go_with_the_dial() {
     let mut asked = load(server.address, drive, 1);
     asked.scenario = scenario(NUMBERED, &server);
     asked.connections = 60;
-    let mut dial = Dial::start(asked).unwrap();
+    let mut dial = RateControl::start(asked).unwrap();
     for users in [10, 50] {
         assert_eq!(visits.least(users), 0, "not all of {users} users have come");
         dial.set(users as f64).unwrap();
@@ -107,12 +107,12 @@ fn users_come_and_go_with_the_dial() {
 #[test]
 fn a_dial_refuses_what_has_no_level_and_says_when_it_is_interrupted() {
     let server = prompt();
-    assert!(matches!(Dial::start(load(server.address, Drive::Closed, 1)), Err(LoadError::Refused { .. })));
+    assert!(matches!(RateControl::start(load(server.address, Drive::Closed, 1)), Err(LoadError::Refused { .. })));
     let slow = serve(|_, _| {
         thread::sleep(Duration::from_millis(100));
         Then::Close
     });
-    let mut dial = Dial::start(load(slow.address, open(50.0), 1)).unwrap();
+    let mut dial = RateControl::start(load(slow.address, open(50.0), 1)).unwrap();
     assert!(dial.set(-1.0).is_err() && dial.set(f64::NAN).is_err());
     let asked = dial.ask(ms(60_000), ms(100)).unwrap();
     assert_eq!(dial.collect(asked, &AtomicBool::new(true)).unwrap(), None);

@@ -17,7 +17,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// A load under way.
-pub struct Dial {
+pub struct RateControl {
     control: Arc<Control>,
     interrupt: Arc<AtomicBool>,
     runner: Option<JoinHandle<Result<Part, LoadError>>>,
@@ -54,32 +54,32 @@ const GLANCE: Duration = Duration::from_millis(20);
 /// Beyond the time at which a window should have come.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
-impl Dial {
+impl RateControl {
     /// Starts a load of a rate or of users at level 0. Its profile says how high the level may go; its end does not count.
     ///
     /// # Errors
     /// Whatever makes the load impossible; a closed loop of connections has no level.
-    pub fn start(load: Load) -> Result<Dial, LoadError> {
-        Dial::start_watched(load, |_| {})
+    pub fn start(load: Load) -> Result<RateControl, LoadError> {
+        RateControl::start_watched(load, |_| {})
     }
 
-    /// As [`Dial::start`]; each second that has passed goes to `watch`, on a thread of its own.
+    /// As [`RateControl::start`]; each second that has passed goes to `watch`, on a thread of its own.
     ///
     /// # Errors
-    /// As [`Dial::start`].
-    pub fn start_watched(load: Load, watch: impl FnMut(&Progress) + Send + 'static) -> Result<Dial, LoadError> {
-        Dial::start_at(load, monotonic_ns() + NOTICE_NS, watch)
+    /// As [`RateControl::start`].
+    pub fn start_watched(load: Load, watch: impl FnMut(&Progress) + Send + 'static) -> Result<RateControl, LoadError> {
+        RateControl::start_at(load, monotonic_ns() + NOTICE_NS, watch)
     }
 
     /// The same, beginning at a moment of this machine's monotonic clock, so that loads at several sites begin together.
     ///
     /// # Errors
-    /// As [`Dial::start`].
+    /// As [`RateControl::start`].
     pub fn start_at(
         mut load: Load,
         begin: u64,
         mut watch: impl FnMut(&Progress) + Send + 'static,
-    ) -> Result<Dial, LoadError> {
+    ) -> Result<RateControl, LoadError> {
         let highest = match &load.drive {
             Drive::Open { profile, .. } | Drive::Users { profile } => profile.curve()?.highest(),
             Drive::Closed => {
@@ -105,7 +105,7 @@ impl Dial {
         engine.control = Some(Arc::clone(&control));
         let run = move || engine.run_from(begin, &mut watch);
         let runner = thread::Builder::new().name("load dial".to_owned()).spawn(run).map_err(LoadError::Thread)?;
-        Ok(Dial {
+        Ok(RateControl {
             control,
             interrupt,
             runner: Some(runner),
@@ -129,7 +129,7 @@ impl Dial {
     /// The same from a moment of this machine's monotonic clock on; one that has passed is now.
     ///
     /// # Errors
-    /// As [`Dial::set`].
+    /// As [`RateControl::set`].
     pub fn set_at(&mut self, level: f64, at: u64) -> Result<u64, LoadError> {
         self.check_alive()?;
         if !(0.0..=self.highest * (1.0 + 1e-9)).contains(&level) {
@@ -278,7 +278,7 @@ impl Dial {
     }
 }
 
-impl Drop for Dial {
+impl Drop for RateControl {
     fn drop(&mut self) {
         self.interrupt.store(true, Ordering::Relaxed);
         // Whoever drops it has no use for what it measured.

@@ -4,7 +4,7 @@
 //! there are and to how often the run was extended, and one that holds 0 has no row. A difference below delta of the larger value has none either.
 //! Emulated machines have no rows, whose ratios have no verdict to explain.
 
-use crate::tally::{self, Finished, Side, Sides};
+use crate::trials::{self, Finished, Side, Sides};
 use baremark_model::codes::Cause;
 use baremark_model::document::ExplanationRow;
 use baremark_model::environments::{self, Capabilities};
@@ -95,7 +95,7 @@ pub(crate) fn explain(plan: &Plan, trials: &[Finished]) -> Vec<(usize, Explanati
     for (index, pair) in plan.pairs.iter().enumerate() {
         let emulated = [pair.numerator, pair.denominator].iter().any(|&arm| plan.arms[arm].emulated);
         if pair.is_compared() && !emulated {
-            let sides = tally::sides(plan, trials, index);
+            let sides = trials::sides(plan, trials, index);
             all.extend(grounds(plan, pair).iter().flat_map(|ground| candidates(plan, pair, ground, &sides)));
         }
     }

@@ -3,10 +3,10 @@
 //! Each function takes any bytes and panics when something does not hold; nothing else in the crate uses them.
 
 use crate::failure::Failure;
-use crate::heard::{Heard, Keep, MOST_KEPT};
 use crate::hpack;
 use crate::http1::{Fed, Known, LONGEST_HEAD, Reader};
 use crate::http2::{Block, Event, Listeners, Session};
+use crate::response::{Keep, MOST_KEPT, Response};
 use crate::scenario::file;
 use std::path::Path;
 
@@ -47,18 +47,18 @@ fn answers(stream: &[u8], size: usize, known: &mut Known) -> Result<Vec<(u16, Ve
     Ok(found)
 }
 
-fn fresh() -> Heard {
-    Heard { keep: Keep::Body, keep_head: true, ..Heard::default() }
+fn fresh() -> Response {
+    Response { keep: Keep::Body, keep_head: true, ..Response::default() }
 }
 
-fn bounded(heard: &Heard) {
+fn bounded(heard: &Response) {
     assert!(heard.head.len() <= 2 * LONGEST_HEAD && heard.body.len() as u64 <= MOST_KEPT);
 }
 
-struct Table(Vec<Heard>);
+struct Table(Vec<Response>);
 
 impl Listeners for Table {
-    fn heard(&mut self, actor: u32) -> &mut Heard {
+    fn heard(&mut self, actor: u32) -> &mut Response {
         &mut self.0[actor as usize]
     }
 }
@@ -81,7 +81,7 @@ pub fn http2(data: &[u8]) {
 
 fn session(stream: &[u8], size: usize, keep_head: bool) -> Outcome {
     let mut session = Session::new(10);
-    let mut table = Table((0..3).map(|_| Heard { keep_head, ..fresh() }).collect());
+    let mut table = Table((0..3).map(|_| Response { keep_head, ..fresh() }).collect());
     let mut block = Vec::new();
     hpack::encode(b":method", b"GET", &mut block);
     session.request(0, Block::Once(&block), None);

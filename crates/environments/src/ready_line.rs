@@ -2,7 +2,7 @@
 //!
 //! The agent says a line of its own first; what came before is not a frame and is passed over.
 
-use baremark_model::credit::READY;
+use baremark_model::flow_control::READY;
 use std::io::{BufRead, BufReader, Read};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;

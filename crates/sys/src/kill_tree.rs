@@ -159,7 +159,7 @@ mod tests {
         let name = format!("/dev/shm/PostgreSQL.test-{}", std::process::id());
         let program = std::env::current_exe().expect("a test");
         let mut command = Command::new(&program);
-        command.args(["--exact", "family::tests::maps_shared_memory"]).env(MAPPED, &name).stdout(Stdio::null());
+        command.args(["--exact", "kill_tree::tests::maps_shared_memory"]).env(MAPPED, &name).stdout(Stdio::null());
         let mut child = command.current_dir(folder.path()).process_group(0).spawn().expect("it starts");
         wait_for("it maps its memory", || folder.path().join("mapped").exists());
         assert!(Path::new(&name).exists());
