@@ -336,7 +336,11 @@ fn profile(key: &str, text: &str) -> Result<Profile, InvalidValue> {
     Profile::from_str(text).map_err(|why| InvalidValue::new(format!("{key} = '{text}': {why}"), remedy))
 }
 
-fn header(text: &str) -> Result<(String, String), InvalidValue> {
+/// A header of every request, as typed: its name and its value.
+///
+/// # Errors
+/// When it is not `NAME: VALUE` on one line.
+pub fn header(text: &str) -> Result<(String, String), InvalidValue> {
     let parts = text.split_once(':').filter(|(name, _)| !name.trim().is_empty() && !text.contains(['\r', '\n']));
     let parts = parts.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
     parts.ok_or_else(|| {

@@ -19,6 +19,7 @@ use crate::watch;
 pub use args::LoadArgs;
 use baremark_load::document::{Document, Ended, FORMAT};
 use baremark_load::workload;
+use baremark_model::plan::Plan;
 use baremark_store::{LoadSummary, RunLock, Store, StoredLoad, StoredRun};
 use measure::{Ready, told};
 use record::{Recorder, of_run, result, rows};
@@ -34,15 +35,14 @@ pub fn run(context: &Context, args: LoadArgs) -> Result<(String, Exit), Refusal>
     if let Some(factor) = args.search.find_max {
         return find_max::run(context, args, factor);
     }
-    let (_, plan) = study::plan(context, &args, Secrets::Shown)?;
-    let order = study::order(&args, &plan)?;
-    let request = study::request(&args, &order);
+    let (source, plan, order) = study::plan(context, &args)?;
+    let plan = Plan { load: study::request(&args, &order), ..plan };
     let sites = sites::named(&args.site, args.ssh_config.as_deref())?;
     // Whatever is wrong with it is said before anything is recorded.
     let ready = Ready::of(context, order, (&args.limit, args.error_limit), sites)?;
     crate::quiet::wait(context)?;
     let store = record::store(context, &args)?;
-    let recorder = Recorder::begin(context, &args, store.as_ref(), (None, request))?;
+    let recorder = Recorder::begin(context, store.as_ref(), &source, plan)?;
     ready.measure(context, recorder)
 }
 

@@ -4,7 +4,7 @@ use super::args::{Factor, LoadArgs};
 use super::measure::failed;
 use super::others::{self, Others, Probed};
 use super::record::{self, Recorder};
-use super::study::{self, Secrets};
+use super::study;
 use super::view::View;
 use super::words::time;
 use crate::context::Context;
@@ -97,8 +97,7 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
         Factor::Rate => args.rate = Some(highest.to_string()),
         Factor::Users => args.users = Some(highest.to_string()),
     }
-    let (_, plan_of_load) = study::plan(context, &args, Secrets::Shown)?;
-    let order = study::order(&args, &plan_of_load)?;
+    let (source, mut run_plan, order) = study::plan(context, &args)?;
     let scenario = of_scenario(&order);
     let load = order.load().map_err(Refusal::bad_input)?;
     let qos = limits::qos(&load, &args.limit).map_err(Refusal::bad_input)?;
@@ -120,7 +119,8 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
         ));
     }
     let store = record::store(context, &args)?;
-    let recorder = Recorder::begin(context, &args, store.as_ref(), (Some(request.clone()), None))?;
+    run_plan.search = Some(request.clone());
+    let recorder = Recorder::begin(context, store.as_ref(), &source, run_plan)?;
     find(context, load, (factor, &request), (Vec::new(), probed.others), recorder)
 }
 

@@ -1,11 +1,12 @@
 //! Loads in the store: ordinary runs, with what they report while they run, as they are written and read again.
 
 use super::args::{Factor, LoadArgs};
-use super::study::{self, Secrets};
+use super::study;
 use super::summary;
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::record::{self, Record};
+use crate::source::Source;
 use crate::watch;
 use baremark_agent::job::{Observing, OwnPhase};
 use baremark_lab::conduct::{Ending, RunLog as _};
@@ -18,9 +19,9 @@ use baremark_load::workload::reported;
 use baremark_model::codes::Origin;
 use baremark_model::event::TrialStatus;
 use baremark_model::job::JobRun;
-use baremark_model::maximum::{self, SearchRequest};
+use baremark_model::maximum;
 use baremark_model::observation::THIS_MACHINE;
-use baremark_model::plan::{LoadRequest, Plan};
+use baremark_model::plan::Plan;
 use baremark_model::seam::Sample;
 use baremark_model::wire::Detail;
 use baremark_store::{LoadSummary, RunId, RunLock, RunSummary, Store, StoredLoad, StoredRun};
@@ -59,17 +60,15 @@ fn without(why: Refusal) -> Refusal {
 }
 
 impl<'s> Recorder<'s> {
-    /// Begins a run. The request is stored without headers, query and fragment, which may hold secrets; what of it the study does not hold, with the plan.
+    /// Begins a run of a study and its plan, which hold no secret; what of the request the study does not hold is in the plan.
     pub(super) fn begin(
         context: &Context,
-        args: &LoadArgs,
         store: Option<&'s Store>,
-        (search, load): (Option<SearchRequest>, Option<LoadRequest>),
+        source: &Source,
+        plan: Plan,
     ) -> Result<Recorder<'s>, Refusal> {
         let Some(store) = store else { return Ok(Recorder { to: None }) };
-        let (source, plan) = study::plan(context, args, Secrets::LeftOut)?;
-        let plan = Plan { search, load, ..plan };
-        let record = Record::create(context, store, &source, &plan).map_err(without)?;
+        let record = Record::create(context, store, source, &plan).map_err(without)?;
         Ok(Recorder::new(record, plan, 0))
     }
 

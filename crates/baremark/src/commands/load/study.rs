@@ -135,23 +135,20 @@ pub(super) fn same_files(id: &RunId, request: &LoadRequest, order: &Order) -> Re
     )))
 }
 
-/// The plan of the study.
-pub(super) fn plan(context: &Context, args: &LoadArgs, secrets: Secrets) -> Result<(Source, Plan), Refusal> {
-    let source = Source::new(NAME.to_owned(), text(args, secrets).into_bytes());
+/// The study of a command line, its plan, and the order of its only arm. What may be secret is in the order alone, with what else no study says.
+pub(super) fn plan(context: &Context, args: &LoadArgs) -> Result<(Source, Plan, Order), Refusal> {
+    let source = Source::new(NAME.to_owned(), text(args, Secrets::LeftOut).into_bytes());
     let plan = planning::of(&source, Mode::default(), &context.interrupt)?;
-    Ok((source, plan))
-}
-
-/// The order of a plan's only arm, with what the command line sets alongside the study.
-pub(super) fn order(args: &LoadArgs, plan: &Plan) -> Result<Order, Refusal> {
     let arm = plan.arms.first().ok_or_else(|| Refusal::failure("the study has no arm"))?;
     let order = workload::order(&arm.arm).map_err(Refusal::bad_input)?;
-    let mut order = with(order, args.seed, &args.cpus);
+    let headers = args.header.iter().map(|text| workload::header(text)).collect::<Result<Vec<_>, _>>();
+    let headers = headers.map_err(|why| Refusal::bad_input(format!("{NAME}: {why}")))?;
+    let mut order = Order { url: args.url.clone(), headers, ..with(order, args.seed, &args.cpus) };
     // Messages name the file as it was typed.
     if let (Some((name, _)), Some(typed)) = (&mut order.scenario, &args.scenario) {
         *name = typed.display().to_string();
     }
-    Ok(order)
+    Ok((source, plan, order))
 }
 
 /// An order with what no study says.
