@@ -2,11 +2,10 @@
 
 use super::record::{result, rows};
 use super::summary;
-use super::words::{nines, p99_of, time};
+use super::words::{COLUMNS, nines, operation, p99_of, time};
 use crate::exit::Refusal;
 use crate::record::machine_line;
 use baremark_load::document::{Document, FORMAT, SecondRow};
-use baremark_load::latency::Summary;
 use baremark_model::maximum;
 use baremark_report::load::{Chart, LoadPage};
 use baremark_store::{LoadSummary, StoredLoad};
@@ -54,25 +53,8 @@ fn load(page: &mut LoadPage, document: &Document) {
         format!("{name}: {verdict}.")
     }));
     page.sentences.push(format!("generator: {}.", summary::generator(document)));
-    let corrected = document.latency.corrected.is_some();
-    let heads = ["operation", "done", "failed", "p50", "p95", "p99", "p99.9", "max"].map(str::to_owned).to_vec();
-    let cells = |name: &str, done: u64, failed: u64, all: Option<&Summary>| {
-        let at = |pick: fn(&Summary) -> Option<u64>| time(all.and_then(pick));
-        vec![
-            name.to_owned(),
-            done.to_string(),
-            failed.to_string(),
-            at(|all| all.p50_ns),
-            at(|all| all.p95_ns),
-            at(|all| all.p99_ns),
-            at(|all| all.p999_ns),
-            at(|all| Some(all.max_ns)),
-        ]
-    };
-    let rows = document.operations.iter().map(|row| {
-        let all = if corrected { row.corrected.as_ref().or(row.raw.as_ref()) } else { row.raw.as_ref() };
-        cells(&row.name, row.succeeded, row.failed, all)
-    });
+    let rows = document.operations.iter().map(|row| operation(document, row).to_vec());
+    let heads = COLUMNS.map(str::to_owned).to_vec();
     page.table = Some((summary::latency_from(document).to_owned(), heads, rows.collect()));
     let mut curves = Vec::new();
     for (name, curve) in

@@ -1,12 +1,11 @@
 //! A load as it runs: plain lines in a pipe, a small picture of the last minutes on a terminal.
 
 use super::record::Recorder;
-use super::words::{p99_of, time};
+use super::words::{course, time};
 use crate::context::Context;
 use crate::watch;
 use baremark_load::document::SecondRow;
 use baremark_load::record::SecondPart;
-use baremark_report::plot::{Curve, draw};
 use baremark_sys::terminal;
 use std::io::{IsTerminal, Write as _, stderr};
 
@@ -90,24 +89,9 @@ impl<'s> View<'s> {
     fn picture(&self, line: &str) -> String {
         let from = self.rows.len().saturating_sub(SHOWN);
         let shown = &self.rows[from..];
-        let style = watch::style_of_stderr();
-        let rates: Vec<(f64, f64)> = shown.iter().map(|row| (row.at_s as f64, row.answered as f64)).collect();
-        let late: Vec<(f64, f64)> =
-            shown.iter().filter_map(|row| Some((row.at_s as f64, p99_of(row)? as f64))).collect();
-        let seconds = |value: f64| format!("{value:.0} s");
-        let plain = |value: f64| format!("{value:.0}");
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from u64")]
-        let ns = |value: f64| time(Some(value.round() as u64));
         let lines = terminal::size().map_or(24, |(lines, _)| lines);
-        let rows = rows_of_each(lines);
-        let curve =
-            |points, y, title, logarithmic| draw(&Curve { points, x: &seconds, y, title, logarithmic }, rows, &style);
-        [
-            curve(&rates, &plain as &dyn Fn(f64) -> String, "requests/s", false),
-            curve(&late, &ns, "p99", true),
-            format!("{}\n", fitting(line)),
-        ]
-        .concat()
+        let course = course(shown, "p99", (0, rows_of_each(lines)), &watch::style_of_stderr()).concat();
+        format!("{course}{}\n", fitting(line))
     }
 
     fn clear(&mut self) {

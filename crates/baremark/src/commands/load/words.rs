@@ -1,7 +1,7 @@
 //! The result of a load in words and tables.
 
 use super::summary;
-use baremark_load::document::{Document, Ended, SecondRow};
+use baremark_load::document::{Document, Ended, OperationRow, SecondRow};
 use baremark_load::latency::Summary;
 use baremark_report::plot::{Curve, draw};
 use baremark_report::{Style, beside};
@@ -93,33 +93,43 @@ pub(super) fn clean(text: &str) -> String {
     text.chars().map(|one| if one.is_control() { ' ' } else { one }).collect()
 }
 
+/// The fewest points that a picture of a result has.
+const LEAST: usize = 3;
+
 /// The course of the run and latency by percentile, drawn.
 fn pictures(document: &Document, style: &Style) -> String {
+    let points = percentile_curve(document);
+    let share = |nines: f64| format!("p{}", (1e4 * (1.0 - 10_f64.powf(-nines))).round() / 100.0);
+    let title = "latency distribution (percentile)";
+    let curve = Curve { points: &points, x: &share, y: &ns, title, logarithmic: true };
+    let by_percentile = if points.len() < LEAST { String::new() } else { draw(&curve, 8, style) };
+    let course = course(&document.series, "p99 by second", (LEAST, 6), style);
+    let pictures = course.into_iter().chain([by_percentile]).filter(|picture| !picture.is_empty());
+    pictures.map(|picture| format!("\n{picture}")).collect()
+}
+
+/// Requests by second and, under a title of its own, the p99 by second, drawn in so many rows each; nothing of fewer than `least` points.
+pub(super) fn course(
+    series: &[SecondRow],
+    title_of_p99: &str,
+    (least, rows): (usize, usize),
+    style: &Style,
+) -> [String; 2] {
     let seconds = |value: f64| format!("{value:.0} s");
     let plain = |value: f64| format!("{value:.0}");
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from u64")]
-    let ns = |value: f64| time(Some(value.round() as u64));
-    let rates: Vec<(f64, f64)> =
-        document.series.iter().map(|second| (second.at_s as f64, second.answered as f64)).collect();
-    let late: Vec<(f64, f64)> =
-        document.series.iter().filter_map(|second| Some((second.at_s as f64, p99_of(second)? as f64))).collect();
-    let mut text = String::new();
-    let mut add = |points: &[(f64, f64)], title: &str, y: &dyn Fn(f64) -> String, logarithmic| {
-        if points.len() > 2 {
-            text.push('\n');
-            text.push_str(&draw(&Curve { points, x: &seconds, y, title, logarithmic }, 6, style));
-        }
+    let drawn = |value: fn(&SecondRow) -> Option<u64>, y: &dyn Fn(f64) -> String, title: &str, logarithmic| {
+        let points: Vec<(f64, f64)> =
+            series.iter().filter_map(|row| Some((row.at_s as f64, value(row)? as f64))).collect();
+        let curve = Curve { points: &points, x: &seconds, y, title, logarithmic };
+        if points.len() < least { String::new() } else { draw(&curve, rows, style) }
     };
-    add(&rates, "requests/s", &plain, false);
-    add(&late, "p99 by second", &ns, true);
-    let curve = percentile_curve(document);
-    if curve.len() > 2 {
-        let share = |nines: f64| format!("p{}", (1e4 * (1.0 - 10_f64.powf(-nines))).round() / 100.0);
-        let title = "latency distribution (percentile)";
-        text.push('\n');
-        text.push_str(&draw(&Curve { points: &curve, x: &share, y: &ns, title, logarithmic: true }, 8, style));
-    }
-    text
+    [drawn(|row| Some(row.answered), &plain, "requests/s", false), drawn(p99_of, &ns, title_of_p99, true)]
+}
+
+/// A time on an axis.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from u64")]
+fn ns(value: f64) -> String {
+    time(Some(value.round() as u64))
 }
 
 /// The 99th percentile of a second, or what is known below it.
@@ -139,36 +149,44 @@ pub(super) fn nines(share: f64) -> f64 {
     -(1.0 - share).log10()
 }
 
+/// What a table shows of operations.
+pub(super) const COLUMNS: [&str; 8] = ["operation", "done", "failed", "p50", "p95", "p99", "p99.9", "max"];
+
+/// An operation in these columns, by its latencies from the intended starts where the load has such.
+pub(super) fn operation(document: &Document, row: &OperationRow) -> [String; 8] {
+    let corrected = row.corrected.as_ref().filter(|_| document.latency.corrected.is_some());
+    cells(&row.name, (row.succeeded, row.failed), corrected.or(row.raw.as_ref()))
+}
+
+fn cells(name: &str, (done, failed): (u64, u64), all: Option<&Summary>) -> [String; 8] {
+    let at = |pick: fn(&Summary) -> Option<u64>| time(all.and_then(pick));
+    [
+        clean(name),
+        done.to_string(),
+        failed.to_string(),
+        at(|all| all.p50_ns),
+        at(|all| all.p95_ns),
+        at(|all| all.p99_ns),
+        at(|all| all.p999_ns),
+        at(|all| Some(all.max_ns)),
+    ]
+}
+
 /// One line for each operation, where there are several or delays are measured.
 fn table(text: &mut String, document: &Document) {
     let several = document.operations.len() > 1;
     if !several && document.operations.iter().all(|row| row.delay.is_none()) {
         return;
     }
-    let corrected = document.latency.corrected.is_some();
-    let _ = writeln!(
-        text,
-        "\n  {:<17} {:>8} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8}",
-        "operation", "done", "failed", "p50", "p95", "p99", "p99.9", "max"
-    );
-    let line = |text: &mut String, name: &str, done: u64, failed: u64, summary: Option<&Summary>| {
-        let at = |pick: fn(&Summary) -> Option<u64>| summary.and_then(pick).map_or("-".to_owned(), summary::time);
-        let _ = writeln!(
-            text,
-            "  {:<17} {done:>8} {failed:>7} {:>8} {:>8} {:>8} {:>8} {:>8}",
-            clean(name),
-            at(|all| all.p50_ns),
-            at(|all| all.p95_ns),
-            at(|all| all.p99_ns),
-            at(|all| all.p999_ns),
-            at(|all| Some(all.max_ns))
-        );
+    text.push('\n');
+    let mut line = |[name, done, failed, p50, p95, p99, p999, max]: [String; 8]| {
+        let _ = writeln!(text, "  {name:<17} {done:>8} {failed:>7} {p50:>8} {p95:>8} {p99:>8} {p999:>8} {max:>8}");
     };
+    line(COLUMNS.map(str::to_owned));
     for row in &document.operations {
-        let summary = if corrected { row.corrected.as_ref() } else { row.raw.as_ref() };
-        line(text, &row.name, row.succeeded, row.failed, summary.or(row.raw.as_ref()));
+        line(operation(document, row));
         if let Some(delay) = &row.delay {
-            line(text, "  delay", delay.samples, 0, Some(delay));
+            line(cells("  delay", (delay.samples, 0), Some(delay)));
         }
     }
 }
