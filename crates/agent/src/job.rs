@@ -4,7 +4,7 @@
 
 use crate::disturbance::{Meter, Work};
 use crate::duet;
-use crate::phases::{Phase, Stage, Trial, record};
+use crate::phases::{Phase, Stage, Trial, record, series_of};
 use crate::placing;
 use crate::progress::Progress;
 use crate::trial::{CALIBRATION, TrialError, crowds};
@@ -15,7 +15,7 @@ use baremark_model::observation::Observation;
 use baremark_model::observer::ObserveSpec;
 use baremark_model::seam::TickRate;
 use baremark_model::units::Nanos;
-use baremark_model::wire::{Disturbance, LostTime, Series, TrialResult, TrialSpec};
+use baremark_model::wire::{Disturbance, LostTime, TrialResult, TrialSpec};
 use baremark_observe::watch::Watch;
 use baremark_sys::clock::{self, Calibration, ClockError};
 use std::collections::BTreeMap;
@@ -141,28 +141,14 @@ impl OwnPhase {
     ///
     /// # Errors
     /// When the rate of the time-stamp counter cannot be found out.
-    pub fn result(self, arm: &ResolvedArm, run: JobRun) -> Result<TrialResult, ClockError> {
+    pub fn result(self, arm: &ResolvedArm, mut run: JobRun) -> Result<TrialResult, ClockError> {
         let (tick_rate_per_s, _) = clock::tick_rate(CALIBRATION)?;
         let OwnPhase { elapsed_ns, disturbance, observation } = self;
-        let JobRun { mut samples, checked, flags, void, points, detail } = run;
-        samples.retain(|sample| sample.value.is_finite());
-        let (members, runs) = (Vec::new(), Vec::new());
         Ok(TrialResult {
-            arms: vec![record(arm, &[], checked)],
-            series: vec![Series {
-                phase: 0,
-                arm: 0,
-                begin_ns: 0,
-                end_ns: elapsed_ns,
-                reps: 1,
-                runs,
-                samples,
-                members,
-                points,
-                detail,
-            }],
-            void,
-            flags,
+            series: vec![series_of((0, 0), (0, elapsed_ns), &mut run)],
+            arms: vec![record(arm, &[], run.checked)],
+            void: run.void,
+            flags: run.flags,
             tick_rate_per_s,
             instruction_set: isa::widest(),
             lost_before: LostTime::default(),

@@ -14,6 +14,7 @@ use baremark_model::wire::{ArmRecord, Disturbance, PagesSeen, Series, Stretch, T
 use baremark_sys::clock::{self, Calibration};
 use baremark_sys::point;
 use std::collections::BTreeMap;
+use std::mem::take;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -132,20 +133,8 @@ impl Trial<'_> {
             meter.phase_done(position + done.len() - 1);
             for Phase { arm, begin_ns, end_ns, mut run } in done {
                 progress.timed(position, Stretch { begin_ns, end_ns });
-                // A value that is not a number is not a value; JSON could not carry it either.
-                run.samples.retain(|sample| sample.value.is_finite());
-                series.push(Series {
-                    phase: position,
-                    arm,
-                    begin_ns: begin_ns.saturating_sub(first),
-                    end_ns: end_ns.saturating_sub(first),
-                    members: Vec::new(),
-                    reps: 1,
-                    runs: Vec::new(),
-                    samples: run.samples,
-                    points: run.points,
-                    detail: run.detail,
-                });
+                let times = (begin_ns.saturating_sub(first), end_ns.saturating_sub(first));
+                series.push(series_of((position, arm), times, &mut run));
                 checked[arm] = run.checked;
                 flags.extend(run.flags);
                 void.extend(run.void);
@@ -188,6 +177,15 @@ impl Trial<'_> {
 
 fn sleep_until(moment_ns: u64) {
     thread::sleep(Duration::from_nanos(moment_ns.saturating_sub(clock::monotonic_ns())));
+}
+
+/// What the phase at a place of the schedule measured, in which that arm ran; times are in nanoseconds since the first phase began.
+pub(crate) fn series_of((phase, arm): (usize, usize), (begin_ns, end_ns): (u64, u64), run: &mut JobRun) -> Series {
+    // A value that is not a number is not a value; JSON could not carry it either.
+    run.samples.retain(|sample| sample.value.is_finite());
+    let (samples, points, detail) = (take(&mut run.samples), take(&mut run.points), run.detail.take());
+    let (members, runs) = (Vec::new(), Vec::new());
+    Series { phase, arm, begin_ns, end_ns, reps: 1, runs, samples, members, points, detail }
 }
 
 /// A job has no memory of the agent's, and nothing is entered to run it.

@@ -444,9 +444,7 @@ impl<'c> Conductor<'c> {
             Err(why) => Some((TrialStatus::Failed { reason: why.to_string() }, None)),
             Ok(mut result) => {
                 flag_lost_time(&mut result, self.plan);
-                let reasons = result.void.clone();
-                let status = if reasons.is_empty() { TrialStatus::Ok } else { TrialStatus::Void { reasons } };
-                Some((status, Some(result)))
+                Some((trials::status_of(&result), Some(result)))
             }
         }
     }

@@ -37,6 +37,15 @@ pub fn complete_blocks(cells: usize, trials: impl IntoIterator<Item = (u64, usiz
     complete
 }
 
+/// Whether a trial counts of which this came: not where the result has reasons against it.
+#[must_use]
+pub fn status_of(result: &TrialResult) -> TrialStatus {
+    match result.void.as_slice() {
+        [] => TrialStatus::Ok,
+        reasons => TrialStatus::Void { reasons: reasons.to_vec() },
+    }
+}
+
 /// The blocks of a run that are complete.
 #[must_use]
 pub fn blocks_of(plan: &Plan, trials: &[Finished]) -> u64 {

@@ -12,12 +12,11 @@ use baremark_agent::job::{Observing, OwnPhase};
 use baremark_lab::conduct::{Ending, RunLog as _};
 use baremark_lab::host_observer::placed;
 use baremark_lab::schedule;
-use baremark_lab::trials::{Finished, Percentiles};
+use baremark_lab::trials::{Finished, Percentiles, status_of};
 use baremark_load::document::{Document, FORMAT, SecondRow};
 use baremark_load::record::Part;
 use baremark_load::workload::reported;
 use baremark_model::codes::Origin;
-use baremark_model::event::TrialStatus;
 use baremark_model::job::JobRun;
 use baremark_model::maximum;
 use baremark_model::observation::THIS_MACHINE;
@@ -109,13 +108,13 @@ impl<'s> Recorder<'s> {
         self.trial_ends();
         let mut run = reported(document.clone(), part, 0);
         run.detail = serde_json::to_value(document).ok().map(|value| detail(FORMAT, value));
-        let void = match end {
-            Ending::Interrupted => Some("interrupted: the result is partial".to_owned()),
-            _ => summary::failed(document),
+        run.void = match end {
+            Ending::Interrupted => vec!["interrupted: the result is partial".to_owned()],
+            _ => summary::failed(document).into_iter().collect(),
         };
         // An interrupted load has left a partial result.
         let block = self.to.as_ref().map_or(0, |to| to.next_block);
-        self.finish(end, vec![(block, run, void)]);
+        self.finish(end, vec![(block, run)]);
     }
 
     /// Writes the result of a search: a trial for each search from a fresh start.
@@ -130,11 +129,12 @@ impl<'s> Recorder<'s> {
             let void = sample.is_none().then(|| "no level was found".to_owned());
             let run = JobRun {
                 samples: sample.into_iter().collect(),
+                void: void.into_iter().collect(),
                 checked: format!("{} windows", trial.windows.len()),
                 detail: whole.clone().filter(|_| block == 0),
                 ..JobRun::default()
             };
-            (block, run, void)
+            (block, run)
         });
         self.finish(end, trials.collect());
     }
@@ -156,10 +156,10 @@ impl<'s> Recorder<'s> {
         self.finish(&Ending::Complete("complete".to_owned()), Vec::new());
     }
 
-    fn finish(self, end: &Ending, trials: Vec<(u64, JobRun, Option<String>)>) {
+    fn finish(self, end: &Ending, trials: Vec<(u64, JobRun)>) {
         let Some(Recording { mut record, plan, next_block, ended, .. }) = self.to else { return };
-        let mut new = trials.into_iter().zip(ended).filter(|((block, ..), _)| *block >= next_block);
-        let written = new.try_for_each(|((block, run, void), seen)| {
+        let mut new = trials.into_iter().zip(ended).filter(|((block, _), _)| *block >= next_block);
+        let written = new.try_for_each(|((block, run), seen)| {
             let arm = &plan.arms.first().ok_or_else(|| record::unwritten("the study has no arm"))?.arm;
             let elapsed_ns = seen.elapsed_ns;
             let result = seen.result(arm, run).map_err(record::unwritten)?;
@@ -168,7 +168,7 @@ impl<'s> Recorder<'s> {
                 cell: 0,
                 place: block,
                 spec: schedule::trial(&plan, block, 0),
-                status: void.map_or(TrialStatus::Ok, |reason| TrialStatus::Void { reasons: vec![reason] }),
+                status: status_of(&result),
                 result: Some(result),
                 elapsed_ns,
                 percentiles: Percentiles::default(),
