@@ -68,36 +68,34 @@ fn load(page: &mut LoadPage, document: &Document) {
         curves.iter().flat_map(|(_, points): &(String, Vec<(f64, f64)>)| points).map(|(x, _)| *x).fold(0.0, f64::max);
     let ticks = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
     let shown = ticks.into_iter().map(|(share, name)| (nines(share), name.to_owned()));
-    page.charts.push(Chart {
-        caption: "Latency by percentile".to_owned(),
-        across: "percentile (each nine takes the same room)".to_owned(),
-        ticks: shown.filter(|(at, _)| *at <= last + 1e-9).collect(),
-        unit: "ms".to_owned(),
-        logarithmic: true,
-        curves,
-    });
+    let ticks = shown.filter(|(at, _)| *at <= last + 1e-9).collect();
+    let across = "percentile (each nine takes the same room)";
+    page.charts.push(Chart { ticks, ..chart("Latency by percentile".to_owned(), across, ("ms", true), curves) });
     page.charts.extend(course(&document.series));
+}
+
+/// Curves of values in a unit, drawn logarithmically or not, over what the axis below shows.
+fn chart(
+    caption: String,
+    across: &str,
+    (unit, logarithmic): (&str, bool),
+    curves: Vec<(String, Vec<(f64, f64)>)>,
+) -> Chart {
+    Chart { caption, across: across.to_owned(), ticks: Vec::new(), unit: unit.to_owned(), logarithmic, curves }
 }
 
 fn course(series: &[SecondRow]) -> Vec<Chart> {
     let by_second = |pick: &dyn Fn(&SecondRow) -> Option<f64>| -> Vec<(f64, f64)> {
         series.iter().filter_map(|row| Some((row.at_s as f64, pick(row)?))).collect()
     };
-    let chart = |caption: &str, unit: &str, logarithmic, curves| Chart {
-        caption: caption.to_owned(),
-        across: "time (s)".to_owned(),
-        ticks: Vec::new(),
-        unit: unit.to_owned(),
-        logarithmic,
-        curves,
-    };
     let answered = ("answered".to_owned(), by_second(&|row| Some(row.answered as f64)));
     let failed = ("failed".to_owned(), by_second(&|row| Some(row.failed as f64)));
     let p50 = ("p50".to_owned(), by_second(&|row| row.latency.as_ref()?.p50_ns.map(ms)));
     let p99 = ("p99".to_owned(), by_second(&|row| p99_of(row).map(ms)));
+    let across = "time (s)";
     vec![
-        chart("Requests by second", "1/s", false, vec![answered, failed]),
-        chart("Latency by second", "ms", true, vec![p99, p50]),
+        chart("Requests by second".to_owned(), across, ("1/s", false), vec![answered, failed]),
+        chart("Latency by second".to_owned(), across, ("ms", true), vec![p99, p50]),
     ]
 }
 
@@ -125,23 +123,15 @@ fn search(page: &mut LoadPage, document: &maximum::Document) {
     let by_level = |pick: &dyn Fn(&maximum::KneeRow) -> Option<f64>| -> Vec<(f64, f64)> {
         document.knee.iter().filter_map(|row| Some((row.level, pick(row)?))).collect()
     };
-    let chart = |caption: &str, unit: &str, logarithmic, curves| Chart {
-        caption: format!("{caption} by {}", document.factor),
-        across: document.factor.clone(),
-        ticks: Vec::new(),
-        unit: unit.to_owned(),
-        logarithmic,
-        curves,
+    let by_factor = |caption: &str, unit: &str, name: &str, points| {
+        let caption = format!("{caption} by {}", document.factor);
+        chart(caption, &document.factor, (unit, false), vec![(name.to_owned(), points)])
     };
+    let cpu = by_level(&|row| row.utilization.get("cpu").map(|share| 100.0 * share));
     page.search = Some(document.clone());
     page.charts = vec![
-        chart("Throughput", "1/s", false, vec![("done".to_owned(), by_level(&|row| Some(row.achieved_per_s)))]),
-        chart(
-            "Processor of this machine",
-            "%",
-            false,
-            vec![("cpu".to_owned(), by_level(&|row| row.utilization.get("cpu").map(|share| 100.0 * share)))],
-        ),
+        by_factor("Throughput", "1/s", "done", by_level(&|row| Some(row.achieved_per_s))),
+        by_factor("Processor of this machine", "%", "cpu", cpu),
     ];
 }
 

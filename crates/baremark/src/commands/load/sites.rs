@@ -15,19 +15,12 @@ use baremark_sys::clock::monotonic_ns;
 use std::path::Path;
 use std::time::Duration;
 
-/// A site of a load.
-pub(super) struct Site {
-    name: String,
-    environment: Box<dyn Environment>,
-}
+/// A site of a load: its name, and where its agent comes from.
+pub(super) type Site = (String, Box<dyn Environment>);
 
 /// The sites of these names.
 pub(super) fn named(names: &[String], ssh_config: Option<&Path>) -> Result<Vec<Site>, Refusal> {
-    let site = |name: &String| {
-        let environment = places::of_site(name, ssh_config)?;
-        Ok::<Site, Refusal>(Site { name: name.clone(), environment })
-    };
-    names.iter().map(site).collect()
+    names.iter().map(|name| places::of_site(name, ssh_config).map(|place| (name.clone(), place))).collect()
 }
 
 /// Runs the order from all sites, dealt among them, and merges what comes home.
@@ -39,7 +32,7 @@ pub(super) fn run(
     view: &mut View<'_>,
 ) -> Result<(Document, Part), Refusal> {
     let mut members = Vec::new();
-    for (at, Site { name, environment }) in sites.iter().enumerate() {
+    for (at, (name, environment)) in sites.iter().enumerate() {
         let order = serde_json::to_value(order.of_site(at as u64, sites.len() as u64));
         let order = order.map_err(|why| Refusal::failure(format!("writing JSON: {why}")))?;
         members.push(Place { name: format!("{} ({name})", at + 1), environment: &**environment, order });
