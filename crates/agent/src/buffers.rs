@@ -81,10 +81,11 @@ pub fn inspect(map: &Map, page: PageSize) -> (PagesSeen, Result<(), String>) {
     match map.backing() {
         Ok(backing) => {
             let huge_bytes = backing.large_bytes();
-            let contiguous_bytes = if page == PageSize::Small { map.contiguous_bytes() } else { Some(huge_bytes) };
+            let looked_up = if page == PageSize::Small { map.contiguous_bytes() } else { None };
+            let contiguous_bytes = if page == PageSize::Small { looked_up } else { Some(huge_bytes) };
             let seen = PagesSeen { resident_bytes: backing.rss_bytes, huge_bytes, contiguous_bytes };
             let verdict = backing.is(page).map_err(|why| why.to_string());
-            (seen, verdict.and_then(|()| map.lies().map_err(|why| why.to_string())))
+            (seen, verdict.and_then(|()| map.lies(looked_up).map_err(|why| why.to_string())))
         }
         Err(why) => (PagesSeen::default(), Err(format!("its pages could not be looked up: {why}"))),
     }

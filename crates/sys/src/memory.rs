@@ -186,16 +186,19 @@ impl Map {
         }
     }
 
-    /// Whether the frames lie as asked.
+    /// Whether the frames lie as asked. `contiguous` is what [`Map::contiguous_bytes`] has just said; without it frames are looked up where any are asked for.
     ///
     /// # Errors
     /// What was asked and what was got instead.
-    pub fn lies(&self) -> Result<(), OtherFrames<'_>> {
+    pub fn lies(&self, contiguous: Option<u64>) -> Result<(), OtherFrames<'_>> {
         let mapped = Bytes(self.bytes());
         if let Some(Err(why)) = self.were_large.get() {
             return Err(OtherFrames::NotLarge { mapped, why });
         }
-        let Some(contiguous) = self.contiguous_bytes() else { return Ok(()) };
+        if self.frames == Frames::AsGiven {
+            return Ok(());
+        }
+        let Some(contiguous) = contiguous.or_else(|| self.contiguous_bytes()) else { return Ok(()) };
         match self.frames {
             Frames::Contiguous if contiguous < mapped.0 => {
                 Err(OtherFrames::Scattered { mapped, contiguous: Bytes(contiguous) })
@@ -516,7 +519,8 @@ mod tests {
             map.touch(&map.parts(&[Owner::Shared, Owner::Shared], 0, 2), 7);
             map.touch(&map.parts(&[Owner::Shared, Owner::Shared], 1, 2), 8);
             map.settle();
-            let (verdict, contiguous) = (map.lies(), map.contiguous_bytes());
+            let contiguous = map.contiguous_bytes();
+            let verdict = map.lies(contiguous);
             let words = "requested 10 MiB over contiguous frames: ";
             match verdict {
                 Ok(()) => {
