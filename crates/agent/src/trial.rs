@@ -64,7 +64,7 @@ pub(crate) fn run(
         let own = executor_of[index] == index;
         ensembles.push(own.then(|| start(spec, arm, (&site, &cpus[index]), &mut memory, index)).transpose()?);
     }
-    let ensembles = Ensembles { own: ensembles, of_arm: executor_of };
+    let mut ensembles = Ensembles { own: ensembles, of_arm: executor_of };
     spent.on("executors");
     let pages_before = inspect(&memory, &arms);
     spent.on("pages");
@@ -72,6 +72,11 @@ pub(crate) fn run(
     let preparations = side_by_side(maps, |(&arm, map)| workload.prepare(arms[arm], map));
     let preparations = preparations.into_iter().collect::<Result<Vec<_>, _>>()?;
     spent.on("preparation");
+    if let Some(reps) = spec.reps {
+        // What is known needs no rate: the calibration goes on meanwhile.
+        ensembles.run_once(&preparations, &memory.of_arm, reps)?;
+        spent.on("pacing");
+    }
     let (rate, _) = calibration.end(CALIBRATION)?;
     spent.on("clock");
     let rows = workload.descriptor().metrics;
@@ -210,6 +215,21 @@ impl Ensembles {
     /// The one that runs `arm`.
     fn of(&mut self, arm: usize) -> &mut Ensemble {
         self.own[self.of_arm[arm]].as_mut().expect("every arm that executor_of names has an executor")
+    }
+
+    /// Runs the bodies of each arm once, `reps` repetitions, as where repetitions are looked for: whatever a phase uses of code and memory is there when it is
+    /// timed. `of_arm` are the preparations of each arm.
+    fn run_once(
+        &mut self,
+        preparations: &[Box<dyn Prepared + '_>],
+        of_arm: &[Vec<usize>],
+        reps: u64,
+    ) -> Result<(), Fault> {
+        for (arm, maps) in of_arm.iter().enumerate() {
+            let bodies: Vec<&dyn Body> = maps.iter().map(|&map| preparations[map].body()).collect();
+            self.of(arm).run_each(&bodies, reps)?;
+        }
+        Ok(())
     }
 }
 
@@ -402,22 +422,17 @@ struct Stage<'t> {
 }
 
 impl Stage<'_> {
-    /// Repetitions of a phase, the same for every arm, so that all do the same work. Every arm has run by then.
+    /// Repetitions of a phase, the same for every arm, so that all do the same work: those that are known, or as many as make it long enough. Every arm has run by then.
     fn reps(&mut self) -> Result<u64, Fault> {
+        if let Some(reps) = self.spec.reps {
+            return Ok(reps.max(1));
+        }
         let mut most = 1;
         let mut from = self.spec.reps_near.map_or(pace::Begin::One, pace::Begin::Like);
         for arm in 0..self.spec.arms.len() {
             let ensemble = self.ensembles.of(arm);
             let bodies: Vec<&dyn Body> = self.of_arm[arm].iter().map(|&map| self.preparations[map].body()).collect();
-            let found = match self.spec.reps {
-                Some(reps) => {
-                    // Each arm runs once before its first phase, as where repetitions are looked for.
-                    ensemble.run_each(&bodies, reps)?;
-                    reps
-                }
-                None => pace::reps_for(ensemble, &bodies, (self.spec.phase_ns, from), self.rate)?,
-            };
-            most = most.max(found);
+            most = most.max(pace::reps_for(ensemble, &bodies, (self.spec.phase_ns, from), self.rate)?);
             from = pace::Begin::Least(most);
         }
         Ok(most)
