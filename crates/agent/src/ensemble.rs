@@ -78,6 +78,14 @@ impl Ensemble {
         })
     }
 
+    /// Every body has run once, and the next run may be timed.
+    ///
+    /// # Errors
+    /// The first member's fault.
+    pub fn warmed(&mut self) -> Result<(), Fault> {
+        self.members.iter_mut().try_for_each(|member| member.warmed())
+    }
+
     /// What is true of all members together.
     pub fn facts(&self) -> &ExecutorFacts {
         &self.facts

@@ -93,6 +93,7 @@ pub(crate) fn run(
         void: Vec::new(),
     };
     let mut reps = blinded::whole(stage.reps()?, &arms);
+    stage.ensembles.warmed()?;
     spent.on("pacing");
     reps = progress.agree(Some(reps))?.unwrap_or(reps);
     // The time until other sites were prepared is theirs.
@@ -230,6 +231,11 @@ impl Ensembles {
             self.of(arm).run_each(&bodies, reps)?;
         }
         Ok(())
+    }
+
+    /// Every arm has run once, and the next run is timed.
+    fn warmed(&mut self) -> Result<(), Fault> {
+        self.own.iter_mut().flatten().try_for_each(Ensemble::warmed)
     }
 }
 

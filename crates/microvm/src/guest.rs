@@ -107,6 +107,11 @@ pub(crate) const REST: Rest = Rest {
     wake: |word| port_wake(word.as_ptr().cast_const()),
 };
 
+/// The code by which a rank rests: no run before need have used it.
+pub(crate) fn code_of_rest() -> [*const u8; 4] {
+    [REST.sleep as *const u8, REST.wake as *const u8, port_sleep as *const u8, port_wake as *const u8]
+}
+
 /// What [`enter`] calls: the region between two tokens.
 ///
 /// # Safety

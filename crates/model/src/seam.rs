@@ -238,6 +238,14 @@ pub trait Executor {
     /// A [`Fault`] when any rank could not finish. The executor can be used again afterwards.
     fn run(&mut self, body: &dyn Body, reps: u64) -> Result<RunRecord, Fault>;
 
+    /// What was run once untimed is followed by runs that are timed: makes sure of what else of the program they may use.
+    ///
+    /// # Errors
+    /// A [`Fault`] as of a run.
+    fn warmed(&mut self) -> Result<(), Fault> {
+        Ok(())
+    }
+
     /// How its ranks sleep at a barrier; `None` where they can only spin.
     fn rest(&self) -> Option<Rest> {
         None

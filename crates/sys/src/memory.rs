@@ -9,6 +9,8 @@
 
 mod frames;
 
+pub use frames::mapped_pages;
+
 use crate::process;
 use crate::smaps::{self, Backing, OtherPages, SmapsError, THP_ENABLED};
 use baremark_model::arm::{Frames, PageSize};
@@ -582,6 +584,15 @@ mod tests {
         assert_eq!(map.backing().expect("smaps").rss_bytes, 2 << 20);
         (0..4).filter(|&rank| rank != 1).for_each(|rank| map.touch(&map.parts(&[Owner::Shared], rank, 4), 7));
         assert_eq!(map.backing().expect("smaps").is(PageSize::Small), Ok(()));
+    }
+
+    #[test]
+    fn a_page_is_mapped_when_it_was_touched() {
+        let map = Map::reserve(&[2 << 20], PageSize::Small, Frames::AsGiven).expect("2 MiB");
+        let mapped = || mapped_pages(map.address(), map.bytes()).expect("pagemap");
+        assert!(mapped().is_empty());
+        map.touch(std::slice::from_ref(&(0..SMALL as u64)), 1);
+        assert_eq!(mapped(), [map.address()]);
     }
 
     #[test]

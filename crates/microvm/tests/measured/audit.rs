@@ -51,6 +51,9 @@ static RARELY_READ: [u8; 64 << 12] = [1; 64 << 12];
 fn what_a_program_rarely_uses_of_itself_is_there_before_the_run() {
     let Some(_turn) = turn() else { return };
     let mut vm = one();
+    // The process has used it, and the machine has not.
+    let used: u64 = std::hint::black_box(&RARELY_READ).iter().step_by(4096).map(|&byte| u64::from(byte)).sum();
+    assert_eq!(used, 64);
     vm.touch_program().unwrap();
     let sum = Mutex::new(0);
     let body = Each(|_, _: &_, reps| {

@@ -1,5 +1,6 @@
-//! Where the frames behind our memory lie, from `/proc/self/pagemap`.
+//! Where the frames behind our memory lie, and which of our pages have one, from `/proc/self/pagemap`.
 
+use baremark_model::units::Bytes;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -22,6 +23,24 @@ const FRAME: u64 = (1 << 55) - 1;
 /// When pagemap cannot be read.
 pub fn contiguous_bytes(address: u64, bytes: u64) -> io::Result<Option<u64>> {
     contiguous_in(&File::open("/proc/self/pagemap")?, address, bytes)
+}
+
+/// The addresses of those pages of 4 KiB of `bytes` from `address` on that are in this process's page tables: pages that it has used, and of files those that the kernel has mapped
+/// around them.
+///
+/// # Errors
+/// When pagemap cannot be read.
+pub fn mapped_pages(address: u64, bytes: u64) -> io::Result<Vec<u64>> {
+    mapped_in(&File::open("/proc/self/pagemap")?, address, bytes)
+}
+
+fn mapped_in(pagemap: &File, address: u64, bytes: u64) -> io::Result<Vec<u64>> {
+    let first = address / PAGE;
+    let count = (address + bytes).div_ceil(PAGE) - first;
+    let mut read = vec![0; Bytes(count * ENTRY as u64).count()];
+    pagemap.read_exact_at(&mut read, first * ENTRY as u64)?;
+    let pages = read.chunks_exact(ENTRY).map(entry).zip(first..);
+    Ok(pages.filter(|(entry, _)| entry & PRESENT != 0).map(|(_, page)| page * PAGE).collect())
 }
 
 fn contiguous_in(pagemap: &File, address: u64, bytes: u64) -> io::Result<Option<u64>> {
@@ -83,6 +102,15 @@ mod tests {
         let file = pagemap(&vec![PRESENT; RANGE]);
         assert_eq!(contiguous_in(&file, 0, 2 << 20).expect("read"), None);
         assert!(contiguous_in(&file, 2 << 20, 2 << 20).is_err(), "the file ends");
+    }
+
+    #[test]
+    fn pages_that_are_mapped_are_named_by_their_addresses() {
+        let file = pagemap(&[PRESENT | 7, 7, PRESENT, 0, PRESENT | 9]);
+        assert_eq!(mapped_in(&file, 0, 5 * PAGE).expect("read"), [0, 2 * PAGE, 4 * PAGE]);
+        assert_eq!(mapped_in(&file, 2 * PAGE + 1, PAGE).expect("read"), [2 * PAGE], "parts of two pages");
+        assert!(mapped_in(&file, PAGE, PAGE).expect("read").is_empty());
+        assert!(mapped_in(&file, 4 * PAGE, 2 * PAGE).is_err(), "the file ends");
     }
 
     #[test]
