@@ -30,6 +30,8 @@ quads = script.quads(first, below, above)
 a, b = (first["arms"][place]["phases"] for place in (below, above))
 print("quad", math.isclose(quads[0], (math.log(b[0]) + math.log(b[1]) - math.log(a[0]) - math.log(a[1])) / 2), len(quads))
 print("costs", [round(of, 6) for of in script.costs(trace, "fma")])
+said = [{"workload": of, "part": part, "seconds": 2.0} for of in ("fma", "hpl") for part in ("start", "memory", "between phases")]
+print("of runs", [round(of, 6) for of in script.costs(trace, "fma", [{**trace, "time": said}, trace])])
 trials = [script.quads(*of) for of in script.counted(trace, trace["ratios"][0])]
 for start in (0.001, 1.0):
     width, each, blocks = script.best(trials, start, 0.01, 20.0, random.Random(1))
@@ -55,6 +57,7 @@ fn plans_are_compared_at_equal_time_and_goals_that_are_missed_are_counted() {
     let expected = [
         "quad True 200",
         "costs [1.0, 0.01]",
+        "of runs [0.5, 0.01]",
         "best 0.001 True",
         "best 1.0 False",
         "none None",
