@@ -12,7 +12,8 @@
 //! on the key. The key is drawn when the check begins. The coefficients are not truly random: they are the finalizer of
 //! MurmurHash3 (A. Appleby, public domain; as in SplitMix64) over key and index.
 
-use std::arch::x86_64::{_mm_clmulepi64_si128, _mm_extract_epi64, _mm_set_epi64x, _mm_setzero_si128, _mm_xor_si128};
+use std::arch::x86_64::{__m128i, _mm_clmulepi64_si128, _mm_extract_epi64};
+use std::arch::x86_64::{_mm_set_epi64x, _mm_setzero_si128, _mm_xor_si128};
 use std::hash::{BuildHasher, RandomState};
 
 /// What gives each index its coefficient.
@@ -45,26 +46,42 @@ impl Key {
     }
 }
 
-impl Fingerprint {
-    /// The sum of both.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Fingerprint([self.0[0] ^ other.0[0], self.0[1] ^ other.0[1]])
-    }
+/// A fingerprint that grows by one change after the other.
+///
+/// Its functions are called in loops of functions with the same instructions, into which they are inlined. What an iterator's adapter calls is not: each word took a call,
+/// and the sum went through memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Growing {
+    key: Key,
+    sum: __m128i,
+}
 
-    /// The fingerprint of `changes`: pairs of an index and what was added there by exclusive-or.
-    ///
-    /// # Safety
-    /// [`is_available`] must have said so.
+impl Growing {
+    /// That of no change.
+    #[must_use]
     #[inline]
     #[target_feature(enable = "pclmulqdq,sse2,sse4.1")]
-    pub unsafe fn of(key: Key, changes: impl Iterator<Item = (u64, u64)>) -> Self {
-        let mut sum = _mm_setzero_si128();
-        for (index, change) in changes {
-            let pair = _mm_set_epi64x(key.coefficient(index).cast_signed(), change.cast_signed());
-            sum = _mm_xor_si128(sum, _mm_clmulepi64_si128::<0x10>(pair, pair));
-        }
-        Fingerprint([_mm_extract_epi64::<0>(sum).cast_unsigned(), _mm_extract_epi64::<1>(sum).cast_unsigned()])
+    pub fn new(key: Key) -> Self {
+        Growing { key, sum: _mm_setzero_si128() }
+    }
+
+    /// Adds what was added at `index` by exclusive-or.
+    #[inline]
+    #[target_feature(enable = "pclmulqdq,sse2,sse4.1")]
+    pub fn add(&mut self, index: u64, change: u64) {
+        let pair = _mm_set_epi64x(self.key.coefficient(index).cast_signed(), change.cast_signed());
+        self.sum = _mm_xor_si128(self.sum, _mm_clmulepi64_si128::<0x10>(pair, pair));
+    }
+
+    /// The fingerprint of all changes.
+    #[must_use]
+    #[inline]
+    #[target_feature(enable = "pclmulqdq,sse2,sse4.1")]
+    pub fn whole(self) -> Fingerprint {
+        Fingerprint([
+            _mm_extract_epi64::<0>(self.sum).cast_unsigned(),
+            _mm_extract_epi64::<1>(self.sum).cast_unsigned(),
+        ])
     }
 }
 
@@ -82,9 +99,17 @@ mod tests {
     }
 
     fn of(key: Key, changes: &[(u64, u64)]) -> Fingerprint {
+        #[target_feature(enable = "pclmulqdq,sse2,sse4.1")]
+        fn sum(key: Key, changes: &[(u64, u64)]) -> Fingerprint {
+            let mut sum = Growing::new(key);
+            for &(index, change) in changes {
+                sum.add(index, change);
+            }
+            sum.whole()
+        }
         assert!(is_available());
         // SAFETY: by the line above.
-        unsafe { Fingerprint::of(key, changes.iter().copied()) }
+        unsafe { sum(key, changes) }
     }
 
     /// The product by the definition, bit by bit.
@@ -100,10 +125,11 @@ mod tests {
         }
         let key = Key(7);
         let changes = [(0, 1), (5, u64::MAX), (1 << 40, 0x8000_0000_0000_0001), (5, 3)];
-        let expected = changes.iter().fold(Fingerprint::default(), |sum, &(index, change)| {
-            sum.and(Fingerprint(product(change, key.coefficient(index))))
+        let expected = changes.iter().fold([0; 2], |sum, &(index, change)| {
+            let more = product(change, key.coefficient(index));
+            [sum[0] ^ more[0], sum[1] ^ more[1]]
         });
-        assert_eq!(of(key, &changes), expected);
+        assert_eq!(of(key, &changes), Fingerprint(expected));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! and can be undone: the table is only ever changed by exclusive-or.
 
 use crate::cell::Cell;
-use crate::fingerprint::{self, Fingerprint, Key};
+use crate::fingerprint::{self, Growing, Key};
 use baremark_model::seam::{Body, Work};
 use baremark_model::team::Team;
 use baremark_model::verify::{RANGES, Ranges};
@@ -316,20 +316,18 @@ impl Rank {
 unsafe fn is_as_updated(table: &[u64], starts: &[u64], steps: u64) -> bool {
     let key = Key::fresh();
     let last = table.len() as u64 - 1;
-    let updates = |mut register: u64| {
-        (0..steps).map(move |_| {
+    let (mut found, mut expected) = (Growing::new(key), Growing::new(key));
+    for (&word, index) in table.iter().zip(0..) {
+        found.add(index, word ^ index);
+    }
+    for &start in starts {
+        let mut register = start;
+        for _ in 0..steps {
             register = by_definition(register);
-            (register & last, register)
-        })
-    };
-    let words = table.iter().zip(0..).map(|(&word, index)| (index, word ^ index));
-    // SAFETY: the caller's promise.
-    let found = unsafe { Fingerprint::of(key, words) };
-    let expected = starts.iter().fold(Fingerprint::default(), |sum, &start| {
-        // SAFETY: the caller's promise.
-        sum.and(unsafe { Fingerprint::of(key, updates(start)) })
-    });
-    found == expected
+            expected.add(register & last, register);
+        }
+    }
+    found.whole() == expected.whole()
 }
 
 /// Streams that advance in turn while updates of drawn ranges are looked for: each waits for its own last register alone.
@@ -347,17 +345,13 @@ unsafe fn ranges_are_as_updated(table: &[u64], starts: &[u64; STREAMS], steps: u
     let key = Key::fresh();
     let last = table.len() as u64 - 1;
     let shift = (table.len() / RANGES).ilog2();
-    let in_range = |span: std::ops::Range<usize>| {
+    let (mut found, mut expected) = (Growing::new(key), Growing::new(key));
+    for span in drawn.spans(table.len()) {
         let first = span.start as u64;
-        table[span].iter().zip(first..).map(|(&word, index)| (index, word ^ index))
-    };
-    // SAFETY: the caller's promise.
-    let found = unsafe { Fingerprint::of(key, drawn.spans(table.len()).flat_map(in_range)) };
-    // SAFETY: the caller's promise.
-    let of_updates = |registers: &[u64]| unsafe {
-        Fingerprint::of(key, registers.iter().map(|&register| (register & last, register)))
-    };
-    let mut expected = Fingerprint::default();
+        for (&word, index) in table[span].iter().zip(first..) {
+            found.add(index, word ^ index);
+        }
+    }
     let (mut collected, mut count) = ([0; COLLECTED], 0);
     for starts in starts.as_chunks::<IN_TURN>().0 {
         let mut registers = *starts;
@@ -368,12 +362,22 @@ unsafe fn ranges_are_as_updated(table: &[u64], starts: &[u64; STREAMS], steps: u
                 count += usize::from(drawn.has((*register & last) >> shift));
             }
             if count + IN_TURN > COLLECTED {
-                expected = expected.and(of_updates(&collected[..count]));
+                add_updates(&mut expected, &collected[..count], last);
                 count = 0;
             }
         }
     }
-    found == expected.and(of_updates(&collected[..count]))
+    add_updates(&mut expected, &collected[..count], last);
+    found.whole() == expected.whole()
+}
+
+/// Adds the updates of these registers to a table whose last index is `last`.
+#[inline]
+#[target_feature(enable = "pclmulqdq,sse2,sse4.1")]
+fn add_updates(sum: &mut Growing, registers: &[u64], last: u64) {
+    for &register in registers {
+        sum.add(register & last, register);
+    }
 }
 
 /// The words that are not as at the beginning after all updates were undone.
