@@ -218,7 +218,7 @@ impl Ensembles {
         self.own[self.of_arm[arm]].as_mut().expect("every arm that executor_of names has an executor")
     }
 
-    /// Runs the bodies of each arm once, `reps` repetitions, as where repetitions are looked for: whatever a phase uses of code and memory is there when it is
+    /// Runs each arm once: its bodies, `reps` repetitions, as where repetitions are looked for, or what these have instead. Whatever a phase uses of code and memory is there when it is
     /// timed. `of_arm` are the preparations of each arm.
     fn run_once(
         &mut self,
@@ -227,8 +227,17 @@ impl Ensembles {
         reps: u64,
     ) -> Result<(), Fault> {
         for (arm, maps) in of_arm.iter().enumerate() {
-            let bodies: Vec<&dyn Body> = maps.iter().map(|&map| preparations[map].body()).collect();
-            self.of(arm).run_each(&bodies, reps)?;
+            let shorter: Option<Vec<Box<dyn Body + '_>>> =
+                maps.iter().map(|&map| preparations[map].warm_in()).collect();
+            match shorter {
+                Some(bodies) => {
+                    self.of(arm).run_each(&bodies.iter().map(|body| &**body).collect::<Vec<&dyn Body>>(), 1)?
+                }
+                None => {
+                    let bodies: Vec<&dyn Body> = maps.iter().map(|&map| preparations[map].body()).collect();
+                    self.of(arm).run_each(&bodies, reps)?
+                }
+            };
         }
         Ok(())
     }

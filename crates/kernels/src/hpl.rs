@@ -195,11 +195,11 @@ impl<'m> Hpl<'m> {
     }
 
     #[inline(never)]
-    /// Makes this rank's columns of the system.
-    fn draw(&self, rank: usize, ranks: usize) {
-        let columns = self.order.n + 1;
+    /// Makes this rank's columns of a system of that order, which is not larger than this one.
+    fn draw(&self, order: Order, rank: usize, ranks: usize) {
+        let columns = order.n + 1;
         for column in share(columns, rank, ranks)..share(columns, rank + 1, ranks) {
-            for row in 0..self.order.n {
+            for row in 0..order.n {
                 // SAFETY: the column is this rank's alone until the barrier.
                 unsafe { *self.a.from(row, column).first = self.element(row, column) };
             }
@@ -207,24 +207,30 @@ impl<'m> Hpl<'m> {
     }
 
     /// Factors the matrix panel by panel. Ends with a barrier.
-    fn factor(&self, rank: usize, pivots: &mut [usize], scratch: Scratch, team: &Team) {
-        let Order { n, nb } = self.order;
+    fn factor(&self, order: Order, rank: usize, (pivots, scratch): (&mut [usize], Scratch), team: &Team) {
+        let Order { n, nb } = order;
         for from in (0..n).step_by(nb) {
             let width = (n - from).min(nb);
             let panel = Panel { a: self.a, n, from, gemm: self.gemm, scratch, candidates: &self.candidates };
             panel.factor(from..from + width, rank, team, pivots);
             team.barrier();
-            self.update(from, width, rank, pivots, scratch, team);
+            self.update((n, from, width), rank, (&*pivots, scratch), team);
         }
     }
 
-    /// Carries a factored panel over to the columns behind it. Ends with a barrier.
-    fn update(&self, from: usize, width: usize, rank: usize, pivots: &[usize], scratch: Scratch, team: &Team) {
-        let (n, gemm, below) = (self.order.n, self.gemm, from + width);
+    /// Carries a factored panel of `width` columns from `from` on over to the columns behind it, of `n` equations. Ends with a barrier.
+    fn update(
+        &self,
+        (n, from, width): (usize, usize, usize),
+        rank: usize,
+        (pivots, scratch): (&[usize], Scratch),
+        team: &Team,
+    ) {
+        let (gemm, below) = (self.gemm, from + width);
         let shape = Shape { rows: n - below, columns: 0, depth: width };
         let strips = shape.rows.div_ceil(gemm.tile_rows);
         let strips = share(strips, rank, team.ranks())..share(strips, rank + 1, team.ranks());
-        let columns = self.columns(below, rank, team.ranks());
+        let columns = self.columns(below..n + 1, rank, team.ranks());
         // SAFETY: the panel is only read until the barrier at the end, strips are packed by one rank each, columns behind
         // the panel are this rank's alone, and the scratch has room for `nb` x `WIDTH`.
         unsafe {
@@ -244,24 +250,24 @@ impl<'m> Hpl<'m> {
         team.barrier();
     }
 
-    /// The columns of `rank` among those from `first` on, in whole tiles, the right-hand side included.
-    fn columns(&self, first: usize, rank: usize, ranks: usize) -> Range<usize> {
-        let (tile, end) = (self.gemm.tile_columns, self.order.n + 1);
-        let tiles = (end - first).div_ceil(tile);
-        let at = |rank| (first + share(tiles, rank, ranks) * tile).min(end);
+    /// The columns of `rank` among `all`, in whole tiles.
+    fn columns(&self, all: Range<usize>, rank: usize, ranks: usize) -> Range<usize> {
+        let tile = self.gemm.tile_columns;
+        let tiles = all.len().div_ceil(tile);
+        let at = |rank| (all.start + share(tiles, rank, ranks) * tile).min(all.end);
         at(rank)..at(rank + 1)
     }
 
     #[inline(never)]
     /// Back substitution, block by block from the last: rank 0 solves a block, then all take its share out of the rows
     /// above. Ends with a barrier.
-    fn substitute(&self, rank: usize, team: &Team) {
-        let Order { n, nb } = self.order;
+    fn substitute(&self, order: Order, rank: usize, team: &Team) {
+        let Order { n, nb } = order;
         for from in (0..n).step_by(nb).rev() {
             let block = from..(from + nb).min(n);
             if rank == 0 {
                 for column in block.clone().rev() {
-                    self.eliminate(column, from..column);
+                    self.eliminate(n, column, from..column);
                 }
             }
             team.barrier();
@@ -269,29 +275,38 @@ impl<'m> Hpl<'m> {
             for column in block {
                 // SAFETY: element `column` of the solution is known since the barrier, and only read.
                 let x = unsafe { *self.a.from(column, n).first };
-                self.take_out(column, x, mine.clone());
+                self.take_out((n, column), x, mine.clone());
             }
             team.barrier();
         }
     }
 
-    /// Makes element `column` of the solution and takes it out of `rows`.
-    fn eliminate(&self, column: usize, rows: Range<usize>) {
+    /// Makes element `column` of the solution of `n` equations and takes it out of `rows`.
+    fn eliminate(&self, n: usize, column: usize, rows: Range<usize>) {
         // SAFETY: rank 0 alone works on these rows of the right-hand side until the barrier.
         let x = unsafe {
-            let x = self.a.from(column, self.order.n).first;
+            let x = self.a.from(column, n).first;
             *x /= *self.a.from(column, column).first;
             *x
         };
-        self.take_out(column, x, rows);
+        self.take_out((n, column), x, rows);
     }
 
-    /// Subtracts `x` times a column of U from `rows` of the right-hand side, which are the caller's alone.
-    fn take_out(&self, column: usize, x: f64, rows: Range<usize>) {
+    /// Subtracts `x` times column `column` of U from `rows` of the right-hand side, column `n`, which are the caller's alone.
+    fn take_out(&self, (n, column): (usize, usize), x: f64, rows: Range<usize>) {
         for row in rows {
             // SAFETY: the rows are the caller's alone, and U is only read.
-            unsafe { *self.a.from(row, self.order.n).first -= x * *self.a.from(row, column).first };
+            unsafe { *self.a.from(row, n).first -= x * *self.a.from(row, column).first };
         }
+    }
+
+    /// A smaller system in the same memory, whose solution uses all of the code and, of memory besides the matrix, all that a repetition uses; `None` where this one is as small.
+    #[must_use]
+    pub fn warm_in(&self) -> Option<WarmIn<'_, 'm>> {
+        let Order { n, nb } = self.order;
+        // A panel, one behind it, and an edge.
+        let few = 2 * nb + 1;
+        (few < n).then_some(WarmIn { of: self, order: Order { n: few, nb } })
     }
 
     /// The bits of the solution, folded by FNV-1a over words.
@@ -313,6 +328,32 @@ impl Body for Hpl<'_> {
     }
 
     fn rank(&self, rank: usize, team: &Team, reps: u64) {
+        self.solve(self.order, rank, team, reps);
+    }
+}
+
+/// What runs before a system is solved for the first time: a smaller one, which is neither checked nor timed.
+#[derive(Clone, Copy, Debug)]
+pub struct WarmIn<'h, 'm> {
+    of: &'h Hpl<'m>,
+    order: Order,
+}
+
+impl Body for WarmIn<'_, '_> {
+    /// None that counts.
+    fn work(&self, _ranks: usize) -> Work {
+        Work::default()
+    }
+
+    fn rank(&self, rank: usize, team: &Team, reps: u64) {
+        self.of.solve(self.order, rank, team, reps);
+    }
+}
+
+impl Hpl<'_> {
+    /// What rank `rank` does to solve a system of that order, which is not larger than this one; solutions of smaller ones are not counted.
+    #[inline]
+    fn solve(&self, order: Order, rank: usize, team: &Team, reps: u64) {
         let ranks = team.ranks();
         // A team of another size would leave columns to nobody: it does nothing, which the check finds.
         if ranks != self.scratch.len() {
@@ -327,14 +368,17 @@ impl Body for Hpl<'_> {
             keeper.laps.begin();
         }
         for _ in 0..reps {
-            self.draw(rank, ranks);
+            self.draw(order, rank, ranks);
             team.barrier();
             let start = keeper.as_ref().map_or(0, |keeper| keeper.laps.now());
             team.barrier();
-            self.factor(rank, &mut pivots, scratch, team);
-            self.substitute(rank, team);
+            self.factor(order, rank, (&mut pivots[..], scratch), team);
+            self.substitute(order, rank, team);
             if let Some(keeper) = &mut keeper {
+                // Of a smaller system, too: the next region's first lap takes its place.
                 keeper.laps.end(0, start);
+            }
+            if let Some(keeper) = keeper.as_mut().filter(|_| order == self.order) {
                 let digest = self.digest();
                 keeper.digest = if keeper.solutions == 0 { digest } else { keeper.digest };
                 keeper.differing += u64::from(digest != keeper.digest);
@@ -421,6 +465,31 @@ mod tests {
         run(&body, 2, 2);
         let check = body.check_and_reset();
         assert_eq!((check.solutions, check.differing), (5, 0));
+    }
+
+    #[test]
+    fn a_warm_in_is_a_smaller_system_that_is_not_counted() {
+        let order = Order { n: 150, nb: 32 };
+        let mut memory = spans(span_words(order, 2));
+        let mut body = body(order, isa::widest(), &mut memory);
+        run(&body, 2, 1);
+        let cold = body.check_and_reset();
+        let smaller = body.warm_in().expect("150 equations are more than two panels and one");
+        assert_eq!((smaller.order, smaller.work(2)), (Order { n: 65, nb: 32 }, Work::default()));
+        run(&smaller, 2, 1);
+        let begin = body.keeper.enter().expect("nobody is at work").laps.now();
+        run(&body, 2, 2);
+        assert_eq!(body.laps(begin).len(), 2, "laps of a warm-in are not the next region's");
+        let warm = body.check_and_reset();
+        assert_eq!((warm.solutions, warm.differing, warm.digest), (2, 0, cold.digest));
+        assert!(warm.residual <= LIMIT, "{warm:?}");
+    }
+
+    #[test]
+    fn a_small_system_is_its_own_warm_in() {
+        let order = Order { n: 65, nb: 32 };
+        let mut memory = spans(span_words(order, 1));
+        assert_eq!(body(order, Isa::Baseline, &mut memory).warm_in().map(|smaller| smaller.order), None);
     }
 
     #[test]

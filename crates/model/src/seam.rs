@@ -369,6 +369,12 @@ pub trait Prepared: Send {
     /// The measured region.
     fn body(&self) -> &dyn Body;
 
+    /// What is run once instead of the body before its first run that is timed, where the number of repetitions is known: less work, by which all code and memory is
+    /// used that a run uses. `None` where only the body itself does that.
+    fn warm_in(&self) -> Option<Box<dyn Body + '_>> {
+        None
+    }
+
     /// Checks the result of all runs so far (every repetition of every rank) and leaves the state as after preparation.
     fn verify(&mut self) -> Verification;
 

@@ -73,6 +73,10 @@ impl Prepared for PreparedSystem<'_> {
         &self.body
     }
 
+    fn warm_in(&self) -> Option<Box<dyn Body + '_>> {
+        Some(Box::new(self.body.warm_in()?))
+    }
+
     fn verify(&mut self) -> Verification {
         let kernel::Check { solutions, differing, residual, digest } = self.body.check_and_reset();
         let Order { n, nb } = self.body.order();
