@@ -1,6 +1,6 @@
 //! New kinds of workloads: one file each (`toys`) and one line of a list, and the same runner, agent and lab do the rest.
 
-use crate::toys::{ToyJob, ToyKernel, WRONG_RANGES};
+use crate::toys::{ToyJob, ToyKernel, WARMED, WRONG_RANGES};
 use baremark_agent::interrupt::Interrupt;
 use baremark_agent::runner::Runners;
 use baremark_agent::serve::{Means, serve};
@@ -14,6 +14,7 @@ use baremark_model::wire::{
 };
 use baremark_sys::held_back::HeldBack;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -105,6 +106,18 @@ fn a_kernel_and_a_job_of_one_file_and_one_line_run_like_all_others() {
             assert!(result.series.iter().all(|series| series.detail.is_some() == is_a_job), "{result:?}");
         }
     });
+}
+
+/// No other trial of these tests knows its repetitions.
+#[test]
+fn arms_of_known_repetitions_are_warmed_once_and_keep_them() {
+    let spec = TrialSpec { reps: Some(3), ..spec("toy-kernel", Duration::from_millis(1)) };
+    let result = RUNNERS.run(&spec, &mut |_, _| ()).unwrap();
+    conforms(RUNNERS.descriptors()[0], &spec, &result);
+    assert!(result.series.iter().all(|series| series.reps == 3), "{:?}", result.series);
+    assert_eq!(WARMED.load(Ordering::Relaxed), 2, "each arm's rank once, one repetition");
+    let told: Vec<&str> = result.spent_ns.keys().map(String::as_str).collect();
+    assert!(["clock", "measured", "pacing", "phases"].iter().all(|part| told.contains(part)), "{told:?}");
 }
 
 #[test]

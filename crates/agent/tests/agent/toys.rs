@@ -80,11 +80,31 @@ impl Body for Loop {
     }
 }
 
+/// How often ranks ran what warms them, in all trials.
+pub static WARMED: AtomicU64 = AtomicU64::new(0);
+
+/// What runs once instead of the loop, before the phases.
+struct WarmIn;
+
+impl Body for WarmIn {
+    fn work(&self, _ranks: usize) -> Work {
+        Work::default()
+    }
+
+    fn rank(&self, _rank: usize, _team: &Team, reps: u64) {
+        WARMED.fetch_add(reps, Ordering::Relaxed);
+    }
+}
+
 struct Counter(Loop);
 
 impl Prepared for Counter {
     fn body(&self) -> &dyn Body {
         &self.0
+    }
+
+    fn warm_in(&self) -> Option<Box<dyn Body + '_>> {
+        Some(Box::new(WarmIn))
     }
 
     fn verify(&mut self) -> Verification {
