@@ -12,6 +12,7 @@ use baremark_model::placement::{Placed, Topology};
 use baremark_model::seam::{Owner, Workload};
 use baremark_model::wire::{PagesSeen, TrialSpec};
 use baremark_sys::memory::Map;
+use baremark_sys::smaps::SmapsError;
 
 /// The buffers and which of them each arm uses.
 pub struct Buffers {
@@ -76,9 +77,10 @@ impl Buffers {
     }
 }
 
-/// What the kernel says of a buffer, and whether that is what was requested.
-pub fn inspect(map: &Map, page: PageSize) -> (PagesSeen, Result<(), String>) {
-    match map.backing() {
+/// What the kernel says of a buffer, and whether that is what was requested, by the text of smaps.
+pub fn inspect(map: &Map, page: PageSize, text: &Result<String, SmapsError>) -> (PagesSeen, Result<(), String>) {
+    let text = text.as_ref().map_err(ToString::to_string);
+    match text.and_then(|text| map.backing_in(text).map_err(|why| why.to_string())) {
         Ok(backing) => {
             let huge_bytes = backing.large_bytes();
             let looked_up = if page == PageSize::Small { map.contiguous_bytes() } else { None };
@@ -100,6 +102,7 @@ mod tests {
     use baremark_model::scale::PARAMETER;
     use baremark_model::units::Bytes;
     use baremark_model::wire::{ArmSpec, Member};
+    use baremark_sys::smaps;
 
     /// The buffers of arms that one process with one CPU runs.
     fn allocated(arms: &[ResolvedArm]) -> Buffers {
@@ -151,7 +154,8 @@ mod tests {
     fn small_pages_lie_as_asked_or_the_verdict_says_why() {
         let contiguous = ResolvedArm { frames: Frames::Contiguous, ..arm(PageSize::Small) };
         let buffers = allocated(&[arm(PageSize::Small), contiguous]);
-        let seen = |arm: usize| inspect(&buffers.maps[buffers.of_arm[arm][0]], PageSize::Small);
+        let text = smaps::of_this_process();
+        let seen = |arm: usize| inspect(&buffers.maps[buffers.of_arm[arm][0]], PageSize::Small, &text);
         let (usual, lying) = (seen(0), seen(1));
         assert!(usual.1.is_ok() && usual.0.huge_bytes == 0, "{usual:?}");
         match lying.1 {

@@ -26,7 +26,7 @@ use baremark_model::units::{Nanos, Share};
 use baremark_model::verify::{Ranges, Verify};
 use baremark_model::wire::{ArmRecord, BodyRun, LostTime, MemberRecord, PagesSeen, Series, TrialResult, TrialSpec};
 use baremark_sys::affinity::Seat;
-use baremark_sys::{clock, tsc_gaps};
+use baremark_sys::{clock, smaps, tsc_gaps};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -274,9 +274,10 @@ fn records(
     found: &Found,
 ) -> (Vec<ArmRecord>, Vec<String>, Vec<String>) {
     let (mut records, mut void, mut flags) = (Vec::new(), Vec::new(), Vec::new());
-    for (index, arm) in arms.iter().enumerate() {
+    let placed_of = |(index, arm): (usize, &&ResolvedArm)| memory.placed(index, arm, site, &cpus[index]);
+    let placed = side_by_side(arms.iter().enumerate().collect(), placed_of);
+    for ((index, arm), placed) in arms.iter().enumerate().zip(placed) {
         let [before, after] = [0, 1].map(|when: usize| &found.pages[when][index]);
-        let placed = memory.placed(index, arm, site, &cpus[index]);
         void.extend(placing::misplaced(arm, site, &placed).map(|why| format!("arm {index}: {why}")));
         flags.extend(placing::remote_share(arm, &placed));
         judge_pages(index, arm, before, after, &mut void);
@@ -365,8 +366,9 @@ type Inspection = (PagesSeen, Result<(), String>);
 
 /// What each arm's memory is made of, member by member.
 fn inspect(memory: &Buffers, arms: &[&ResolvedArm]) -> Vec<Vec<Inspection>> {
+    let text = smaps::of_this_process();
     side_by_side(arms.iter().zip(&memory.of_arm).collect(), |(arm, maps): (&&ResolvedArm, &Vec<usize>)| {
-        maps.iter().map(|&map| buffers::inspect(&memory.maps[map], arm.buffer_page())).collect()
+        maps.iter().map(|&map| buffers::inspect(&memory.maps[map], arm.buffer_page(), &text)).collect()
     })
 }
 

@@ -226,6 +226,14 @@ impl Map {
         smaps::backing_of(self.address(), self.bytes as u64)
     }
 
+    /// The same by this text of smaps.
+    ///
+    /// # Errors
+    /// When it cannot be understood.
+    pub fn backing_in(&self, text: &str) -> Result<Backing, SmapsError> {
+        smaps::backing_in(text, self.address(), self.bytes as u64)
+    }
+
     /// The page size that was requested.
     #[must_use]
     pub fn page(&self) -> PageSize {

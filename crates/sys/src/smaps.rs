@@ -65,8 +65,15 @@ pub enum SmapsError {
 /// # Errors
 /// When smaps cannot be read or understood, or when the range is not made of whole mappings.
 pub fn backing_of(address: u64, len: u64) -> Result<Backing, SmapsError> {
-    let text = fs::read_to_string("/proc/self/smaps").map_err(SmapsError::Read)?;
-    backing_in(&text, address, len)
+    backing_in(&of_this_process()?, address, len)
+}
+
+/// This process's smaps, for which the kernel looks at each of its pages: whoever asks of several ranges reads it once.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn of_this_process() -> Result<String, SmapsError> {
+    fs::read_to_string("/proc/self/smaps").map_err(SmapsError::Read)
 }
 
 /// What the `len` bytes at `address` are made of, by the smaps `text`.
