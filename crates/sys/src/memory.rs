@@ -175,15 +175,20 @@ impl Map {
     /// frames are asked for. What the kernel has not freed or moved in one pass it may have for the next.
     pub fn settle(&self) {
         let page = self.first_made_of();
+        if page == PageSize::Small {
+            return;
+        }
         let has = || -> Result<(), NotLarge> { Ok(self.backing()?.is(page)?) };
+        let mut made = has();
         for _ in 0..COLLAPSES {
-            if page == PageSize::Small || has().is_ok() {
+            if made.is_ok() {
                 break;
             }
             self.collapse();
+            made = has();
         }
         if page != self.page {
-            let split = has().and_then(|()| self.split().map_err(NotLarge::Split));
+            let split = made.and_then(|()| self.split().map_err(NotLarge::Split));
             self.were_large.get_or_init(|| split);
         }
     }
