@@ -7,11 +7,10 @@
 //! purpose gets away then, and the folder of an agent that was killed is removed by the next one.
 
 use baremark_model::spawned::{LONGEST_PIECE, PutFile, Spawn, SpawnLimits, Spawned, Used};
-use baremark_sys::confine::{self, Held, Limits, MemoryLimit};
+use baremark_sys::confine::{self, Held, Limits, MemoryLimit, SIGKILL, SIGTERM};
 use baremark_sys::log_tail::LogTail;
-use baremark_sys::process_tree;
 use baremark_sys::registry::{self, Made, Record};
-use baremark_sys::subreaper;
+use baremark_sys::{ending, process_tree, subreaper};
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
@@ -25,8 +24,6 @@ use std::time::{Duration, Instant};
 const FOLDER: &str = "baremark-files-";
 /// This program itself, as this machine or this container has it.
 const THIS_PROGRAM: &str = "/proc/self/exe";
-const SIGKILL: i32 = 9;
-const SIGTERM: i32 = 15;
 /// How long the last words of a program that has ended may take to arrive.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 /// How long a tender may take to end what it tends.
@@ -205,14 +202,11 @@ impl SpawnedPrograms {
         let path = parent.join(format!("{FOLDER}{}", std::process::id()));
         // First: whatever the moment at which this process is killed, somebody is there who removes the folder, or the next start does.
         let record = registry::record(Made::Folder(&path)).ok().flatten();
-        let guard = self.guard_of(&path)?;
+        let mut guard = self.guard_of(&path)?;
         let made = fs::create_dir_all(&parent).and_then(|()| DirBuilder::new().mode(0o700).create(&path));
         if let Err(source) = made {
             // It would wait until somebody else's folder is gone.
-            if let Some(mut guard) = guard {
-                drop(guard.kill());
-                drop(guard.wait());
-            }
+            guard.iter_mut().for_each(ending::kill);
             return Err(SpawnError::Io { what: format!("making {}", path.display()), source });
         }
         (self.guard, self.record) = (guard, record);
@@ -269,21 +263,23 @@ impl Running {
     fn end(&mut self, grace: Duration) {
         if self.look().is_none() && !grace.is_zero() {
             self.signal_group(SIGTERM);
-            let deadline = Instant::now() + grace;
-            while self.look().is_none() && Instant::now() < deadline {
-                thread::sleep(GLANCE);
-            }
+            self.wait(grace);
         }
         if self.child.stdin.take().is_some() {
             // The tender takes that for the end and ends everything first.
-            let deadline = Instant::now() + TENDER_LIMIT;
-            while self.look().is_none() && Instant::now() < deadline {
-                thread::sleep(GLANCE);
-            }
+            self.wait(TENDER_LIMIT);
         }
         if self.look().is_none() {
             self.kill_group();
             self.ended = self.child.wait().ok();
+        }
+    }
+
+    /// Waits for its end, at most `limit`.
+    fn wait(&mut self, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        while self.look().is_none() && Instant::now() < deadline {
+            thread::sleep(GLANCE);
         }
     }
 

@@ -70,7 +70,7 @@ fn started(program: &[OsString], address: &str) -> Result<Child, Refusal> {
     command.args([&format!("--log-socket={address}"), "--"]).args(program);
     command.stdin(Stdio::null()).stdout(Stdio::from(io::stderr()));
     // Without its reader valgrind would write the trace to the terminal: it ends with this process, however that dies.
-    let held = confine::hold(&mut command, &Limits::default(), signal_hook::consts::SIGKILL);
+    let held = confine::hold(&mut command, &Limits::default(), confine::SIGKILL);
     held.map_err(|why| Refusal::failure(format!("starting valgrind: {why}")))?;
     command.spawn().map_err(|why| match why.kind() {
         io::ErrorKind::NotFound => Refusal {

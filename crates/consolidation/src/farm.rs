@@ -33,8 +33,6 @@ use std::time::{Duration, Instant};
 
 /// One that needs no privilege, which servers in containers lack.
 const PORT: u16 = 8080;
-/// SIGKILL.
-const KILL: i32 = 9;
 const PREFIX: &str = "baremark-farm-";
 /// What nginx serves and its own files, which its user writes, below the farm's folder.
 const SERVED: &str = "served";
@@ -267,7 +265,7 @@ impl Farm {
         let limits = Limits { cpus: self.layout.cpus.clone(), ..Limits::default() };
         // The engine itself stays outside: runtimes refuse a container in the namespace in which they run.
         let inside = self.layout.container.is_none().then_some(&node);
-        let at_death = if inside.is_some() { KILL } else { supervised::AT_DEATH };
+        let at_death = if inside.is_some() { confine::SIGKILL } else { supervised::AT_DEATH };
         let started = self.starter.start(inside, command, &limits, at_death);
         let (child, held) = started.map_err(FarmError::io("starting a web server"))?;
         self.servers.push(Server { child, input: None, pid: None, node, link, _held: held });

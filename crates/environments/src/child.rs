@@ -4,47 +4,48 @@
 //! decides what becomes of the trial; and it is killed by the kernel when the lab dies, however that happens. The kernel
 //! means the thread that forked it, so that one thread forks all children and lives as long as the lab.
 
-use baremark_model::site::{Link, SiteError};
+use baremark_model::site::{Link, Missing, SiteError};
 use baremark_sys::log_tail::LogTail;
-use baremark_sys::{process, subreaper};
+use baremark_sys::{ending, process, subreaper};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// How often a waiting lab checks whether a child has ended.
-const GLANCE: Duration = Duration::from_millis(2);
 /// How long a dead child's log may stay open in somebody else's hands before it is left to them.
 const LOG_LIMIT: Duration = Duration::from_secs(2);
 
-/// A child with all three streams piped; its standard error is its log. It is killed when this is dropped.
+/// A child with all three streams piped; its standard error is its log. It is ended when this is dropped.
 pub struct Piped {
     child: Child,
     log: Option<LogTail>,
+    /// How long it may take to end what it has launched elsewhere; `None` of one that is killed at once.
+    grace: Option<Duration>,
 }
 
 impl Piped {
     /// Starts `command`.
     pub fn spawn(command: &mut Command) -> Result<Self, SiteError> {
-        Piped::started(command, libc::SIGKILL)
+        Piped::started(command, None)
     }
 
-    /// Starts a launcher, which is asked to end when the lab dies, so that it can end what it has launched elsewhere.
-    pub fn launch(command: &mut Command) -> Result<Self, SiteError> {
-        Piped::started(command, libc::SIGTERM)
+    /// Starts a launcher, which is asked to end, also when the lab dies, so that it can end what it has launched elsewhere. That may take `grace`.
+    pub fn launch(command: &mut Command, grace: Duration) -> Result<Self, SiteError> {
+        Piped::started(command, Some(grace))
     }
 
-    fn started(command: &mut Command, at_death: libc::c_int) -> Result<Self, SiteError> {
+    fn started(command: &mut Command, grace: Option<Duration>) -> Result<Self, SiteError> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = spawn(command, at_death)?;
+        let mut child = spawn(command, if grace.is_some() { libc::SIGTERM } else { libc::SIGKILL })?;
         let log = child.stderr.take().map(LogTail::of);
-        Ok(Piped { child, log })
+        Ok(Piped { child, log, grace })
     }
 
     /// Its process number.
@@ -52,20 +53,22 @@ impl Piped {
         self.child.id()
     }
 
-    /// From and to the child, once.
-    pub fn streams(&mut self) -> Option<(ChildStdout, ChildStdin)> {
-        Some((self.child.stdout.take()?, self.child.stdin.take()?))
+    /// From and to the child, once; `program` is its name in the error.
+    pub fn streams(&mut self, program: &str) -> Result<(ChildStdout, ChildStdin), SiteError> {
+        let taken = self.child.stdout.take().zip(self.child.stdin.take());
+        let source = io::Error::from(io::ErrorKind::NotConnected);
+        taken.ok_or_else(|| SiteError::Io { what: format!("piping to {program}"), source })
     }
 
     /// The streams as an agent's.
     pub fn link(&mut self) -> Option<Link> {
-        let (from_agent, to_agent) = self.streams()?;
+        let (from_agent, to_agent) = self.streams("the agent").ok()?;
         Some(Link { from_agent: Box::new(from_agent), to_agent: Box::new(to_agent) })
     }
 
     /// Waits for the child's own end, at most `limit`.
     pub fn ends_within(&mut self, limit: Duration) -> bool {
-        matches!(wait(&mut self.child, limit), Ok(Some(_)))
+        matches!(ending::wait(&mut self.child, limit), Ok(Some(_)))
     }
 
     /// Whether the child has ended by itself, without a complaint.
@@ -73,16 +76,9 @@ impl Piped {
         matches!(self.child.try_wait(), Ok(Some(status)) if status.success())
     }
 
-    /// Asks the child to end, and kills it when it has not after `limit`.
-    pub fn terminate(&mut self, limit: Duration) {
-        terminate(&mut self.child, limit);
-        self.kill();
-    }
-
-    /// Kills the child and waits until it is gone.
+    /// Kills the child and waits until it is gone; a launcher is asked to end first.
     pub fn kill(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
+        end(&mut self.child, self.grace);
         if let Some(log) = &mut self.log {
             log.finish(LOG_LIMIT);
         }
@@ -98,6 +94,18 @@ impl Drop for Piped {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Says that the program that is started as the agent is not there.
+///
+/// # Errors
+/// That it is not, with the remedy.
+pub fn has_its_program(program: &Path) -> Result<(), Missing> {
+    if program.is_file() {
+        return Ok(());
+    }
+    let what = format!("the agent's program {} does not exist", program.display());
+    Err(Missing { what, remedy: "install baremark again; it runs itself as its agent".to_owned() })
 }
 
 /// What a short command did.
@@ -126,25 +134,23 @@ impl Ran {
 
 /// Runs a short command without input to its end, at most `limit`.
 pub fn run(command: &mut Command, limit: Duration) -> Result<Ran, SiteError> {
-    run_until(command, limit, |_| ())
+    run_until(command, limit, None)
 }
 
 /// The same with a launcher, which is asked to end at `limit` and may then take `grace` to end what it has launched.
 pub fn run_launcher(command: &mut Command, limit: Duration, grace: Duration) -> Result<Ran, SiteError> {
-    run_until(command, limit, |child| terminate(child, grace))
+    run_until(command, limit, Some(grace))
 }
 
-fn run_until(command: &mut Command, limit: Duration, at_limit: impl FnOnce(&mut Child)) -> Result<Ran, SiteError> {
+fn run_until(command: &mut Command, limit: Duration, grace: Option<Duration>) -> Result<Ran, SiteError> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = spawn(command, libc::SIGKILL)?;
     let mut tails: Vec<LogTail> = Vec::new();
     tails.extend(child.stdout.take().map(LogTail::of));
     tails.extend(child.stderr.take().map(LogTail::of));
-    let ended = wait(&mut child, limit);
+    let ended = ending::wait(&mut child, limit);
     if !matches!(ended, Ok(Some(_))) {
-        at_limit(&mut child);
-        drop(child.kill());
-        drop(child.wait());
+        end(&mut child, grace);
     }
     let mut said = Vec::new();
     for tail in &mut tails {
@@ -155,12 +161,11 @@ fn run_until(command: &mut Command, limit: Duration, at_limit: impl FnOnce(&mut 
     Ok(Ran { status, said })
 }
 
-/// Asks a child to end and waits for that, at most `limit`.
-fn terminate(child: &mut Child, limit: Duration) {
-    if let (Ok(None), Ok(pid)) = (child.try_wait(), libc::pid_t::try_from(child.id())) {
-        // SAFETY: kill takes two numbers; the child has not been waited for, so its number is still its own.
-        unsafe { libc::kill(pid, libc::SIGTERM) };
-        drop(wait(child, limit));
+/// Ends a child and waits until it is gone; one with a grace is asked to first.
+fn end(child: &mut Child, grace: Option<Duration>) {
+    match grace {
+        Some(grace) => ending::end(child, libc::SIGTERM, grace),
+        None => ending::kill(child),
     }
 }
 
@@ -204,17 +209,6 @@ fn program(command: &Command) -> String {
     command.get_program().to_string_lossy().into_owned()
 }
 
-/// Waits for the child's end, at most `limit`; `None` when it has not come by then.
-pub fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
-    let deadline = Instant::now() + limit;
-    loop {
-        match child.try_wait()? {
-            None if Instant::now() < deadline => thread::sleep(GLANCE),
-            ended => return Ok(ended),
-        }
-    }
-}
-
 /// Unblocks all signals, asks the kernel for this one when the parent dies, and checks that it has not died already.
 fn die_with(parent: u32, signal: libc::c_int) -> io::Result<()> {
     let mut none = MaybeUninit::uninit();
@@ -249,7 +243,7 @@ mod tests {
         let mut child = thread::spawn(ask).join().expect("no panic");
         // The kernel would have killed it by now, or does so while it is waited for.
         assert!(!child.ends_within(Duration::from_millis(300)), "it ended with the thread");
-        drop(child.streams());
+        drop(child.streams("cat"));
         assert!(child.ends_within(Duration::from_secs(60)) && child.ended_well(), "it ends at the end of its input");
     }
 

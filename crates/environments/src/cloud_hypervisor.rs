@@ -23,7 +23,7 @@ pub use settings::{Disks, GuestKernel, Settings};
 use crate::child::{self, Piped, hand_over};
 use crate::folder::Folder;
 use crate::guest::frames::{NotThere, connect};
-use crate::guest::initial::{self, Initial};
+use crate::guest::initial::Initial;
 use crate::guest::memory;
 use crate::guest::portion::environment;
 use crate::interruptible::{GLANCE, unless};
@@ -141,7 +141,7 @@ impl Environment for CloudHypervisor {
     fn probe(&self) -> Result<(), Missing> {
         self.version()?;
         can_use(&self.settings.device)?;
-        initial::has_its_program(&self.program)?;
+        child::has_its_program(&self.program)?;
         machine::check(&self.settings)
     }
 

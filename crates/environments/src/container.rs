@@ -278,11 +278,8 @@ impl Container {
     }
 
     fn program_can_be_mounted(&self) -> Result<(), Missing> {
+        child::has_its_program(&self.program)?;
         let path = self.program.to_string_lossy();
-        if !self.program.is_file() {
-            let remedy = "install baremark again; it runs itself as its agent".to_owned();
-            return Err(Missing { what: format!("the agent's program {path} does not exist"), remedy });
-        }
         if path.contains([',', '"', '\n']) {
             let what = format!("path {path}: the engine cannot take it");
             return Err(Missing { what, remedy: "move the program to a path without commas and quotes".to_owned() });
@@ -404,7 +401,8 @@ impl Environment for Container {
             })?),
             _ => None,
         };
-        let client = Piped::launch(self.command(&folder, way, lab.as_deref()).args([INSIDE, "agent"]))?;
+        let mut command = self.command(&folder, way, lab.as_deref());
+        let client = Piped::launch(command.args([INSIDE, "agent"]), supervisor::END_LIMIT)?;
         let engine = Container::new(self.program.clone(), self.settings.clone()).with_engine(&self.engine);
         Ok(Box::new(ContainerSite { client, engine, _folder: folder, lab }))
     }
@@ -425,7 +423,7 @@ impl Site for ContainerSite {
 
     fn kill(&mut self) {
         // The supervisor removes the container; killing the client alone would leave the agent running for as long as it takes it to notice.
-        self.client.terminate(supervisor::END_LIMIT);
+        self.client.kill();
     }
 
     fn log(&self) -> Vec<String> {
@@ -467,11 +465,5 @@ impl ContainerSite {
             remedy: "write network = \"lab\" or network = \"host\" in [environments.container]".to_owned(),
         }
         .into())
-    }
-}
-
-impl Drop for ContainerSite {
-    fn drop(&mut self) {
-        self.kill();
     }
 }

@@ -19,7 +19,7 @@ use baremark_model::site::{Environment, Link, Missing, Site, SiteError};
 use manifest::{CONTAINER, MANAGED_BY, Pod, State};
 use std::ffi::OsString;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -338,9 +338,7 @@ fn finish(
     interrupt: &AtomicBool,
 ) -> Result<Result<Vec<u8>, Vec<String>>, SiteError> {
     let mut child = Piped::spawn(command)?;
-    let closed = || io::Error::from(io::ErrorKind::NotConnected);
-    let (mut from, mut to) =
-        child.streams().ok_or_else(|| SiteError::Io { what: "piping to kubectl".to_owned(), source: closed() })?;
+    let (mut from, mut to) = child.streams("kubectl")?;
     // Threads of their own, so that a cluster that reads or writes nothing cannot hold us beyond the limit.
     thread::spawn(move || to.write_all(&input.unwrap_or_default()));
     let (sender, outputs) = channel();

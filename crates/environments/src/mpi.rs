@@ -12,7 +12,6 @@ use crate::folder::Folder;
 use crate::interruptible::receive;
 use crate::ready_line::agent_in;
 use baremark_model::site::{Environment, Link, Missing, Site, SiteError};
-use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
@@ -120,28 +119,22 @@ impl Environment for Mpi {
         self.probe()?;
         drop(Folder::orphans("mpi"));
         let folder = Folder::create("mpi")?;
-        let mut mpirun = Piped::launch(self.command(self.settings.ranks, &folder).args(["agent", "--announce"]))?;
-        let Some((from, to_agent)) = mpirun.streams() else {
-            let source = io::Error::from(io::ErrorKind::NotConnected);
-            return Err(SiteError::Io { what: "piping to mpirun".to_owned(), source });
-        };
+        let mut command = self.command(self.settings.ranks, &folder);
+        let mut mpirun = Piped::launch(command.args(["agent", "--announce"]), END_LIMIT)?;
+        let (from, to_agent) = mpirun.streams("mpirun")?;
         let limit = self.settings.start_limit;
-        let heard = receive(&agent_in(from), Instant::now() + limit, interrupt);
+        let heard = receive(&agent_in(from), Instant::now() + limit, interrupt)?;
         let what = match heard {
-            Ok(Ok(from_agent)) => {
+            Ok(from_agent) => {
                 let link = Some(Link { from_agent, to_agent: Box::new(to_agent) });
                 return Ok(Box::new(MpiSite { mpirun, link, _folder: folder }));
             }
-            Ok(Err(RecvTimeoutError::Disconnected)) => "mpirun ended before its agent was there".to_owned(),
-            Ok(Err(RecvTimeoutError::Timeout)) => {
+            Err(RecvTimeoutError::Disconnected) => "mpirun ended before its agent was there".to_owned(),
+            Err(RecvTimeoutError::Timeout) => {
                 format!("the agent did not connect within {} s of the start of mpirun", limit.as_secs())
             }
-            Err(why) => {
-                mpirun.terminate(END_LIMIT);
-                return Err(why);
-            }
         };
-        mpirun.terminate(END_LIMIT);
+        mpirun.kill();
         Err(SiteError::NotReady { what, log: mpirun.log() })
     }
 }
@@ -159,16 +152,10 @@ impl Site for MpiSite {
     }
 
     fn kill(&mut self) {
-        self.mpirun.terminate(END_LIMIT);
+        self.mpirun.kill();
     }
 
     fn log(&self) -> Vec<String> {
         self.mpirun.log()
-    }
-}
-
-impl Drop for MpiSite {
-    fn drop(&mut self) {
-        self.kill();
     }
 }

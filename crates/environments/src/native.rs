@@ -2,7 +2,7 @@
 //!
 //! What holds for every child of the lab holds for it: see `child`.
 
-use crate::child::Piped;
+use crate::child::{self, Piped};
 use baremark_model::site::{Environment, Link, Missing, Site, SiteError, loopback};
 use baremark_sys::secrets;
 use std::net::SocketAddr;
@@ -38,13 +38,7 @@ impl Environment for Native {
     }
 
     fn probe(&self) -> Result<(), Missing> {
-        if self.program.is_file() {
-            return Ok(());
-        }
-        Err(Missing {
-            what: format!("the agent's program {} does not exist", self.program.display()),
-            remedy: "install baremark again; it runs itself as its agent".to_owned(),
-        })
+        child::has_its_program(&self.program)
     }
 
     fn start(&self, _interrupt: &AtomicBool) -> Result<Box<dyn Site>, SiteError> {

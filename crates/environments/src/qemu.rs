@@ -20,10 +20,10 @@ pub(crate) mod study;
 pub use operations::{Done, GuestOperations, Operation};
 pub use settings::{Accel, Backing, Disks, Mmu, Net, Port, Root, Settings, Topology};
 
-use crate::child::Piped;
+use crate::child::{self, Piped};
 use crate::guest::difference::Difference;
 use crate::guest::frames::{NotThere, connect};
-use crate::guest::initial::{self, Initial};
+use crate::guest::initial::Initial;
 use crate::guest::portion::environment;
 use crate::guest::{kernel, memory};
 use crate::lab::LabPort;
@@ -161,11 +161,7 @@ impl Qemu {
         // With a copy of QEMU's end left open here the daemon would not hear QEMU's end.
         drop(socket);
         qmp.handed_over();
-        let Some(streams) = guest.streams() else {
-            let source = io::Error::from(io::ErrorKind::NotConnected);
-            return Err(SiteError::Io { what: "piping to QEMU".to_owned(), source });
-        };
-        let (from_port, to_port) = streams;
+        let (from_port, to_port) = guest.streams("QEMU")?;
         match connect(from_port, to_port, Instant::now() + limit, interrupt) {
             Ok(link) => {
                 let mut site = QemuSite {
@@ -252,7 +248,7 @@ impl Environment for Qemu {
     }
 
     fn probe(&self) -> Result<(), Missing> {
-        let ran = crate::child::run(Command::new(QEMU).arg("--version"), Duration::from_secs(10));
+        let ran = child::run(Command::new(QEMU).arg("--version"), Duration::from_secs(10));
         let why = match ran {
             Ok(ran) if ran.well() => None,
             Ok(ran) => Some(ran.failure()),
@@ -262,7 +258,7 @@ impl Environment for Qemu {
             let remedy = "install QEMU for x86-64 (qemu-system-x86 on Debian)".to_owned();
             return Err(Missing { what: format!("{QEMU} does not run: {why}"), remedy });
         }
-        initial::has_its_program(&self.program)?;
+        child::has_its_program(&self.program)?;
         kernel::are_words(&self.settings.kernel_options)?;
         hardware::check(&self.settings)?;
         root::check(self.settings.root)?;

@@ -111,10 +111,7 @@ impl Sandbox {
 
     fn find(&self) -> Result<Layers, Missing> {
         let missing = |what: String, remedy: &str| Missing { what, remedy: remedy.to_owned() };
-        if !self.program.is_file() {
-            let what = format!("the agent's program {} does not exist", self.program.display());
-            return Err(missing(what, "install baremark again; it runs itself as its agent"));
-        }
+        child::has_its_program(&self.program)?;
         if let Some(folder) = self.settings.write.iter().find(|folder| !folder.is_absolute() || !folder.is_dir()) {
             let what = format!("write = '{}' is not the absolute path of a folder that exists", folder.display());
             return Err(missing(what, "make it, or name another"));
@@ -229,7 +226,7 @@ impl Environment for Sandbox {
         if let Some(folder) = &files {
             command.env("TMPDIR", folder.inner());
         }
-        let launcher = Piped::launch(command.arg("agent"))?;
+        let launcher = Piped::launch(command.arg("agent"), LIMIT)?;
         Ok(Box::new(SandboxSite { launcher, has_network: layers.has.contains(&Layer::Network), _files: files }))
     }
 }
@@ -252,7 +249,7 @@ impl Site for SandboxSite {
     }
 
     fn kill(&mut self) {
-        self.launcher.terminate(LIMIT);
+        self.launcher.kill();
     }
 
     fn log(&self) -> Vec<String> {
@@ -280,12 +277,6 @@ impl SandboxSite {
         let what = "the sandbox's network is isolated".to_owned();
         let remedy = "write layers in [environments.sandbox] without network".to_owned();
         Err(Missing { what, remedy }.into())
-    }
-}
-
-impl Drop for SandboxSite {
-    fn drop(&mut self) {
-        self.kill();
     }
 }
 

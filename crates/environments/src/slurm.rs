@@ -19,7 +19,7 @@ use crate::ready_line::agent_in;
 use baremark_model::site::{Environment, Link, Missing, Site, SiteError};
 use job::{Job, Look};
 use settings::ANSWER_LIMIT;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Once;
 use std::sync::atomic::AtomicBool;
@@ -56,11 +56,8 @@ impl Slurm {
             command.args(["--input=0", "--output=0"]);
         }
         command.arg(&self.program).args(["agent", "--announce"]);
-        let mut srun = Piped::launch(&mut command)?;
-        let Some((from, to_agent)) = srun.streams() else {
-            let source = io::Error::from(io::ErrorKind::NotConnected);
-            return Err(SiteError::Io { what: "piping to srun".to_owned(), source });
-        };
+        let mut srun = Piped::launch(&mut command, END_LIMIT)?;
+        let (from, to_agent) = srun.streams("srun")?;
         let heard = self.wait_for_agent(&job, &agent_in(from), interrupt);
         let mut site = SrunSite { srun, job, link: None, ended: None, gone: false };
         match heard {
@@ -163,11 +160,7 @@ impl Environment for Slurm {
 
     fn probe(&self) -> Result<(), Missing> {
         self.partition_is_up()?;
-        if self.program.is_file() {
-            return Ok(());
-        }
-        let what = format!("the agent's program {} does not exist", self.program.display());
-        Err(Missing { what, remedy: "install baremark again; it runs itself as its agent".to_owned() })
+        child::has_its_program(&self.program)
     }
 
     fn start(&self, interrupt: &AtomicBool) -> Result<Box<dyn Site>, SiteError> {
@@ -215,7 +208,7 @@ impl Site for SrunSite {
         if !self.srun.ended_well() {
             self.ended = self.job.look();
             self.job.cancel();
-            self.srun.terminate(END_LIMIT);
+            self.srun.kill();
             self.job.wait_until_gone();
         }
         self.srun.kill();

@@ -186,9 +186,7 @@ impl SshSite {
     /// Forwards a port by a connection of its own, which says so once it does.
     fn forward(&mut self, option: &str, words: &str) -> Result<(), SiteError> {
         let mut client = Piped::spawn(self.settings.command(Some([option, words])).arg(SAY_AND_STAY))?;
-        let closed = || io::Error::from(io::ErrorKind::NotConnected);
-        let (from, to) =
-            client.streams().ok_or_else(|| SiteError::Io { what: "piping to ssh".to_owned(), source: closed() })?;
+        let (from, to) = client.streams("ssh")?;
         let limit = self.settings.connect_limit() + END_LIMIT;
         // The other side answers in order: the forwarding is settled when the command speaks.
         if lines_of(from).recv_timeout(limit).is_ok_and(|line| line == "ready") {
@@ -292,9 +290,7 @@ impl Keeper {
         let hash = format!("{:016x}", hasher.finish());
         ssh.arg(remote(KEEPER, &["keeper", &hash, &content.len().to_string()]));
         let mut client = Piped::spawn(&mut ssh)?;
-        let closed = || io::Error::from(io::ErrorKind::NotConnected);
-        let (from, mut to) =
-            client.streams().ok_or_else(|| SiteError::Io { what: "piping to ssh".to_owned(), source: closed() })?;
+        let (from, mut to) = client.streams("ssh")?;
         let lines = lines_of(from);
         // A thread of its own, so that a machine that reads nothing cannot hold us beyond the limit.
         let sender = thread::spawn(move || to.write_all(&content).and_then(|()| to.flush()).map(|()| to));

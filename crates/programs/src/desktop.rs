@@ -12,6 +12,7 @@ use baremark_model::maximum;
 use baremark_model::units::Nanos;
 use baremark_stats::Rng;
 use baremark_stats::search::{Approach, Count, End, Next, Response, Staircase, Visit, Window, capacity};
+use baremark_sys::ending;
 use hdrhistogram::Histogram;
 use knee::{CONFIDENCE, Level, Search};
 use serde::{Deserialize, Serialize};
@@ -321,10 +322,7 @@ impl<'s> Crowd<'s> {
 
 impl Drop for Crowd<'_> {
     fn drop(&mut self) {
-        for user in &mut self.users {
-            drop(user.kill());
-            drop(user.wait());
-        }
+        self.users.iter_mut().for_each(ending::kill);
     }
 }
 

@@ -25,8 +25,7 @@ use baremark_sys::container_engine::{self, Container, GVISOR, INSIDE, PODMAN, wa
 use baremark_sys::file_system::{FileSystem, drop_cache};
 use baremark_sys::private_folder::PrivateFolder;
 use baremark_sys::private_folder::directory::Directory;
-use baremark_sys::process_tree;
-use baremark_sys::supervised;
+use baremark_sys::{ending, process_tree, supervised};
 use std::fmt::Display;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -56,8 +55,6 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// How long a guest may take under KVM before it is emulated.
 const KVM_LIMIT: Duration = Duration::from_secs(8);
 const GLANCE: Duration = Duration::from_millis(1);
-/// SIGKILL.
-const KILL: i32 = 9;
 /// Where a server is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
@@ -352,7 +349,7 @@ impl Launcher {
         let root = Root::create().map_err(ServerFailure::io("making a folder"))?;
         let mut command = self.command(&root);
         let container = matches!(self.place, Place::Container | Place::Gvisor).then(|| root.name());
-        let at_death = if container.is_some() { supervised::AT_DEATH } else { KILL };
+        let at_death = if container.is_some() { supervised::AT_DEATH } else { confine::SIGKILL };
         confine::hold(&mut command, &Limits::default(), at_death)?;
         let started_ns = monotonic_ns();
         let child = command.spawn().map_err(|source| {
@@ -447,8 +444,7 @@ impl Server {
         if self.container.is_some() {
             return supervised::end(&mut self.child);
         }
-        drop(self.child.kill());
-        drop(self.child.wait());
+        ending::kill(&mut self.child);
     }
 
     /// Waits until it listens. One that is `apart` has a clock of its own.

@@ -11,6 +11,7 @@ use crate::remote_instance;
 use crate::service::{self, Order, Service, ServiceError, Statistics, Upstream};
 use baremark_sys::acl;
 use baremark_sys::confine::{self, Held, Limits, MemoryLimit};
+use baremark_sys::ending;
 use baremark_sys::kill_tree::Family;
 use baremark_sys::log_tail::LogTail;
 use baremark_sys::private_folder::directory::Directory;
@@ -298,10 +299,8 @@ impl Instance {
             let pid = self.place.target(running.child.id());
             drop(confine::send(pid.cast_signed(), self.recipe.stop_signal));
             let deadline = Instant::now() + limit;
-            let over = || Instant::now() >= deadline || hurry.load(Ordering::Relaxed);
-            while matches!(running.child.try_wait(), Ok(None)) && !over() {
-                thread::sleep(GLANCE);
-            }
+            let is_over = || Instant::now() >= deadline || hurry.load(Ordering::Relaxed);
+            drop(ending::wait_until(&mut running.child, is_over));
         }
         self.kill();
     }
@@ -537,19 +536,13 @@ impl Instance {
         });
         let mut log = LogTail::of(errors);
         let deadline = Instant::now() + STEP_LIMIT;
-        let status = loop {
-            match child.try_wait().map_err(|why| self.io(&format!("waiting for {program}"), why))? {
-                None if Instant::now() < deadline && !interrupt.load(Ordering::Relaxed) => {
-                    thread::sleep(Duration::from_millis(1));
-                }
-                ended => break ended,
-            }
-        };
+        let is_over = || Instant::now() >= deadline || interrupt.load(Ordering::Relaxed);
+        let status = ending::wait_until(&mut child, is_over);
+        let status = status.map_err(|why| self.io(&format!("waiting for {program}"), why))?;
         if status.is_none() {
             // With what it has started: it leads a group of its own.
             drop(confine::send(-child.id().cast_signed(), libc::SIGKILL));
-            drop(child.kill());
-            drop(child.wait());
+            ending::kill(&mut child);
         }
         log.finish(LOG_LIMIT);
         let text = reader.join().unwrap_or_default();

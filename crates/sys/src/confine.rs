@@ -7,6 +7,8 @@
 use crate::affinity;
 use crate::control_group::{self, Controller, Own, Parent, Version};
 use crate::process;
+/// Signals by their names, for [`hold`] and [`send`].
+pub use libc::{SIGKILL, SIGTERM};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};

@@ -17,6 +17,7 @@ pub mod cpu_time;
 pub mod cpu_users;
 pub mod dirty_pages;
 pub mod end_request;
+pub mod ending;
 pub mod ethtool;
 pub mod file_system;
 pub mod futex;

@@ -3,16 +3,14 @@
 //! An engine's client that is killed while it starts a container leaves the engine's monitor and the container. So nobody starts a client, or kills
 //! one: a supervisor starts it, gets [`AT_DEATH`] when whoever started the supervisor dies, and removes the container by its name before it ends.
 
-use crate::confine;
+use crate::ending;
 use std::process::Child;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// The signal at the death of whoever starts a supervisor, for [`confine::hold`]: one that it heeds.
+/// The signal at the death of whoever starts a supervisor, for [`crate::confine::hold`]: one that it heeds.
 pub const AT_DEATH: i32 = libc::SIGTERM;
 /// How long a supervisor takes at most to end what it has started.
 const LIMIT: Duration = Duration::from_secs(60);
-const GLANCE: Duration = Duration::from_millis(1);
 
 /// The arguments of this program that make it the supervisor of the container `name`, with options of its own; podman's come next.
 #[must_use]
@@ -22,15 +20,7 @@ pub fn podman<'n>(options: &[&'n str], name: &'n str) -> Vec<&'n str> {
 
 /// Asks a supervisor to end and waits until it has, when its container is gone; one that takes too long is killed.
 pub fn end(supervisor: &mut Child) {
-    if matches!(supervisor.try_wait(), Ok(None)) {
-        drop(confine::send(supervisor.id().cast_signed(), AT_DEATH));
-        let deadline = Instant::now() + LIMIT;
-        while matches!(supervisor.try_wait(), Ok(None)) && Instant::now() < deadline {
-            thread::sleep(GLANCE);
-        }
-    }
-    drop(supervisor.kill());
-    drop(supervisor.wait());
+    ending::end(supervisor, AT_DEATH, LIMIT);
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use baremark_delay::{Delay, Links};
 use baremark_model::units::Nanos;
 use baremark_networks::round_trip::{self, RoundTrip};
 use baremark_networks::{Network, Node};
-use baremark_sys::confine::{self, Limits};
+use baremark_sys::confine::{self, Limits, SIGKILL};
 use baremark_sys::supervisor::{self, Half};
 use baremark_sys::{namespace, subreaper};
 use std::fs::File;
@@ -35,7 +35,6 @@ const EXCHANGES: usize = 200;
 const GLANCE: Duration = Duration::from_millis(5);
 /// How long processes that were killed may take to be gone.
 const END_LIMIT: Duration = Duration::from_secs(8);
-const SIGKILL: i32 = 9;
 
 /// What it takes.
 #[derive(clap::Args)]

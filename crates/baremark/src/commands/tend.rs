@@ -5,7 +5,7 @@
 //! daemons included, for it adopts what they leave behind. It is two processes, so that this holds also when one is killed.
 
 use crate::exit::{Exit, Refusal};
-use baremark_sys::confine::{self, Limits};
+use baremark_sys::confine::{self, Limits, SIGKILL, SIGTERM};
 use baremark_sys::supervisor::{self, Half};
 use baremark_sys::{namespace, subreaper};
 use std::ffi::OsString;
@@ -109,7 +109,7 @@ pub(super) fn wait_for(
             drop(confine::send(group, SIGKILL));
         } else if interrupt.load(Ordering::Relaxed) && !told {
             told = true;
-            drop(confine::send(group, signal_hook::consts::SIGTERM));
+            drop(confine::send(group, SIGTERM));
         }
         thread::sleep(glance);
     }
@@ -124,5 +124,3 @@ pub fn end_as(status: ExitStatus) -> Result<(String, Exit), Refusal> {
     #[expect(clippy::exit, reason = "an exit code of the program itself")]
     std::process::exit(status.code().unwrap_or(1))
 }
-
-const SIGKILL: i32 = 9;

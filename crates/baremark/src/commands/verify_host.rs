@@ -15,16 +15,15 @@ use baremark_model::environments;
 use baremark_model::plan::Treatment;
 use baremark_programs::verified;
 use baremark_report::beside;
-use baremark_sys::confine::{self, Limits};
+use baremark_sys::confine::{self, Limits, SIGKILL, SIGTERM};
+use baremark_sys::ending;
 use baremark_sys::private_folder::PrivateFolder;
 use serde::Serialize;
-use signal_hook::consts::{SIGKILL, SIGTERM};
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::Ordering;
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// Shown by `--help`.
@@ -33,8 +32,6 @@ Examples:
   baremark verify-host
   baremark verify-host --only disks";
 
-/// How often is looked whether a part has ended.
-const GLANCE: Duration = Duration::from_millis(20);
 /// How long a part that was asked to end has for removing what it made.
 const GRACE: Duration = Duration::from_secs(20);
 
@@ -202,28 +199,12 @@ fn run_study(context: &Context, folder: &Path, study: &str, limit: Duration) -> 
     let _held = confine::hold(&mut command, &Limits::default(), SIGKILL)?;
     let mut child = command.spawn()?;
     let deadline = Instant::now() + limit;
-    while Instant::now() < deadline && !context.interrupt.load(Ordering::Relaxed) {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
-        }
-        thread::sleep(GLANCE);
+    let is_over = || Instant::now() >= deadline || context.interrupt.load(Ordering::Relaxed);
+    let status = ending::wait_until(&mut child, is_over)?;
+    if status.is_none() {
+        ending::end(&mut child, SIGTERM, GRACE);
     }
-    end(&mut child)?;
-    Ok(None)
-}
-
-/// Asks it to end, and kills it when it does not.
-fn end(child: &mut Child) -> std::io::Result<()> {
-    confine::send(i32::try_from(child.id()).map_err(std::io::Error::other)?, SIGTERM)?;
-    let deadline = Instant::now() + GRACE;
-    while Instant::now() < deadline {
-        if child.try_wait()?.is_some() {
-            return Ok(());
-        }
-        thread::sleep(GLANCE);
-    }
-    child.kill()?;
-    child.wait().map(drop)
+    Ok(status)
 }
 
 /// A row for each treatment: those that were measured, those that cannot be, and those of which every trial failed. What others are

@@ -4,8 +4,7 @@ use super::front::{COMMITTED, FAILURE, OUTCOME, Order, ROLLED_BACK};
 use crate::database::{Access, Cell, Class, Connection, Database, Dialect, Done, Failure, Param, Rows};
 use crate::http::Wire;
 use baremark_sys::confine::{self, Held, Limits};
-use baremark_sys::process_tree;
-use baremark_sys::subreaper;
+use baremark_sys::{ending, process_tree, subreaper};
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -19,8 +18,6 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 pub const LISTENING: &str = "listening ";
 /// What it prints before the reason for which there is no front.
 pub const FAILED: &str = "failed: ";
-/// SIGKILL.
-const KILL: i32 = 9;
 
 /// A front that runs. It ends when this is dropped, or with this process.
 #[derive(Debug)]
@@ -41,7 +38,7 @@ impl Front {
     pub fn start(mut command: Command, order: &Order, cpus: &[usize]) -> io::Result<Front> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let limits = Limits { cpus: cpus.to_vec(), ..Limits::default() };
-        let held = confine::hold(&mut command, &limits, KILL)?;
+        let held = confine::hold(&mut command, &limits, confine::SIGKILL)?;
         let mut child = subreaper::start(&mut command)?;
         match greeted(&mut child, order) {
             Ok((input, address)) => {
@@ -49,8 +46,7 @@ impl Front {
                 Ok(Front { child, _input: input, _held: held, address, dialect })
             }
             Err(why) => {
-                drop(child.kill());
-                drop(child.wait());
+                ending::kill(&mut child);
                 Err(why)
             }
         }
@@ -71,8 +67,7 @@ impl Front {
 
 impl Drop for Front {
     fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
+        ending::kill(&mut self.child);
     }
 }
 

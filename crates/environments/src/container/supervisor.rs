@@ -10,7 +10,7 @@ use crate::child;
 use baremark_journal::{Journal, JournalError, MakeError};
 use baremark_model::site::SiteError;
 use baremark_sys::end_request::{EndRequests, Event};
-use baremark_sys::process;
+use baremark_sys::{ending, process};
 use std::ffi::OsString;
 use std::io;
 use std::process::{Child, Command, ExitStatus};
@@ -93,7 +93,7 @@ fn end(container: &Leftover, client: &mut Child) -> io::Result<ExitStatus> {
             // What remains is looked for afterwards.
             drop(leftovers::remove(container));
         }
-        if let Some(status) = child::wait(client, CLIENT_MOMENT)? {
+        if let Some(status) = ending::wait(client, CLIENT_MOMENT)? {
             break status;
         }
         if Instant::now() > deadline {

@@ -43,18 +43,6 @@ impl Initial {
     }
 }
 
-/// Says that the program is not there.
-///
-/// # Errors
-/// That it is not, with the remedy.
-pub(crate) fn has_its_program(program: &Path) -> Result<(), Missing> {
-    if program.is_file() {
-        return Ok(());
-    }
-    let what = format!("the agent's program {} does not exist", program.display());
-    Err(Missing { what, remedy: "install baremark again; it runs itself as its agent".to_owned() })
-}
-
 fn make(program: &Path, modules: &[PathBuf], search_path: Option<&OsStr>) -> Result<File, SiteError> {
     let read = |path: &Path| {
         fs::read(path).map_err(|source| SiteError::Io { what: format!("reading {}", path.display()), source })

@@ -329,9 +329,7 @@ impl GuestOperations {
             confine::hold(&mut command, &self.limits, libc::SIGKILL).map_err(io_error("giving QEMU its CPUs"))?;
         let mut guest = Piped::spawn(&mut command)?;
         qmp.handed_over();
-        let Some((from_port, to_port)) = guest.streams() else {
-            return Err(not_ready("QEMU has no pipes"));
-        };
+        let (from_port, to_port) = guest.streams("QEMU")?;
         let beats = Arc::new(Beats::default());
         let heard = Arc::clone(&beats);
         thread::spawn(move || heard.hear(from_port));

@@ -6,11 +6,13 @@ use baremark_services::auction::PASSWORD_FILE;
 use baremark_services::instance::{self, Instance};
 use baremark_services::place::{Native, Place};
 use baremark_services::service::Tier;
+use baremark_sys::confine::{self, Limits};
+use baremark_sys::{ending, subreaper};
 use std::io::Read;
 use std::net::SocketAddr;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
 impl Cluster {
     /// The database as it is reached from there.
@@ -123,27 +125,17 @@ impl Cluster {
         let mut process = self.owner.map_or_else(|| Command::new(program), |owner| instance::as_user(program, owner));
         process.args(["auction", command]).args(args);
         process.arg(PASSWORD_FILE).arg(self.own_folder().join(DATABASE_PASSWORD));
-        process
-            .stdin(std::process::Stdio::null())
-            .stdout(std::process::Stdio::piped())
-            .stderr(std::process::Stdio::piped());
-        let _held =
-            baremark_sys::confine::hold(&mut process, &baremark_sys::confine::Limits::default(), 9).map_err(io)?;
-        let mut child = baremark_sys::subreaper::start(&mut process).map_err(io)?;
+        process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let _held = confine::hold(&mut process, &Limits::default(), confine::SIGKILL).map_err(io)?;
+        let mut child = subreaper::start(&mut process).map_err(io)?;
         let readers = [child.stdout.take().map(read_all), child.stderr.take().map(read_all)];
-        let code = loop {
-            if let Some(status) = child.try_wait().map_err(io)? {
-                break status.code();
-            }
-            if self.around.interrupt.load(std::sync::atomic::Ordering::Relaxed) {
-                drop(child.kill());
-                drop(child.wait());
-                return Err(ClusterError::Interrupted);
-            }
-            std::thread::sleep(Duration::from_millis(5));
+        let is_interrupted = || self.around.interrupt.load(Ordering::Relaxed);
+        let Some(status) = ending::wait_until(&mut child, is_interrupted).map_err(io)? else {
+            ending::kill(&mut child);
+            return Err(ClusterError::Interrupted);
         };
         let [out, said] = readers.map(|reader| reader.and_then(|reader| reader.join().ok()).unwrap_or_default());
-        Ok((code, out, said.replace(secret, "***")))
+        Ok((status.code(), out, said.replace(secret, "***")))
     }
 }
 

@@ -5,6 +5,7 @@ use super::primary::STREAMS;
 use super::proxy::{self, Connection, Listening, Outside};
 use super::report::{Failover, FailoverReport};
 use baremark_model::units::Nanos;
+use baremark_sys::ending;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
@@ -110,9 +111,7 @@ impl Replica {
 
 impl Drop for Replica {
     fn drop(&mut self) {
-        // One that has ended already is waited for all the same.
-        drop(self.process.kill());
-        drop(self.process.wait());
+        ending::kill(&mut self.process);
     }
 }
 

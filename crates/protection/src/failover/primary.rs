@@ -14,7 +14,7 @@ use baremark_guest_program::image::{Description, Target};
 use baremark_guest_program::protected::{self, Protected};
 use baremark_model::units::Nanos;
 use baremark_sys::ready::Ready;
-use baremark_sys::{affinity, local_socket, tracee};
+use baremark_sys::{affinity, confine, local_socket, tracee};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -36,7 +36,6 @@ const CHUNK: usize = 64 << 10;
 pub const STREAMS: std::ops::Range<u64> = 0..3;
 /// The exit code of a runner that could not continue.
 const RUNNER_FAILED: i32 = 125;
-const KILL: i32 = 9;
 
 /// Messages of the conductor; `None` when it is gone.
 pub type Inbox = Receiver<Option<(ToReplica, Vec<u8>)>>;
@@ -490,7 +489,7 @@ impl<'c> Primary<'c> {
 
     /// The last checkpoint, of a program that has ended: its output and its exit code.
     fn finish(&mut self, status: ExitStatus, buffer: &mut [u8]) -> io::Result<()> {
-        if status.signal() == Some(KILL) {
+        if status.signal() == Some(confine::SIGKILL) {
             return Err(io::Error::new(ErrorKind::ConnectionAborted, "the program was killed"));
         }
         if status.code() == Some(RUNNER_FAILED)
