@@ -4,13 +4,13 @@
 
 use crate::disturbance::{Meter, Work};
 use crate::duet;
-use crate::phases::{Phase, Stage, Trial, record, series_of};
+use crate::phases::{Phase, Stage, Trial, series_of};
 use crate::placing;
 use crate::progress::Progress;
 use crate::trial::{CALIBRATION, TrialError, crowds};
 use baremark_kernels::isa;
 use baremark_model::arm::ResolvedArm;
-use baremark_model::job::{Job, JobRun, ReadyJob, Update};
+use baremark_model::job::{Job, JobRun, ReadyJob, Update, record};
 use baremark_model::observation::Observation;
 use baremark_model::observer::ObserveSpec;
 use baremark_model::seam::TickRate;

@@ -4,13 +4,11 @@ use crate::disturbance::{Meter, Work};
 use crate::progress::Progress;
 use crate::trial::{CALIBRATION, TrialError, look_for_lost_time};
 use baremark_kernels::isa;
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::disturbed;
-use baremark_model::job::{Job, JobContext, JobError, JobRun};
-use baremark_model::placement::Placed;
-use baremark_model::seam::{ExecutorFacts, Verification};
+use baremark_model::job::{Job, JobContext, JobError, JobRun, record};
 use baremark_model::units::Nanos;
-use baremark_model::wire::{ArmRecord, Disturbance, PagesSeen, Series, Stretch, TrialResult, TrialSpec};
+use baremark_model::wire::{Disturbance, Series, Stretch, TrialResult, TrialSpec};
 use baremark_sys::clock::{self, Calibration};
 use baremark_sys::point;
 use std::collections::BTreeMap;
@@ -184,30 +182,5 @@ pub(crate) fn series_of((phase, arm): (usize, usize), (begin_ns, end_ns): (u64, 
     // A value that is not a number is not a value; JSON could not carry it either.
     run.samples.retain(|sample| sample.value.is_finite());
     let (samples, points, detail) = (take(&mut run.samples), take(&mut run.points), run.detail.take());
-    let (members, runs) = (Vec::new(), Vec::new());
-    Series { phase, arm, begin_ns, end_ns, reps: 1, runs, samples, members, points, detail }
-}
-
-/// A job has no memory of the agent's, and nothing is entered to run it.
-pub(crate) fn record(arm: &ResolvedArm, cpus: &[usize], detail: String) -> ArmRecord {
-    ArmRecord {
-        executor: ExecutorFacts {
-            name: arm.executor.to_string(),
-            ranks: cpus.len(),
-            cpus: cpus.to_vec(),
-            runs_body: true,
-            virtual_machine: arm.executor == ExecutorKind::Microvm,
-            mmu: None,
-            translation: None,
-            notes: BTreeMap::new(),
-        },
-        pages_before: PagesSeen::default(),
-        pages_after: PagesSeen::default(),
-        placed: Placed { cpus: cpus.to_vec(), ..Placed::default() },
-        counters: BTreeMap::new(),
-        grown: BTreeMap::new(),
-        verification: Verification::Passed { detail },
-        verified: None,
-        empty_run_ns: 0.0,
-    }
+    Series { phase, arm, begin_ns, end_ns, reps: 1, samples, points, detail, ..Series::default() }
 }

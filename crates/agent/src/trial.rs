@@ -528,19 +528,8 @@ impl Stage<'_> {
         let alone = members.len() < 2;
         let member = |(member, samples)| MemberRecord { member, samples };
         let members = members.into_iter().enumerate().map(member).filter(|_| !alone).collect();
-        let (begin_ns, end_ns) = (0, 0);
-        Ok(Series {
-            phase: position,
-            arm,
-            begin_ns,
-            end_ns,
-            reps,
-            runs: vec![BodyRun { times, audit, samples: Vec::new() }],
-            samples,
-            members,
-            points: Vec::new(),
-            detail: None,
-        })
+        let runs = vec![BodyRun { times, audit, samples: Vec::new() }];
+        Ok(Series { phase: position, arm, reps, runs, samples, members, ..Series::default() })
     }
 
     /// Gives the memory back to whoever lent it.

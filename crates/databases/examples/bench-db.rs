@@ -13,6 +13,7 @@
 use baremark_databases::database::{Access, Connection, Database, Dialect, Failure, Isolation, Param, Rows};
 use baremark_databases::engine::{self, Client, Done, Drive, Load};
 use baremark_databases::kind::Kind;
+use baremark_databases::login::Login;
 use baremark_databases::mariadb::Mariadb;
 use baremark_databases::postgres::Postgres;
 use baremark_databases::server::{Server, Setup};
@@ -227,9 +228,9 @@ fn run_ours(name: &str, address: SocketAddr, seconds: u64, rate: f64) -> Result<
 fn ours(name: &str, address: SocketAddr, seconds: u64, rate: f64) -> Result<()> {
     let (user, password, database) = ("auction".to_owned(), SECRET.to_owned(), "auction".to_owned());
     let database: Box<dyn Database> = if name == "read-write" {
-        Box::new(Mariadb { address, user, password, database, isolation: Isolation::RepeatableRead })
+        Box::new(Mariadb(Login { address, user, password, database, isolation: Isolation::RepeatableRead }))
     } else {
-        Box::new(Postgres { address, user, password, database, isolation: Isolation::ReadCommitted })
+        Box::new(Postgres(Login { address, user, password, database, isolation: Isolation::ReadCommitted }))
     };
     let seed = u64::from(std::process::id());
     let client = |number: u64| -> Box<dyn Client> {

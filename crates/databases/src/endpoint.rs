@@ -1,11 +1,11 @@
 //! Where a database is reached, in a form that another process can be given.
 
-use crate::database::{Database, Dialect, Isolation};
+use crate::database::{Database, Dialect};
+use crate::login::Login;
 use crate::mariadb::Mariadb;
 use crate::postgres::Postgres;
 use crate::sqlite::{Sqlite, Synchronous};
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// The way to a database.
@@ -25,21 +25,6 @@ pub enum Endpoint {
     Postgres(Login),
     /// MariaDB.
     Mariadb(Login),
-}
-
-/// The way to a server.
-#[derive(Clone, Serialize, Deserialize)]
-pub struct Login {
-    /// Where it listens.
-    pub address: SocketAddr,
-    /// The account.
-    pub user: String,
-    /// Its password. Never in a log.
-    pub password: String,
-    /// The database.
-    pub database: String,
-    /// Isolation of all transactions.
-    pub isolation: Isolation,
 }
 
 /// Without the password.
@@ -71,12 +56,8 @@ impl Endpoint {
             Endpoint::Sqlite { path, synchronous, cache_bytes } => {
                 Box::new(Sqlite::new(path, synchronous, cache_bytes))
             }
-            Endpoint::Postgres(Login { address, user, password, database, isolation }) => {
-                Box::new(Postgres { address, user, password, database, isolation })
-            }
-            Endpoint::Mariadb(Login { address, user, password, database, isolation }) => {
-                Box::new(Mariadb { address, user, password, database, isolation })
-            }
+            Endpoint::Postgres(login) => Box::new(Postgres(login)),
+            Endpoint::Mariadb(login) => Box::new(Mariadb(login)),
         }
     }
 }

@@ -4,8 +4,9 @@
 //! as the run's, so that what a killed run left is removed by the next one and tables of others never are.
 
 use crate::database::{Connection, Failure, Isolation, Rows};
-use crate::endpoint::{Endpoint, Login};
+use crate::endpoint::Endpoint;
 use crate::kind::Kind;
+use crate::login::Login;
 use baremark_load::url::{self, UrlError};
 use baremark_sys::secrets;
 use std::net::SocketAddr;

@@ -1,9 +1,10 @@
 //! Which database a run has.
 
 /// Which database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// Embedded.
+    #[default]
     Sqlite,
     /// PostgreSQL.
     Postgres,

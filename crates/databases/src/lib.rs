@@ -22,6 +22,7 @@ mod interface;
 mod kernel_work;
 pub mod kind;
 pub mod loading;
+pub mod login;
 pub mod management_db;
 pub mod mariadb;
 mod mirrored;

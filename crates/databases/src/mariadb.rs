@@ -1,11 +1,11 @@
 //! MariaDB by the crate `mysql`: a blocking connection, prepared statements, values in binary.
 
-use crate::database::{Access, Cell, Class, Connection, Database, Dialect, Failure, Isolation, Param, Rows};
+use crate::database::{Access, Cell, Class, Connection, Database, Dialect, Failure, Param, Rows};
+use crate::login::Login;
 use mysql::consts::CapabilityFlags;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts, OptsBuilder, Params, Statement, Value};
 use std::fmt::Write as _;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// How long the server may take to accept a connection.
@@ -17,18 +17,7 @@ const INSERTED: usize = 500;
 
 /// How a server is reached.
 #[derive(Clone)]
-pub struct Mariadb {
-    /// Its address.
-    pub address: SocketAddr,
-    /// The account.
-    pub user: String,
-    /// Its password.
-    pub password: String,
-    /// The database.
-    pub database: String,
-    /// Isolation of all transactions.
-    pub isolation: Isolation,
-}
+pub struct Mariadb(pub Login);
 
 impl Database for Mariadb {
     fn dialect(&self) -> Dialect {
@@ -36,19 +25,20 @@ impl Database for Mariadb {
     }
 
     fn connect(&self) -> Result<Box<dyn Connection>, Failure> {
+        let Login { address, user, password, database, isolation } = &self.0;
         let options: Opts = OptsBuilder::new()
-            .ip_or_hostname(Some(self.address.ip().to_string()))
-            .tcp_port(self.address.port())
-            .user(Some(&self.user))
-            .pass(Some(&self.password))
-            .db_name(Some(&self.database))
+            .ip_or_hostname(Some(address.ip().to_string()))
+            .tcp_port(address.port())
+            .user(Some(user))
+            .pass(Some(password))
+            .db_name(Some(database))
             .prefer_socket(false)
             .tcp_nodelay(true)
             .tcp_connect_timeout(Some(CONNECT_LIMIT))
             // A statement that falls out of the cache is closed.
             .stmt_cache_size(Some(STATEMENTS))
             .additional_capabilities(CapabilityFlags::CLIENT_FOUND_ROWS)
-            .init(vec![format!("set session transaction isolation level {}", self.isolation.sql())])
+            .init(vec![format!("set session transaction isolation level {}", isolation.sql())])
             .into();
         let connection = Conn::new(options).map_err(failure)?;
         Ok(Box::new(Connected { connection, statements: Vec::new() }))

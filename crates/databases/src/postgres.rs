@@ -5,9 +5,9 @@
 //! once for a statement, as pgbench does. `make bench-db` compares both with pgbench.
 
 use crate::database::{
-    Access, Answers, Batch, Cell, Class, Connection, Database, Dialect, Failure, Isolation, Param, Rows,
-    one_after_the_other,
+    Access, Answers, Batch, Cell, Class, Connection, Database, Dialect, Failure, Param, Rows, one_after_the_other,
 };
+use crate::login::Login;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::IsNull;
@@ -16,7 +16,7 @@ use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, Scr
 use postgres_protocol::message::backend::{self, DataRowBody, Message};
 use postgres_protocol::message::frontend;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::time::Duration;
 
 /// How long the server may take to accept a connection.
@@ -35,18 +35,7 @@ const NUMERIC: u32 = 1700;
 
 /// How a server is reached.
 #[derive(Clone)]
-pub struct Postgres {
-    /// Its address.
-    pub address: SocketAddr,
-    /// The role.
-    pub user: String,
-    /// Its password.
-    pub password: String,
-    /// The database.
-    pub database: String,
-    /// Isolation of all transactions.
-    pub isolation: Isolation,
-}
+pub struct Postgres(pub Login);
 
 impl Database for Postgres {
     fn dialect(&self) -> Dialect {
@@ -54,13 +43,13 @@ impl Database for Postgres {
     }
 
     fn connect(&self) -> Result<Box<dyn Connection>, Failure> {
-        let socket = TcpStream::connect_timeout(&self.address, CONNECT_LIMIT).map_err(lost)?;
+        let socket = TcpStream::connect_timeout(&self.0.address, CONNECT_LIMIT).map_err(lost)?;
         socket.set_nodelay(true).map_err(lost)?;
         let mut wire = Wire { socket, inbound: BytesMut::with_capacity(READ), outbound: BytesMut::new() };
         self.authenticate(&mut wire)?;
         let (statements, control) = (Vec::new(), 0);
         let mut connected = Connected { wire, statements, control, in_transaction: false, pipelined: false };
-        let level = self.isolation.sql();
+        let level = self.0.isolation.sql();
         connected.script(&format!("set session characteristics as transaction isolation level {level}"))?;
         connected.prepare(&[])?;
         Ok(Box::new(connected))
@@ -69,17 +58,18 @@ impl Database for Postgres {
 
 impl Postgres {
     fn authenticate(&self, wire: &mut Wire) -> Result<(), Failure> {
-        let settings = [("user", self.user.as_str()), ("database", &self.database), ("client_encoding", "UTF8")];
+        let Login { user, password, database, .. } = &self.0;
+        let settings = [("user", user.as_str()), ("database", database.as_str()), ("client_encoding", "UTF8")];
         frontend::startup_message(settings, &mut wire.outbound).map_err(other)?;
         wire.send()?;
-        let mut scram = ScramSha256::new(self.password.as_bytes(), ChannelBinding::unsupported());
+        let mut scram = ScramSha256::new(password.as_bytes(), ChannelBinding::unsupported());
         loop {
             match wire.next()? {
                 Message::AuthenticationCleartextPassword => {
-                    frontend::password_message(self.password.as_bytes(), &mut wire.outbound).map_err(other)?;
+                    frontend::password_message(password.as_bytes(), &mut wire.outbound).map_err(other)?;
                 }
                 Message::AuthenticationMd5Password(body) => {
-                    let hash = md5_hash(self.user.as_bytes(), self.password.as_bytes(), body.salt());
+                    let hash = md5_hash(user.as_bytes(), password.as_bytes(), body.salt());
                     frontend::password_message(hash.as_bytes(), &mut wire.outbound).map_err(other)?;
                 }
                 Message::AuthenticationSasl(body) => {

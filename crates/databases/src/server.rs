@@ -4,11 +4,12 @@
 
 use crate::database::{Connection, Database, Dialect, Failure, Isolation, Rows};
 use crate::dataset_cache::Kept;
-use crate::endpoint::{Endpoint, Login};
+use crate::endpoint::Endpoint;
 pub use crate::error::ServerError;
 use crate::external::{self, Source};
 use crate::kernel_work::Whose;
 use crate::kind::Kind;
+use crate::login::Login;
 use crate::sites::{Replica, Sites, free_address};
 use crate::sqlite::Synchronous;
 use baremark_model::descriptor::Value;
@@ -80,7 +81,7 @@ pub enum Network {
 }
 
 /// How a database is set up.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Setup {
     /// Which.
     pub kind: Kind,
@@ -118,23 +119,7 @@ impl Setup {
     /// A durable database of this run's own on the loopback, at the isolation that is usual, with this cache and as many connections.
     #[must_use]
     pub fn durable(kind: Kind, buffers: u64, connections: usize) -> Setup {
-        Setup {
-            kind,
-            buffers,
-            synchronous_commit: true,
-            fsync: true,
-            huge_pages: false,
-            wal_sync_method: None,
-            isolation: Isolation::default(),
-            pipeline: false,
-            extra: Vec::new(),
-            cpus: Vec::new(),
-            connections,
-            network: Network::default(),
-            external: None,
-            front: None,
-            sites: None,
-        }
+        Setup { kind, buffers, synchronous_commit: true, fsync: true, connections, ..Setup::default() }
     }
 
     /// A setting that this database does not have.

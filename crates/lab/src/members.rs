@@ -354,8 +354,7 @@ fn phase(own: &[Member<'_>], clocks: &[&Vec<Clock>], simultaneity: &mut Simultan
         runs,
         samples: joined(own, &samples, &seconds, window),
         members: members.collect(),
-        points: Vec::new(),
-        detail: None,
+        ..Series::default()
     }
 }
 

@@ -5,13 +5,15 @@
 //! agent's own work counts. The executor `direct` runs all jobs; a program (`command`) can run in the microVM, too, with the
 //! host's kernel behind it.
 
-use crate::arm::ResolvedArm;
+use crate::arm::{ExecutorKind, ResolvedArm};
 use crate::descriptor::Descriptor;
 use crate::knob::InvalidValue;
 use crate::loading::Loading;
-use crate::seam::{Sample, WorkloadError};
-use crate::wire::{Detail, Point};
+use crate::placement::Placed;
+use crate::seam::{ExecutorFacts, Sample, Verification, WorkloadError};
+use crate::wire::{ArmRecord, Detail, PagesSeen, Point};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -206,5 +208,30 @@ pub trait ReadyJob {
     fn resume(&mut self, stored: &[Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {
         let _ = (stored, report);
         self.run()
+    }
+}
+
+/// What is recorded of an arm that a job ran: it has no memory of the agent's, and nothing is entered to run it.
+#[must_use]
+pub fn record(arm: &ResolvedArm, cpus: &[usize], detail: String) -> ArmRecord {
+    ArmRecord {
+        executor: ExecutorFacts {
+            name: arm.executor.to_string(),
+            ranks: cpus.len(),
+            cpus: cpus.to_vec(),
+            runs_body: true,
+            virtual_machine: arm.executor == ExecutorKind::Microvm,
+            mmu: None,
+            translation: None,
+            notes: BTreeMap::new(),
+        },
+        pages_before: PagesSeen::default(),
+        pages_after: PagesSeen::default(),
+        placed: Placed { cpus: cpus.to_vec(), ..Placed::default() },
+        counters: BTreeMap::new(),
+        grown: BTreeMap::new(),
+        verification: Verification::Passed { detail },
+        verified: None,
+        empty_run_ns: 0.0,
     }
 }

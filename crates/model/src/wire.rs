@@ -374,7 +374,7 @@ pub struct BodyRun {
 ///
 /// The metrics of the phase are in `samples`. What was measured over shorter stretches, or as a distribution, is in
 /// `points`; what only this kind of workload reports is in `detail`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// Its place in the schedule, from 0. `position` in results of format 1.
     #[serde(alias = "position")]

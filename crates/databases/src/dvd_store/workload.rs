@@ -97,17 +97,6 @@ const OWN: [Metric; 31] = [
 
 static METRICS: [Metric; 44] = joined(&[&OWN, &[AT_UTILIZATION, CPU_UTILIZATION], &INTERFACE, &SITES]);
 
-/// Metrics of a step: its name, and its median and 95th percentile.
-const STEP_METRICS: [(&str, [&str; 2]); 7] = [
-    ("login", ["login_p50_ms", "login_p95_ms"]),
-    ("new-customer", ["new_customer_p50_ms", "new_customer_p95_ms"]),
-    ("browse-category", ["browse_category_p50_ms", "browse_category_p95_ms"]),
-    ("browse-actor", ["browse_actor_p50_ms", "browse_actor_p95_ms"]),
-    ("browse-title", ["browse_title_p50_ms", "browse_title_p95_ms"]),
-    ("read-reviews", ["read_reviews_p50_ms", "read_reviews_p95_ms"]),
-    ("purchase", ["purchase_p50_ms", "purchase_p95_ms"]),
-];
-
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "dvd-store",
     help: "orders of an online shop from login to purchase; after DVD Store 3 and not comparable with it",
@@ -236,9 +225,11 @@ impl Workload for Shop {
         let summary = outcome.operations.first().and_then(|order| order.latencies.summary());
         samples.extend(summary.map(|summary| Sample::new("latency_mean_ms", summary.mean_ns / 1e6)));
         for (step, latencies) in STEPS.iter().zip(&outcome.steps) {
-            let metrics = STEP_METRICS.iter().find(|(name, _)| name == step).map_or(&[][..], |(_, metrics)| metrics);
-            for (metric, p) in metrics.iter().zip([0.5, 0.95]) {
-                samples.extend(latencies.percentile(p).map(|ns| Sample::new(*metric, ns as f64 / 1e6)));
+            for (percentile, p) in [("p50", 0.5), ("p95", 0.95)] {
+                let key = format!("{}_{percentile}_ms", step.replace('-', "_"));
+                // Not every step has metrics of its own.
+                let found = latencies.percentile(p).filter(|_| METRICS.iter().any(|metric| metric.key == key));
+                samples.extend(found.map(|ns| Sample::new(key, ns as f64 / 1e6)));
             }
         }
         samples

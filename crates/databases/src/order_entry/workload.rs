@@ -65,10 +65,6 @@ const OWN: [Metric; 15] = [
 
 static METRICS: [Metric; 21] = joined(&[&OWN, &[AT_UTILIZATION, CPU_UTILIZATION], &INTERFACE]);
 
-/// Metrics of the 90th percentile, by transaction.
-const P90: [&str; 5] =
-    ["new_order_p90_ms", "payment_p90_ms", "order_status_p90_ms", "delivery_p90_ms", "stock_level_p90_ms"];
-
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "order-entry",
     help: "five transactions of a wholesaler on nine tables; derived from TPC-C and not comparable with it",
@@ -186,9 +182,10 @@ impl Workload for Sales {
     fn samples(&self, outcome: &Outcome) -> Vec<Sample> {
         let minutes = outcome.elapsed_ns.max(1) as f64 / 60e9;
         let orders = outcome.operations.first().map_or(0, |operation| operation.committed_in_time);
-        let percentiles = P90.iter().zip(&outcome.operations);
-        let percentiles = percentiles.filter_map(|(metric, operation)| {
-            Some(Sample::new(*metric, operation.latencies.percentile(0.9)? as f64 / 1e6))
+        let percentiles = NAMES.iter().zip(&outcome.operations);
+        let percentiles = percentiles.filter_map(|(name, operation)| {
+            let key = format!("{}_p90_ms", name.replace('-', "_"));
+            Some(Sample::new(key, operation.latencies.percentile(0.9)? as f64 / 1e6))
         });
         [Sample::new("new_orders_per_min", orders as f64 / minutes)].into_iter().chain(percentiles).collect()
     }

@@ -10,6 +10,7 @@ use baremark_databases::dvd_store::schema::TABLES as SHOP;
 use baremark_databases::engine::Client;
 use baremark_databases::kind::Kind;
 use baremark_databases::loading::table_of;
+use baremark_databases::login::Login;
 use baremark_databases::management_db::check::Totals;
 use baremark_databases::management_db::ledger::{Counts, Ledger};
 use baremark_databases::management_db::operations::{Feed, OPERATIONS, Operator};
@@ -32,13 +33,13 @@ const TIMES: &str = "'o_entry_d', 'h_date', 'ol_delivery_d', 'orderdate', 'revie
 /// A database of the server, by its name.
 fn named(server: &Server, name: &str) -> Postgres {
     let (user, password) = server.credentials().unwrap();
-    Postgres {
+    Postgres(Login {
         address: server.address().unwrap(),
         user: user.to_owned(),
         password: password.to_owned(),
         database: name.to_owned(),
         isolation: Isolation::default(),
-    }
+    })
 }
 
 fn text(connection: &mut dyn Connection, sql: &str) -> String {
@@ -350,7 +351,8 @@ fn a_batch_has_one_sync_where_it_is_sent_together_and_one_for_each_statement_els
     let Some(server) = start(&setup(Kind::Postgres), root.path()) else { return };
     let syncs = |pipelined: bool| {
         let (address, sent) = overheard(server.address().unwrap());
-        let database = Postgres { address, ..named(&server, "auction") };
+        let Postgres(login) = named(&server, "auction");
+        let database = Postgres(Login { address, ..login });
         let mut connection = if pipelined { Pipelined(&database).connect() } else { database.connect() }.unwrap();
         connection.prepare(&["select $1::bigint".to_owned()]).unwrap();
         let (mut batch, mut answers) = (Batch::default(), Answers::default());

@@ -67,6 +67,7 @@ impl Unread {
 }
 
 /// A client or a standard stream.
+#[derive(Default)]
 pub struct Connection {
     pub server: String,
     pub client: String,
@@ -89,20 +90,7 @@ pub struct Connection {
 impl Connection {
     /// A standard stream of this process: one to which output is written, or none for the input. `lost` is called when it takes no more.
     pub fn of_stream(writes_to: Option<Box<dyn Write + Send>>, lost: impl FnOnce() + Send + 'static) -> Connection {
-        let mut connection = Connection {
-            server: String::new(),
-            client: String::new(),
-            kept: VecDeque::new(),
-            kept_from: 0,
-            input_ended: false,
-            is_lost: false,
-            unread: Arc::default(),
-            released: 0,
-            output: None,
-            writer: None,
-            is_over: Arc::default(),
-            socket: None,
-        };
+        let mut connection = Connection::default();
         if let Some(stream) = writes_to {
             connection.write_to(stream, lost);
         }
@@ -121,7 +109,7 @@ impl Connection {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(PATIENCE))?;
         let client = digits(stream.peer_addr()?);
-        let mut connection = Connection { server, client, ..Connection::of_stream(None, || ()) };
+        let mut connection = Connection { server, client, ..Connection::default() };
         connection.write_to(Box::new(stream.try_clone()?), lost);
         connection.socket = Some(stream);
         Ok(connection)

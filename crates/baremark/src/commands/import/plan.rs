@@ -6,15 +6,15 @@ use baremark_model::arm::{PageSize, ResolvedArm};
 use baremark_model::command::{self, Finder, Program, Reading, Take};
 use baremark_model::descriptor::{self, Value};
 use baremark_model::imported::{PLACE, PROGRAM};
+use baremark_model::job;
 use baremark_model::machine::Isa;
 use baremark_model::observer::ObserveSpec;
-use baremark_model::placement::Placed;
 use baremark_model::plan::{Cell, Mode, Plan, PlannedArm, PlannedWorkload, Treatment};
-use baremark_model::seam::{ExecutorFacts, Sample, TickRate, Verification};
+use baremark_model::seam::{Sample, TickRate};
 use baremark_model::study::Design;
 use baremark_model::tables::WORKLOAD;
 use baremark_model::units::{Nanos, Share};
-use baremark_model::wire::{ArmRecord, LostTime, PagesSeen, Series, TrialResult};
+use baremark_model::wire::{LostTime, Series, TrialResult};
 use std::collections::BTreeMap;
 
 /// The factor whose levels are the benchmarks of a file.
@@ -122,39 +122,10 @@ fn program(imported: &Imported, of: &Measured) -> Program {
 
 /// One value as a trial; the file's notes are the flags of the first.
 pub(super) fn trial(arm: &ResolvedArm, of: &Measured, value: f64, imported: &Imported, first: bool) -> TrialResult {
-    let executor = ExecutorFacts {
-        name: arm.executor.to_string(),
-        ranks: 1,
-        cpus: Vec::new(),
-        runs_body: true,
-        virtual_machine: false,
-        mmu: None,
-        translation: None,
-        notes: BTreeMap::new(),
-    };
-    let record = ArmRecord {
-        executor,
-        pages_before: PagesSeen::default(),
-        pages_after: PagesSeen::default(),
-        counters: BTreeMap::new(),
-        grown: BTreeMap::new(),
-        placed: Placed::default(),
-        verification: Verification::Passed { detail: format!("reported by {}", imported.program) },
-        verified: None,
-        empty_run_ns: 0.0,
-    };
-    let series = Series {
-        phase: 0,
-        arm: 0,
-        begin_ns: 0,
-        end_ns: 0,
-        reps: 1,
-        runs: Vec::new(),
-        samples: vec![Sample::new(of.metric.key.clone(), value)],
-        members: Vec::new(),
-        points: Vec::new(),
-        detail: None,
-    };
+    let mut record = job::record(arm, &[], format!("reported by {}", imported.program));
+    record.executor.ranks = 1;
+    let samples = vec![Sample::new(of.metric.key.clone(), value)];
+    let series = Series { reps: 1, samples, ..Series::default() };
     TrialResult {
         arms: vec![record],
         series: vec![series],
