@@ -12,7 +12,7 @@ use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
 use baremark_model::parameters::Parameters;
 use baremark_model::seam::Sample;
 use baremark_model::site::SiteError;
-use baremark_model::units::Bytes;
+use baremark_model::units::{Bytes, SECOND};
 use baremark_model::wire::Detail;
 use baremark_sys::wake::sleep_unless;
 use serde_json::json;
@@ -22,7 +22,6 @@ use std::time::{Duration, Instant};
 
 /// The kind as typed.
 pub const KIND: &str = "guest-operations";
-const SECOND: u64 = 1_000_000_000;
 const MIB: u64 = 1 << 20;
 /// The words of operations, and what they mean.
 const OPERATIONS: [(&str, Operation); 4] = [

@@ -29,7 +29,7 @@ use baremark_model::maximum::{Basis, Document, Ended, KneeRow, Maximum, Plan, Sa
 use baremark_model::parameters::Parameters;
 use baremark_model::qos::{Bound, Limit, Qos, Reading};
 use baremark_model::seam::Sample;
-use baremark_model::units::{Nanos, Share};
+use baremark_model::units::{Nanos, SECOND, Share};
 use baremark_model::wire::{Detail, Point};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -38,7 +38,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-const SECOND: u64 = 1_000_000_000;
 /// Servers of the first of the short windows that look for the limit of CPU use.
 const FIRST: f64 = 8.0;
 /// Each of them has at most so many times the servers of the one before.

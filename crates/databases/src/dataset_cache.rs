@@ -7,6 +7,7 @@
 //! by no symbolic link, and the superuser hands a copy over to a server's user once it is complete.
 
 use baremark_sys::private_folder::directory::{self, Directory, Kind};
+use baremark_sys::registry::random_secret;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::ffi::OsStr;
@@ -158,7 +159,7 @@ impl Kept {
             Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(at(&path)(why)),
             _ => {}
         }
-        let secret = random().map_err(at(Path::new("/dev/urandom")))?;
+        let secret = random_secret().map_err(at(Path::new("/dev/urandom")))?;
         self.folder.replace(Path::new(SECRET), secret.as_bytes(), None).map_err(at(&path))?;
         Ok(secret)
     }
@@ -258,12 +259,6 @@ fn unusable(why: io::Error, damaged: KeptError, path: &Path) -> KeptError {
         io::ErrorKind::PermissionDenied,
     ];
     if of_list.contains(&why.kind()) { damaged } else { at(path)(why) }
-}
-
-fn random() -> io::Result<String> {
-    let mut bytes = [0; 16];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Files and folders of a stopped server's data; what is neither, such as its socket, is left out.

@@ -11,10 +11,8 @@ use baremark_model::command::{self, ARRIVAL, DURATION, TIMEOUT, WARM_UP};
 use baremark_model::descriptor::{Aggregate, Default, Footprint, HeldBy, Kind, Knob, Metric};
 use baremark_model::job::ServerProgram;
 use baremark_model::knob::InvalidValue;
-use baremark_model::units::Bytes;
+use baremark_model::units::{Bytes, SECOND};
 use baremark_services::service::sought;
-
-const SECOND: u64 = 1_000_000_000;
 
 /// Which database.
 pub(crate) const DATABASE: Knob = Knob::new("database", Kind::Choice(DatabaseKind::WORDS), Default::Typed("sqlite"))

@@ -7,7 +7,8 @@
 use crate::engine::{self, Engine, Outcome, Plan};
 use crate::layout::{Arrangement, Built, LEAST_DEVICE, Layout, missing};
 use crate::settings::{ACCESS, DEPTH, ENGINE, MEASURED, PATH, RAMP, STEADY, STEADY_LIMIT, Settings};
-use crate::workload::{COMMON, chosen, latency, notes, points, refused};
+use crate::workload::{COMMON, chosen, notes, points, rates, refused};
+use baremark_load::latency::Latencies;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::TIMEOUT;
 use baremark_model::descriptor::{Aggregate, Default, Descriptor, Kind, Knob, Metric, joined};
@@ -281,17 +282,10 @@ impl PreparedLuns {
 }
 
 fn samples(outcome: &Outcome) -> Vec<Sample> {
-    let seconds = outcome.elapsed_ns as f64 / 1e9;
     let operations = outcome.operations() as f64;
-    let bytes = (outcome.read_bytes + outcome.written_bytes) as f64;
-    let mut samples = vec![Sample::new("iops", operations / seconds), Sample::new("mb_per_s", bytes / seconds / 1e6)];
-    let mut total_ns = 0.0;
-    for (name, latencies) in [("read", &outcome.reads), ("write", &outcome.writes)] {
-        let Some(summary) = latencies.summary() else { continue };
-        total_ns += summary.mean_ns * summary.samples as f64;
-        samples.push(Sample::new(format!("{name}_iops"), summary.samples as f64 / seconds));
-        samples.extend(latency(name, &summary));
-    }
+    let mut samples = rates(outcome);
+    let summaries = [&outcome.reads, &outcome.writes].into_iter().filter_map(Latencies::summary);
+    let total_ns: f64 = summaries.map(|summary| summary.mean_ns * summary.samples as f64).sum();
     samples.push(Sample::new("mean_us", total_ns / operations / 1e3));
     let (least, most) = (outcome.by_target.iter().min(), outcome.by_target.iter().max());
     if let (Some(least), Some(most), true) = (least, most, outcome.by_target.len() > 1) {

@@ -10,13 +10,12 @@ use baremark_model::command::{self, ARRIVAL, DURATION, TIMEOUT, WARM_UP};
 use baremark_model::descriptor::{Default, Kind, Knob, Value};
 use baremark_model::knob::InvalidValue;
 use baremark_model::parameters::Parameters;
-use baremark_model::units::{Bytes, Nanos, Share};
+use baremark_model::units::{Bytes, Nanos, SECOND, Share};
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 
-const SECOND: u64 = 1_000_000_000;
 /// Threads of the engine `threads`, at most.
 const MOST_THREADS: usize = 1024;
 /// The parameter that names a block device to be overwritten.

@@ -365,29 +365,35 @@ fn missed(load: Load, ended: u64, elapsed_ns: u64) -> Option<String> {
 }
 
 fn samples(outcome: &Outcome) -> Vec<Sample> {
-    let seconds = outcome.elapsed_ns as f64 / 1e9;
-    let operations = outcome.operations() as f64;
-    let bytes = (outcome.read_bytes + outcome.written_bytes) as f64;
-    let mut samples = vec![
-        Sample::new("iops", operations / seconds),
-        Sample::new("mb_per_s", bytes / seconds / 1e6),
-        Sample::new("cpu_us_per_io", outcome.cpu_ns as f64 / 1e3 / operations),
+    let mut samples = rates(outcome);
+    samples.extend([
+        Sample::new("cpu_us_per_io", outcome.cpu_ns as f64 / 1e3 / outcome.operations() as f64),
         Sample::new("mean_depth", outcome.mean_depth),
         Sample::new("ramp_s", outcome.ramp_ns as f64 / 1e9),
-    ];
+    ]);
     samples.extend(outcome.device_depth.map(|depth| Sample::new("device_depth", depth)));
-    for (name, latencies) in [("read", &outcome.reads), ("write", &outcome.writes), ("sync", &outcome.syncs)] {
+    samples.extend(outcome.syncs.summary().iter().flat_map(|summary| latency("sync", summary)));
+    samples
+}
+
+/// The values of [`COMMON`].
+pub(crate) fn rates(outcome: &Outcome) -> Vec<Sample> {
+    let seconds = outcome.elapsed_ns as f64 / 1e9;
+    let bytes = (outcome.read_bytes + outcome.written_bytes) as f64;
+    let mut samples = vec![
+        Sample::new("iops", outcome.operations() as f64 / seconds),
+        Sample::new("mb_per_s", bytes / seconds / 1e6),
+    ];
+    for (name, latencies) in [("read", &outcome.reads), ("write", &outcome.writes)] {
         let Some(summary) = latencies.summary() else { continue };
-        if name != "sync" {
-            samples.push(Sample::new(format!("{name}_iops"), summary.samples as f64 / seconds));
-        }
+        samples.push(Sample::new(format!("{name}_iops"), summary.samples as f64 / seconds));
         samples.extend(latency(name, &summary));
     }
     samples
 }
 
 /// The latencies of reads, writes or syncs, in us, as far as there are enough for them.
-pub(crate) fn latency(name: &str, summary: &Summary) -> Vec<Sample> {
+fn latency(name: &str, summary: &Summary) -> Vec<Sample> {
     let Summary { mean_ns, p50_ns, p95_ns, p99_ns, p999_ns, .. } = *summary;
     let mut values = vec![("mean", Some(mean_ns)), ("p99", p99_ns.map(|ns| ns as f64))];
     if name != "sync" {

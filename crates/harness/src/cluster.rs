@@ -9,7 +9,7 @@ use crate::external::{ExternalDatabase, ExternalError};
 use crate::generator::LoadSites;
 use crate::kept_data::{Content, DataError, KeptData};
 use crate::leaving::{Leaving, STOP_LIMIT};
-use crate::passwords::{Passwords, random_word};
+use crate::passwords::Passwords;
 use crate::tier_cpus::{unknown, unusable};
 use crate::topology::{Application, Environments, Networking, On, TierPlan};
 use baremark_databases::dataset_cache::digest;
@@ -24,6 +24,7 @@ use baremark_sys::confine::{self, Limits};
 use baremark_sys::network::HeldPort;
 use baremark_sys::private_folder::directory::Directory;
 use baremark_sys::process_tree::{Usage, Waits};
+use baremark_sys::registry::random_secret;
 use baremark_sys::stall_group::Stalls;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -236,7 +237,9 @@ impl Cluster {
         let kept = kept(&plan, seed, &around)?;
         let secret = match &kept {
             Some(kept) => kept.secret()?,
-            None => random_word().map_err(|source| ClusterError::Io { what: "making a secret".to_owned(), source })?,
+            None => {
+                random_secret().map_err(|source| ClusterError::Io { what: "making a secret".to_owned(), source })?
+            }
         };
         let authority = plan.tls.then(Authority::new).transpose()?;
         let mut cluster = Cluster {
@@ -516,7 +519,7 @@ impl Cluster {
         let path = self.own_folder();
         let write = || {
             let folder = Directory::of_others(&path)?;
-            let made = kept.map_or_else(random_word, |kept| Ok(kept.trim().to_owned()))?;
+            let made = kept.map_or_else(random_secret, |kept| Ok(kept.trim().to_owned()))?;
             for (name, word) in [("password", made.as_str()), (DATABASE_PASSWORD, self.database_secret())] {
                 folder.replace(Path::new(name), format!("{word}\n").as_bytes(), self.owner)?;
             }

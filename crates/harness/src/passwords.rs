@@ -2,8 +2,6 @@
 
 use baremark_services::instance::Instance;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
 
 /// The counter of an app server, in s: the processor time of threads that do nothing else.
 const COUNTER: &str = "auction_password_cpu_seconds_total";
@@ -34,13 +32,6 @@ impl Passwords {
     pub(crate) fn sum_ns(&self) -> u64 {
         self.sum_ns
     }
-}
-
-/// 128 random bits in hexadecimal.
-pub(crate) fn random_word() -> io::Result<String> {
-    let mut bytes = [0; 16];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob, Update};
 use baremark_model::knob::InvalidValue;
 use baremark_model::literal::quoted;
 use baremark_model::problem::Problem;
-use baremark_model::units::Share;
+use baremark_model::units::{SECOND, Share};
 use baremark_services::Folder;
 use baremark_services::service::{ServiceError, Tier, program};
 use std::collections::BTreeMap;
@@ -43,8 +43,6 @@ pub const SECTION: &str = "topology";
 pub const USERS: &str = "users";
 /// Searches for the most users that keep every limit.
 pub const MOST: &str = "most";
-
-const SECOND: u64 = 1_000_000_000;
 
 static PARAMETERS: [Knob; 7] = [
     Knob::new(USERS, Kind::Literal, Default::Typed("100")).help(

@@ -7,12 +7,11 @@ use baremark_model::command::{self, ARRIVAL, DURATION, TIMEOUT, WARM_UP};
 use baremark_model::descriptor::{Default, Kind, Knob};
 use baremark_model::job::ServerProgram;
 use baremark_model::knob::InvalidValue;
-use baremark_model::units::{Bytes, Share};
+use baremark_model::units::{Bytes, SECOND, Share};
 use baremark_services::redis::{REDIS, Redis, VALKEY};
 use baremark_services::service::{Service as _, sought};
 use std::path::PathBuf;
 
-const SECOND: u64 = 1_000_000_000;
 /// Memory of the server for a key and its value, in addition to the value's bytes, about.
 const PER_KEY: u64 = 120;
 /// Memory of the driver for a key.

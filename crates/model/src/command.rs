@@ -9,7 +9,7 @@ use crate::arm::{ExecutorKind, PageSize, ResolvedArm};
 use crate::descriptor::{Aggregate, Better, Default, Descriptor, Kind, Knob, Metric, Value, joined};
 use crate::knob::InvalidValue;
 use crate::machine::Isa;
-use crate::units::Nanos;
+use crate::units::{Nanos, SECOND};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -411,8 +411,6 @@ fn placeholder(text: &str) -> Option<&str> {
     let word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     (key.bytes().next()?.is_ascii_lowercase() && key.bytes().all(word)).then_some(key)
 }
-
-const SECOND: u64 = 1_000_000_000;
 
 /// How long a run of a program may take: a knob that every workload which runs programs has, by which the lab knows how
 /// long it must wait.

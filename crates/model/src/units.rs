@@ -9,9 +9,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// A second in nanoseconds.
-pub(crate) const SECOND: u64 = 1_000_000_000;
+pub const SECOND: u64 = 1_000_000_000;
 /// An hour in nanoseconds.
-pub(crate) const HOUR: u64 = 3600 * SECOND;
+pub const HOUR: u64 = 3600 * SECOND;
 
 /// A size in bytes. Typed with `B`, decimal (`kB`, `MB`, `GB`) or binary (`KiB`, `MiB`, `GiB`) units; IEC 80000-13.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -14,12 +14,11 @@ use baremark_model::knob::InvalidValue;
 use baremark_model::maximum::{self, KneeRow};
 use baremark_model::seam::Sample;
 use baremark_model::shown::{Shown, ShownCell, ShownRow};
-use baremark_model::units::{Bytes, Nanos};
+use baremark_model::units::{Bytes, Nanos, SECOND};
 use baremark_model::wire::{Detail, Point};
 use serde_json::json;
 use std::time::Duration;
 
-const SECOND: u64 = 1_000_000_000;
 /// The name and version of what it reports alongside its metrics.
 const FORMAT: &str = "baremark-sessions/1";
 

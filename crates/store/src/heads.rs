@@ -19,6 +19,7 @@ pub(crate) const FAILED: &str = "failed";
 
 const COLUMNS: &str = "id, format, kind, title, study_file, version, cells, started_ns, ended_ns, outcome, stop_reason, \
                        trials, blocks, looks, imports, seconds, unverified, contents, checksum";
+const VALUES: &str = "?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19";
 
 /// The head of a run or load; times are nanoseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,10 +174,16 @@ impl Head {
 
     /// Writes the row of a head that is new, and counts it.
     pub(crate) fn insert(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let sql = format!(
-            "INSERT INTO run ({COLUMNS})
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)"
-        );
+        self.write(connection, &format!("INSERT INTO run ({COLUMNS}) VALUES ({VALUES})"))?;
+        Tally::read(connection)?.change(connection, 1, Tally::share(&self.id))
+    }
+
+    /// Writes the row of a head that is there.
+    pub(crate) fn update(&self, connection: &Connection) -> rusqlite::Result<()> {
+        self.write(connection, &format!("UPDATE run SET ({COLUMNS}) = ({VALUES}) WHERE id = ?1"))
+    }
+
+    fn write(&self, connection: &Connection, sql: &str) -> rusqlite::Result<()> {
         let row = params![
             self.id.as_str(),
             self.format,
@@ -186,28 +193,6 @@ impl Head {
             self.version,
             self.cells,
             self.started_ns,
-            self.ended_ns,
-            self.outcome,
-            self.stop_reason,
-            self.trials,
-            self.blocks,
-            self.looks,
-            self.imports,
-            self.seconds,
-            self.unverified,
-            self.contents,
-            self.checksum(),
-        ];
-        connection.execute(&sql, row)?;
-        Tally::read(connection)?.change(connection, 1, Tally::share(&self.id))
-    }
-
-    /// Writes what can change of a head that is there: its end, and how much belongs to it.
-    pub(crate) fn update(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let sql = "UPDATE run SET ended_ns = ?2, outcome = ?3, stop_reason = ?4, trials = ?5, blocks = ?6, looks = ?7,
-                   imports = ?8, seconds = ?9, unverified = ?10, contents = ?11, checksum = ?12 WHERE id = ?1";
-        let row = params![
-            self.id.as_str(),
             self.ended_ns,
             self.outcome,
             self.stop_reason,

@@ -5,8 +5,8 @@
 
 use crate::process_tree::Process;
 use std::fmt;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -56,6 +56,16 @@ pub fn install(recorder: Recorder) {
 /// When it cannot be recorded.
 pub fn record(made: Made<'_>) -> io::Result<Option<Box<dyn Record>>> {
     RECORDER.get().map(|record| record(made)).transpose()
+}
+
+/// 128 random bits in hexadecimal: a secret.
+///
+/// # Errors
+/// What reading /dev/urandom gives.
+pub fn random_secret() -> io::Result<String> {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// A word that no other name has, of 36 characters.

@@ -12,6 +12,7 @@ use crate::io::calls;
 use crate::target::{Cache, Target};
 use crate::writable::Writable;
 use baremark_model::units::Bytes;
+use baremark_sys::registry::random_secret;
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -79,7 +80,7 @@ impl Replica {
         let file = Writable::nameless(folder)?;
         calls::reserve(file.open(), bytes)
             .map_err(|why| EngineError::io(format!("reserving {} in {}", Bytes(bytes), folder.display()), why))?;
-        let name = drawn_name().map_err(failed)?;
+        let name = random_secret().map_err(failed)?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let copy = || file.try_clone().map_err(failed);
@@ -141,12 +142,6 @@ impl Drop for Replica {
 
 fn locked(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn drawn_name() -> io::Result<String> {
-    let mut bytes = [0; 16];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Serves the first that names the export.
