@@ -256,9 +256,7 @@ fn application(reader: &mut Reader, name: &str, root: &Section<'_>) -> Option<Ap
     let mut words: BTreeMap<Tier, &str> = BTreeMap::new();
     for tier in Tier::ALL {
         let section = reader.section(root, tier.label());
-        let own: &[&str] = if tier == Tier::Database { &["folder", "name", "credentials"] } else { &[] };
-        let common = ["service", "count", "on", "image", "port", "cpus", "memory", "open_files", "settings"];
-        reader.known(&section, &[&common, own].concat());
+        reader.known_by(&section, DEFAULTS_FILE, &["settings"]);
         let mut word = reader.text(&section, "service").unwrap_or_default();
         if tier == Tier::Bus {
             // What is before it says which one does.

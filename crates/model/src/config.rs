@@ -341,6 +341,13 @@ impl Reader {
         }
     }
 
+    /// Refuses keys that neither the layer of the file `whole` has, which has every key with its default, nor `more`.
+    pub fn known_by(&mut self, section: &Section<'_>, whole: &str, more: &[&str]) {
+        let wholes = section.parts.iter().filter(|(layer, ..)| layer.file == whole);
+        let keys = wholes.flat_map(|(layer, table, _)| layer.entries(table)).map(|(key, ..)| key);
+        self.known(section, &keys.chain(more.iter().copied()).collect::<Vec<_>>());
+    }
+
     /// Refuses keys that are neither `needed` nor `optional`, and the lack of those that are needed. A section that is not there at all was
     /// refused where it should be.
     pub fn keys(&mut self, section: &Section<'_>, needed: &[&str], optional: &[&str]) {

@@ -1,5 +1,6 @@
 //! `[elastic]`: how the numbers of servers change while an application runs.
 
+use super::DEFAULTS_FILE;
 use crate::elastic::{Change, Elastic, Policy, Signal};
 use baremark_model::config::{Reader, Section};
 use baremark_services::service::Tier;
@@ -7,10 +8,8 @@ use std::collections::BTreeMap;
 
 pub(super) fn elastic(reader: &mut Reader, root: &Section<'_>) -> Elastic {
     let section = reader.section(root, "elastic");
-    reader.known(
-        &section,
-        &["schedule", "repeat", "policy", "tier", "least", "most", "high", "low", "every", "cooldown", "capacity"],
-    );
+    // Without a capacity, nothing is said of servers that were missing or too many.
+    reader.known_by(&section, DEFAULTS_FILE, &["capacity"]);
     let schedule = reader.sections(&section, "schedule").iter().map(|entry| change(reader, entry)).collect();
     let policies = [
         ("none", None),

@@ -1,5 +1,6 @@
 //! `[load]` and `[limits]`: how load is found or kept, and what must hold meanwhile.
 
+use super::DEFAULTS_FILE;
 use crate::demand::Demand;
 use crate::users;
 use baremark_model::config::{Reader, Section};
@@ -14,35 +15,9 @@ pub(super) fn cpus(reader: &mut Reader, section: &Section<'_>) -> Vec<usize> {
 
 pub(super) fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
     let load = reader.section(root, "load");
-    reader.known(
-        &load,
-        &[
-            "users",
-            "profile",
-            "scenario",
-            "on",
-            "cycle",
-            "duration",
-            "warm_up",
-            "ramp_down",
-            "threads",
-            "cpus",
-            "lowest",
-            "first",
-            "highest",
-            "finest",
-            "window",
-            "settle",
-            "visits",
-            "windows",
-            "trials",
-            "verify",
-            "budget",
-        ],
-    );
+    reader.known_by(&load, DEFAULTS_FILE, &[]);
     let limits = reader.section(root, "limits");
-    reader
-        .known(&limits, &["per_operation", "latency", "violations_allowed", "delay", "failures", "mix", "utilization"]);
+    reader.known_by(&limits, DEFAULTS_FILE, &[]);
     let users = reader.count(&load, "users", (0, 10_000_000))?;
     let number = |reader: &mut Reader, key: &str, most: u64| reader.count(&load, key, (1, most)).unwrap_or(1);
     let (lowest, highest) = (number(reader, "lowest", 10_000_000), number(reader, "highest", 10_000_000));
