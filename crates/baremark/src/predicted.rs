@@ -31,6 +31,7 @@ use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::codes::{Cause, Translation};
 use baremark_model::command::{self, Program, WALL};
 use baremark_model::descriptor::{Better, Descriptor};
+use baremark_model::distinct::distinct;
 use baremark_model::document::{Document, PredictionRow, RatioRow, TrialArm};
 use baremark_model::environments;
 use baremark_model::parameters::Typed;
@@ -136,12 +137,8 @@ fn rows(run: &Run, document: &Document, calibration: Option<&Calibration>) -> Op
         done.push((&one.kernel, one.ranks));
         let alike: Vec<&Wanted> =
             wanted.iter().filter(|other| other.kernel == one.kernel && other.ranks == one.ranks).collect();
-        let mut schemes: Vec<Scheme> = Vec::new();
-        for scheme in alike.iter().map(|other| Scheme::Native { page: other.scheme.application_page() }) {
-            if !schemes.contains(&scheme) {
-                schemes.push(scheme);
-            }
-        }
+        let natives = alike.iter().map(|other| Scheme::Native { page: other.scheme.application_page() });
+        let mut schemes = distinct(natives);
         schemes.extend(alike.iter().map(|other| other.scheme));
         let natives = schemes.len() - alike.len();
         let stream = || -> Box<dyn Stream> { one.kernel.stream() };

@@ -8,6 +8,7 @@
 use crate::analysis::{EMULATED, RATE, in_document, in_statistics, subject};
 use crate::comparison::{Chosen, facts, label, missing, together, without};
 use baremark_model::descriptor::Better;
+use baremark_model::distinct::distinct;
 use baremark_model::document::{Document, Outcome, RatioRow};
 use baremark_model::joined::{FORMAT, Joined, JoinedRow, JoinedSide, SideRatio, Spread, Unmatched, Which};
 use baremark_model::plan::{Contrast, Treatment};
@@ -174,13 +175,8 @@ fn ratios<'d>(document: &'d Document, levels: &'d Treatment) -> impl Iterator<It
 }
 
 fn keys(side: &Chosen) -> Vec<Key> {
-    let mut keys: Vec<Key> = Vec::new();
-    for (key, _) in side.documents.iter().flat_map(|document| ratios(document, &side.levels)) {
-        if !keys.contains(&key) {
-            keys.push(key);
-        }
-    }
-    keys
+    let ratios = side.documents.iter().flat_map(|document| ratios(document, &side.levels));
+    distinct(ratios.map(|(key, _)| key))
 }
 
 /// The ratios of a side in a message.

@@ -5,6 +5,7 @@
 //! round. The first that is saturated is named. Advice follows from the numbers that the sentence shows.
 
 use crate::analysis::RATE;
+use baremark_model::distinct::distinct;
 use baremark_model::document::Document;
 use baremark_model::layers::{Diagnosis, Explanation, FORMAT, LayerRow, Measure};
 use baremark_model::observation::{Observed, ObservedRow, THIS_MACHINE, Values};
@@ -217,15 +218,6 @@ fn seats(observed: &Observed) -> impl Iterator<Item = (&Treatment, &str)> {
         row.lo.is_some() && all.clone().any(|((quantity, _), _)| *quantity == row.quantity)
     };
     observed.rows.iter().filter(judged).map(|row| (&row.treatment, row.place.as_str()))
-}
-
-fn distinct<T: PartialEq>(all: Vec<T>) -> Vec<T> {
-    all.into_iter().fold(Vec::new(), |mut kept, one| {
-        if !kept.contains(&one) {
-            kept.push(one);
-        }
-        kept
-    })
 }
 
 /// What an application itself reports of the tier and resource that was used up where its limits were exceeded.

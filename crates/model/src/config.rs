@@ -1,6 +1,7 @@
 //! Settings typed as TOML, in one text or in layers of several: the line of every mistake, the nearest key, typed values.
 
 use crate::descriptor::{Knob, Value};
+use crate::distinct::distinct;
 use crate::former;
 use crate::literal::literal;
 use crate::problem::{Problem, Problems, nearest, with_article};
@@ -259,13 +260,7 @@ impl Reader {
     /// Everything that was wrong, each mistake with its file.
     #[must_use]
     pub fn into_problems(self) -> Vec<(String, Problem)> {
-        let mut all = Vec::new();
-        for problem in self.problems {
-            if !all.contains(&problem) {
-                all.push(problem);
-            }
-        }
-        all
+        distinct(self.problems)
     }
 
     /// How many mistakes there are so far.

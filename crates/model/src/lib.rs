@@ -16,6 +16,7 @@ pub mod conformance;
 pub mod courier;
 pub mod descriptor;
 pub mod disk_latency;
+pub mod distinct;
 pub mod disturbed;
 pub mod document;
 pub mod ensemble;

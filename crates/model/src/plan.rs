@@ -20,6 +20,7 @@ use crate::arm::{ExecutorKind, GuestTables, PageSize, ResolvedArm};
 use crate::codes::ReasonCode;
 use crate::command;
 use crate::descriptor::{Default, Descriptor, HeldBy, Value};
+use crate::distinct::distinct;
 use crate::environments;
 use crate::instead;
 use crate::maximum::SearchRequest;
@@ -418,11 +419,9 @@ impl Resolver<'_> {
             if host_backing(chosen, &all).unwrap_or_else(|| page_of(&all)) == PageSize::Large {
                 levels.remove("page_frames");
             }
-            if !kept.contains(&levels) {
-                kept.push(levels);
-            }
+            kept.push(levels);
         }
-        kept
+        distinct(kept)
     }
 
     fn arms(&mut self) -> Vec<PlannedArm> {

@@ -8,6 +8,7 @@ use crate::keeper::Task;
 use crate::workshop::{self, Workshop, ended_well};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{self, TIMEOUT};
+use baremark_model::distinct::distinct;
 use baremark_model::job::{JobContext, JobError};
 use baremark_model::units::Nanos;
 use std::path::{Path, PathBuf};
@@ -68,12 +69,10 @@ pub fn steps(arms: &[&ResolvedArm], when: When) -> Result<Vec<Step>, JobError> {
                 directory: (!directory.is_empty()).then(|| PathBuf::from(&directory)),
                 ..Task::default()
             });
-            if !steps.contains(&step) {
-                steps.push(step);
-            }
+            steps.push(step);
         }
     }
-    Ok(steps)
+    Ok(distinct(steps))
 }
 
 /// Runs steps, in this order, under a keeper; the first that does not end well is the last.

@@ -5,6 +5,7 @@ use crate::number::{self, Digits, count, duration, fixed, ratio_decimals};
 use crate::outline::{conditions, interval_head};
 use crate::per_workload::parts;
 use crate::text::{Style, beside, clean, cut, left, width};
+use crate::treatment;
 use crate::words::at_once;
 use baremark_model::command::{
     self, CALL_COST, CONTEXT_SWITCHES, CPU, EXIT_COST, EXIT_SHARE, EXITLESS_CALLS, EXITLESS_FALLBACKS, FORWARDED_CALLS,
@@ -25,7 +26,7 @@ const CAUSE_SHARE: f64 = 0.5;
 /// The lines of a comparison. `commands` are the levels of the factor `command` with their texts, or one command without a name.
 #[must_use]
 pub fn render(document: &Document, commands: &[(String, String)], style: &Style) -> String {
-    let all = treatments(document);
+    let all = treatment::measured(document);
     let rows: Vec<[String; 5]> = all.iter().map(|of| cells(document, of, commands)).collect();
     let widest = |at: usize| rows.iter().map(|row| width(&row[at])).max().unwrap_or(0);
     let fixed_width: usize = [0, 2, 3, 4].into_iter().map(|at| widest(at) + 3).sum();
@@ -87,7 +88,7 @@ pub fn markdown(document: &Document, commands: &[(String, String)]) -> String {
         document.run.metric,
         interval_head(document)
     );
-    for treatment in treatments(document) {
+    for treatment in treatment::measured(document) {
         let [name, command, value, cpu, memory] = cells(document, treatment, commands);
         let row = document.ratios.iter().find(|row| row.metric == document.run.metric && row.treatment == *treatment);
         let ratio = row.and_then(|row| row.ratio.map(|ratio| fixed(ratio, decimals(row, ratio)))).unwrap_or_default();
@@ -115,16 +116,6 @@ pub fn pair(row: &RatioRow) -> String {
     let shared: Vec<String> = shared.map(|(key, label)| format!("{} {}", clean(key), clean(label))).collect();
     let at = if shared.is_empty() { String::new() } else { format!(" ({})", shared.join(", ")) };
     format!("{above} / {below}{at}")
-}
-
-fn treatments(document: &Document) -> Vec<&Treatment> {
-    let mut found: Vec<&Treatment> = Vec::new();
-    for row in &document.estimates {
-        if !found.contains(&&row.treatment) {
-            found.push(&row.treatment);
-        }
-    }
-    found
 }
 
 /// Name, command, the headline's metric, CPU time and memory of one treatment.
@@ -307,7 +298,7 @@ fn busy(document: &Document, row: &RatioRow) -> Option<String> {
 /// What leaving the microVM comes to, for each treatment that ran in it.
 fn inside(document: &Document) -> Vec<String> {
     let mut sentences = Vec::new();
-    for treatment in treatments(document) {
+    for treatment in treatment::measured(document) {
         let of = |metric: &Metric| {
             document.estimates.iter().find(|row| row.metric == metric.key && row.treatment == *treatment)
         };

@@ -1,5 +1,6 @@
 //! Results and trials as comma-separated values (RFC 4180), one observation a line, every factor a column of its own.
 
+use baremark_model::distinct::distinct;
 use baremark_model::document::{Document, Outcome};
 use baremark_model::event::TrialStatus;
 use baremark_model::plan::Treatment;
@@ -167,14 +168,10 @@ pub fn series(document: &Document) -> String {
 
 /// The study's factors, and those that a treatment has in addition to them.
 fn factors(document: &Document) -> Vec<String> {
-    let mut all: Vec<String> = document.run.factors.iter().map(|(key, _)| key.clone()).collect();
+    let of_study = document.run.factors.iter().map(|(key, _)| key);
     let of_trials = document.trials.iter().flat_map(|trial| &trial.arms).map(|arm| &arm.treatment);
-    for key in document.estimates.iter().map(|row| &row.treatment).chain(of_trials).flat_map(Treatment::keys) {
-        if !all.contains(key) {
-            all.push(key.clone());
-        }
-    }
-    all
+    let treatments = document.estimates.iter().map(|row| &row.treatment).chain(of_trials);
+    distinct(of_study.chain(treatments.flat_map(Treatment::keys)).cloned())
 }
 
 fn levels(factors: &[String], treatment: &Treatment) -> Vec<String> {

@@ -3,8 +3,8 @@
 use crate::grid::{Cell, Grid, GridRow};
 use crate::number::fixed;
 use crate::treatment::Factors;
+use baremark_model::distinct::distinct;
 use baremark_model::document::{Document, EstimateRow};
-use baremark_model::plan::Treatment;
 
 /// How the metrics of QEMU's own counts begin.
 const QEMU: &str = "qemu_";
@@ -15,7 +15,8 @@ const STATISTICS: [&str; 3] = ["mean", "p50", "p99"];
 pub(crate) fn latencies(document: &Document) -> Option<Grid> {
     let factors = Factors::of(&document.run);
     let mut rows = Vec::new();
-    for treatment in counted(&document.estimates) {
+    let counted = document.estimates.iter().filter(|row| row.metric.starts_with(QEMU));
+    for treatment in distinct(counted.map(|row| &row.treatment)) {
         for operation in OPERATIONS {
             let cell = |before: &str, statistic: &str| {
                 let metric = format!("{before}{operation}_{statistic}_us");
@@ -32,15 +33,4 @@ pub(crate) fn latencies(document: &Document) -> Option<Grid> {
     let columns = ["guest", "QEMU"].iter().flat_map(|by| STATISTICS.map(|of| format!("{by} {of}"))).collect();
     let caption = "Latencies of guests' disks, in us".to_owned();
     (!rows.is_empty()).then(|| Grid { caption, columns, rows, reasons: Vec::new() })
-}
-
-/// The treatments that have QEMU's counts, in order, each once.
-fn counted(estimates: &[EstimateRow]) -> Vec<&Treatment> {
-    let mut found: Vec<&Treatment> = Vec::new();
-    for row in estimates.iter().filter(|row| row.metric.starts_with(QEMU)) {
-        if !found.contains(&&row.treatment) {
-            found.push(&row.treatment);
-        }
-    }
-    found
 }

@@ -5,9 +5,11 @@ use crate::number::{Digits, count, fixed, ratio_decimals};
 use crate::terminal::{INDENT, Page};
 use crate::text::{Paint, Style, clean, left, width};
 use crate::treatment::{join, phrase};
+use baremark_model::distinct::distinct;
 use baremark_model::joined::{Joined, JoinedRow, JoinedSide, SideRatio, Spread, Unmatched, Which};
 use baremark_model::plan::Treatment;
 use std::collections::BTreeSet;
+use std::iter;
 
 /// The joined runs as text.
 #[must_use]
@@ -71,14 +73,8 @@ fn other(joined: &Joined, side: usize) -> String {
 }
 
 fn title(joined: &Joined) -> String {
-    let mut studies = vec![clean(&joined.base.study)];
-    for other in &joined.others {
-        let study = clean(&other.study);
-        if !studies.contains(&study) {
-            studies.push(study);
-        }
-    }
-    studies.join(" and ")
+    let studies = iter::once(&joined.base.study).chain(joined.others.iter().map(|other| &other.study));
+    distinct(studies.map(|study| clean(study))).join(" and ")
 }
 
 fn method(joined: &Joined) -> String {

@@ -9,10 +9,11 @@ use crate::live::short;
 use crate::observed_at::{host_of, is_at};
 use crate::published::{Beside, beside};
 use crate::text::clean;
-use crate::treatment::Factors;
+use crate::treatment::{Factors, measured};
 use crate::words::Quantity;
+use baremark_model::distinct::distinct;
 use baremark_model::document::Document;
-use baremark_model::environments::{self, Capabilities};
+use baremark_model::environments;
 use baremark_model::observation::{ObservedAbsence, ObservedRow};
 use baremark_model::plan::Treatment;
 
@@ -59,16 +60,6 @@ pub(crate) fn tables(document: &Document) -> Vec<Grid> {
     let loopback = rows(document, &treatments, (LOOPBACK, "lo"), on_host, &mut Vec::new());
     let seen = |row: &GridRow| row.cells.iter().all(|cell| matches!(cell, Cell::Measured { .. }));
     host.extend(loopback.into_iter().filter(seen));
-    for (label, metrics) in LAB {
-        let Some(row) = host.iter_mut().find(|row| row.label == *label) else { continue };
-        for (cell, treatment) in row.cells.iter_mut().zip(&treatments) {
-            let values: Option<Vec<f64>> = metrics.iter().map(|metric| estimate(document, treatment, metric)).collect();
-            if let Some(values) = values {
-                let words: Vec<String> = values.into_iter().map(short).collect();
-                *cell = Cell::Measured { estimate: words.join(" / "), ratio: None };
-            }
-        }
-    }
     let caption = format!("System activity of the machine{}", processors(document));
     let first = Grid { caption, columns, rows: host, reasons };
     let guests: Vec<&Treatment> =
@@ -103,13 +94,8 @@ pub(crate) fn remarks(document: &Document) -> Vec<String> {
     if document.observed.iter().flat_map(|observed| &observed.rows).any(several) {
         remarks.push("Of several guests at once the guest's table shows the mean.".to_owned());
     }
-    let mut kinds: Vec<(&str, Capabilities)> = Vec::new();
-    for name in treatments(document).into_iter().map(environments::of) {
-        let kind = (document.run.place_of(name), document.run.can(name));
-        if !kinds.contains(&kind) {
-            kinds.push(kind);
-        }
-    }
+    let names = treatments(document).into_iter().map(environments::of);
+    let kinds = distinct(names.map(|name| (document.run.place_of(name), document.run.can(name))));
     let without_guest = kinds.iter().filter(|(_, can)| can.virtual_machine && can.on_this_kernel());
     remarks.extend(
         without_guest.map(|(kind, _)| format!("{kind}: no guest OS, so that there is nothing to see in the guest.")),
@@ -158,12 +144,7 @@ fn without_column(document: &Document) -> Vec<String> {
 
 /// Treatments that were measured, native ones first.
 fn treatments(document: &Document) -> Vec<&Treatment> {
-    let mut all: Vec<&Treatment> = Vec::new();
-    for row in &document.estimates {
-        if !all.contains(&&row.treatment) {
-            all.push(&row.treatment);
-        }
-    }
+    let mut all = measured(document);
     all.sort_by_key(|treatment| environments::of(treatment) != environments::NATIVE);
     all
 }
@@ -174,13 +155,7 @@ fn estimate(document: &Document, treatment: &Treatment, metric: &str) -> Option<
 }
 
 fn throughputs(document: &Document, treatments: &[&Treatment], reasons: &mut Vec<String>) -> Vec<GridRow> {
-    let mut metrics: Vec<&str> = Vec::new();
-    for treatment in treatments {
-        let metric = document.run.metric_of(treatment);
-        if !metrics.contains(&metric) {
-            metrics.push(metric);
-        }
-    }
+    let metrics = distinct(treatments.iter().map(|treatment| document.run.metric_of(treatment)));
     let row = |metric: &&str| {
         let cell = |treatment: &&Treatment| {
             let Some(found) = estimate(document, treatment, metric) else {
@@ -241,15 +216,14 @@ fn rows<'d>(
         let mean = rows.iter().map(|row| row.value).sum::<f64>() / rows.len() as f64;
         rows.first().map(|row| (mean, row.unit.as_str()))
     };
-    let mut cell = |treatment: &'d Treatment, quantities: &[&str]| {
-        let values: Option<Vec<String>> = quantities
-            .iter()
-            .map(|quantity| value(treatment, quantity))
-            .map(|found| {
-                found.map(|(value, unit)| if unit == "%" { format!("{} %", short(value)) } else { short(value) })
-            })
-            .collect();
-        match values {
+    let on_own_network = |label: &str, treatment: &Treatment| -> Option<Vec<String>> {
+        let (_, metrics) = LAB.iter().find(|(of, _)| *of == label)?;
+        metrics.iter().map(|metric| estimate(document, treatment, metric).map(short)).collect()
+    };
+    let shown = |(value, unit): (f64, &str)| if unit == "%" { format!("{} %", short(value)) } else { short(value) };
+    let mut cell = |label: &str, treatment: &'d Treatment, quantities: &[&str]| {
+        let observed = || quantities.iter().map(|quantity| value(treatment, quantity).map(shown)).collect();
+        match on_own_network(label, treatment).or_else(observed) {
             Some(values) => Cell::Measured { estimate: values.join(" / "), ratio: None },
             None => {
                 let missing = quantities.iter().find(|quantity| value(treatment, quantity).is_none());
@@ -260,7 +234,7 @@ fn rows<'d>(
     };
     let row = |(label, quantities): &(&str, &[&str])| GridRow {
         label: (*label).to_owned(),
-        cells: treatments.iter().map(|treatment| cell(treatment, quantities)).collect(),
+        cells: treatments.iter().map(|treatment| cell(label, treatment, quantities)).collect(),
     };
     table.iter().map(row).collect()
 }

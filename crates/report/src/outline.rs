@@ -11,6 +11,7 @@ use crate::treatment::{ENVIRONMENT, Factors};
 use crate::words::{Headline, Quantity, Tone, headline, limits_of};
 use baremark_model::codes::Hindrance;
 use baremark_model::command;
+use baremark_model::distinct::distinct;
 use baremark_model::document::{
     Document, ExplanationRow, Grade, METHOD, PredictionRow, RatioRow, Reliability, RunHead, UsedEnvironment,
 };
@@ -18,6 +19,7 @@ use baremark_model::environments;
 use baremark_model::event::TrialStatus;
 use baremark_model::plan::Treatment;
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 
 /// A report's parts, in the order in which they are to be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,13 +130,8 @@ fn to_stand_beside(document: &Document) -> Option<Beside> {
 
 /// The headline's metric, then the others as they come.
 fn metrics(document: &Document) -> Vec<&str> {
-    let mut metrics = vec![document.run.metric.as_str()];
-    for row in &document.estimates {
-        if !metrics.contains(&row.metric.as_str()) {
-            metrics.push(&row.metric);
-        }
-    }
-    metrics
+    let others = document.estimates.iter().map(|row| &row.metric);
+    distinct(iter::once(&document.run.metric).chain(others).map(String::as_str))
 }
 
 fn context(document: &Document) -> String {
@@ -230,13 +227,9 @@ pub(crate) fn nothing(document: &Document) -> &'static str {
 
 /// What could not be compared for lack of it, by environment, and why where that is one reason.
 pub(crate) fn missing(document: &Document) -> Option<String> {
-    let mut places: Vec<String> = Vec::new();
-    for absent in &document.absent {
-        let place = absent.treatment.get(ENVIRONMENT).map_or_else(|| "a treatment".to_owned(), |label| clean(label));
-        if !places.contains(&place) {
-            places.push(place);
-        }
-    }
+    let labels = document.absent.iter().map(|absent| absent.treatment.get(ENVIRONMENT));
+    let place = |label: Option<&String>| label.map_or_else(|| "a treatment".to_owned(), |label| clean(label));
+    let places = distinct(labels.map(place));
     let first = document.absent.first()?;
     let one = document.absent.iter().all(|absent| absent.reason == first.reason);
     let why = if one { clean(&first.reason) } else { "the table says why".to_owned() };

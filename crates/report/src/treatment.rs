@@ -1,13 +1,19 @@
 //! Treatments in words: "microvm with 4k pages and host backing 2m".
 
 use crate::text::clean;
-use baremark_model::document::RunHead;
+use baremark_model::distinct::distinct;
+use baremark_model::document::{Document, RunHead};
 use baremark_model::environments;
 use baremark_model::plan::Treatment;
 use baremark_model::tables::WORKLOAD;
 
 /// The factor that says where work runs.
 pub(crate) const ENVIRONMENT: &str = environments::FACTOR;
+
+/// The treatments that have a value, in the order of their values.
+pub(crate) fn measured(document: &Document) -> Vec<&Treatment> {
+    distinct(document.estimates.iter().map(|row| &row.treatment))
+}
 
 /// The factors of a run, in the study's order, and which of them vary.
 pub(crate) struct Factors<'d> {

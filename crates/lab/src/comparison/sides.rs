@@ -1,5 +1,6 @@
 //! The two sides of a comparison: which treatments meet, and intervals of differences that are judged together.
 
+use baremark_model::distinct::distinct;
 use baremark_model::document::Document;
 use baremark_model::plan::Treatment;
 use baremark_stats::Interval;
@@ -17,16 +18,11 @@ pub struct Chosen {
 
 /// The treatments of a side that have its levels and an estimate of the headline's metric.
 pub(super) fn treatments(side: &Chosen) -> Vec<Treatment> {
-    let mut found: Vec<Treatment> = Vec::new();
-    for document in &side.documents {
-        for row in document.estimates.iter().filter(|row| row.metric == document.run.metric_of(&row.treatment)) {
-            let picked = side.levels.iter().all(|(key, label)| row.treatment.get(key) == Some(label));
-            if picked && !found.contains(&row.treatment) {
-                found.push(row.treatment.clone());
-            }
-        }
-    }
-    found
+    let headline = side.documents.iter().flat_map(|document| {
+        document.estimates.iter().filter(move |row| row.metric == document.run.metric_of(&row.treatment))
+    });
+    let picked = |treatment: &&Treatment| side.levels.iter().all(|(key, label)| treatment.get(key) == Some(label));
+    distinct(headline.map(|row| &row.treatment).filter(picked).cloned())
 }
 
 /// The treatments of the base, each with that of the other side with which it is compared.

@@ -2,6 +2,7 @@
 
 use super::violation::{Found, ROUNDING, place};
 use baremark_model::descriptor::Better;
+use baremark_model::distinct::distinct;
 use baremark_model::document::{Document, Outcome, RatioRow, Size};
 
 pub(super) fn check(document: &Document, found: &mut Found) {
@@ -41,16 +42,10 @@ fn possible(row: &RatioRow, delta: f64, better: Better) -> Vec<Outcome> {
     if row.emulated {
         return vec![Outcome::Emulated];
     }
-    let mut all = Vec::new();
-    for (down, up) in
-        [(0.0, 0.0), (ROUNDING, ROUNDING), (-ROUNDING, -ROUNDING), (ROUNDING, -ROUNDING), (-ROUNDING, ROUNDING)]
-    {
-        let outcome = outcome_of((lo * (1.0 + down), hi * (1.0 + up)), delta, better);
-        if !all.contains(&outcome) {
-            all.push(outcome);
-        }
-    }
-    all
+    let roundings =
+        [(0.0, 0.0), (ROUNDING, ROUNDING), (-ROUNDING, -ROUNDING), (ROUNDING, -ROUNDING), (-ROUNDING, ROUNDING)];
+    let outcome = |(down, up): (f64, f64)| outcome_of((lo * (1.0 + down), hi * (1.0 + up)), delta, better);
+    distinct(roundings.map(outcome))
 }
 
 fn outcome_of((lo, hi): (f64, f64), delta: f64, better: Better) -> Outcome {
