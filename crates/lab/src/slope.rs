@@ -5,6 +5,7 @@
 
 use crate::trials::Finished;
 use baremark_model::descriptor::{Descriptor, Metric};
+use baremark_model::distinct::grouped;
 use baremark_model::document::SlopeRow;
 use baremark_model::plan::{Plan, Treatment};
 use baremark_stats::Estimate;
@@ -19,15 +20,11 @@ const CONFIDENCE: f64 = 0.95;
 /// One row for each line of treatments, in the order of the plan; none where the study names no metric.
 pub(crate) fn slopes(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor]) -> Vec<SlopeRow> {
     let Some(against) = &plan.against else { return Vec::new() };
-    let mut lines: Vec<(Treatment, Vec<usize>)> = Vec::new();
-    for (arm, planned) in plan.arms.iter().enumerate() {
+    let lines = grouped(plan.arms.iter().enumerate().map(|(arm, planned)| {
         let mut shared = planned.treatment.clone();
         shared.remove(&plan.columns);
-        match lines.iter_mut().find(|(of, _)| *of == shared) {
-            Some((_, arms)) => arms.push(arm),
-            None => lines.push((shared, vec![arm])),
-        }
-    }
+        (shared, arm)
+    }));
     let row = |(treatment, arms): (Treatment, Vec<usize>)| {
         let first = *arms.first()?;
         let kind = plan.workload_of(first);

@@ -6,10 +6,10 @@ use crate::grid::{Cell, Grid, GridRow};
 use crate::number::{self, count, percent};
 use crate::text::clean;
 use crate::treatment::Factors;
+use baremark_model::distinct::grouped;
 use baremark_model::document::Document;
 use baremark_model::environments;
 use baremark_model::observation::{Observed, ObservedCost, ObservedRow, THIS_MACHINE};
-use baremark_model::observer::Absence;
 use baremark_model::plan::Treatment;
 use baremark_model::view;
 use std::collections::BTreeMap;
@@ -75,13 +75,7 @@ pub(crate) fn full(document: &Document) -> Vec<(&'static str, Grid)> {
 
 /// What a reader should know of the tables: what was not observed and why, what happened, and what observing cost.
 pub(crate) fn remarks(observed: &Observed) -> Vec<String> {
-    let mut absent: Vec<(&Absence, Vec<&str>)> = Vec::new();
-    for row in &observed.absent {
-        match absent.iter_mut().find(|(absence, _)| **absence == row.absence) {
-            Some((_, places)) => places.push(&row.place),
-            None => absent.push((&row.absence, vec![&row.place])),
-        }
-    }
+    let absent = grouped(observed.absent.iter().map(|row| (&row.absence, row.place.as_str())));
     let absent = absent.iter().map(|(absence, places)| {
         let (places, reason) = (together(places), clean(&absence.reason));
         match absence.observer.as_str() {
@@ -90,14 +84,7 @@ pub(crate) fn remarks(observed: &Observed) -> Vec<String> {
         }
     });
     let notes = observed.notes.iter().map(|note| clean(note));
-    let mut costs: Vec<(Place<'_>, Vec<&ObservedCost>)> = Vec::new();
-    for cost in &observed.cost {
-        let place = Place::of(&cost.place);
-        match costs.iter_mut().find(|(other, _)| *other == place) {
-            Some((_, costs)) => costs.push(cost),
-            None => costs.push((place, vec![cost])),
-        }
-    }
+    let costs = grouped(observed.cost.iter().map(|cost| (Place::of(&cost.place), cost)));
     absent.chain(notes).chain(costs.iter().map(|(place, costs)| price(place, costs))).collect()
 }
 
@@ -223,6 +210,7 @@ pub(crate) fn label(quantity: &str, instance: &str, unit: &str) -> String {
 mod tests {
     use super::*;
     use baremark_model::observation::ObservedAbsence;
+    use baremark_model::observer::Absence;
 
     fn observed(places: &[&str]) -> Observed {
         let absence = |reason: &str| Absence::new("kvm", reason);

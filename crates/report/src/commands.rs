@@ -13,6 +13,7 @@ use baremark_model::command::{
     USER, VM_EXITS, WALL,
 };
 use baremark_model::descriptor::{Better, Metric};
+use baremark_model::distinct::grouped;
 use baremark_model::document::{Document, EstimateRow, RatioRow};
 use baremark_model::plan::Treatment;
 use baremark_model::units::Bytes;
@@ -338,13 +339,6 @@ fn inside(document: &Document) -> Vec<String> {
 
 /// Why trials do not count, with how many of each.
 fn discarded(document: &Document) -> Vec<(String, u64)> {
-    let mut found: Vec<(String, u64)> = Vec::new();
-    for trial in &document.trials {
-        let Some(reason) = trial.status.reason() else { continue };
-        match found.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, trials)) => *trials += 1,
-            None => found.push((reason, 1)),
-        }
-    }
-    found
+    let reasons = document.trials.iter().filter_map(|trial| Some((trial.status.reason()?, trial)));
+    grouped(reasons).into_iter().map(|(reason, trials)| (reason, trials.len() as u64)).collect()
 }

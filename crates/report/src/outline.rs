@@ -11,7 +11,7 @@ use crate::treatment::{ENVIRONMENT, Factors};
 use crate::words::{Headline, Quantity, Tone, headline, limits_of};
 use baremark_model::codes::Hindrance;
 use baremark_model::command;
-use baremark_model::distinct::distinct;
+use baremark_model::distinct::{distinct, grouped};
 use baremark_model::document::{
     Document, ExplanationRow, Grade, METHOD, PredictionRow, RatioRow, Reliability, RunHead, UsedEnvironment,
 };
@@ -360,15 +360,8 @@ fn predicted(document: &Document) -> Vec<String> {
 
 /// What was counted, one line a quantity: of one treatment, or of all that it was counted of.
 fn why(document: &Document) -> Vec<String> {
-    let mut quantities: Vec<Vec<&ExplanationRow>> = Vec::new();
-    for row in &document.explanations {
-        let same = |rows: &&mut Vec<&ExplanationRow>| rows[0].what == row.what && rows[0].unit == row.unit;
-        match quantities.iter_mut().find(same) {
-            Some(rows) => rows.push(row),
-            None => quantities.push(vec![row]),
-        }
-    }
-    quantities.iter().map(|rows| quantity(document, rows)).collect()
+    let quantities = grouped(document.explanations.iter().map(|row| ((&row.what, &row.unit), row)));
+    quantities.iter().map(|(_, rows)| quantity(document, rows)).collect()
 }
 
 fn quantity(document: &Document, rows: &[&ExplanationRow]) -> String {
@@ -378,14 +371,8 @@ fn quantity(document: &Document, rows: &[&ExplanationRow]) -> String {
         let value = number::estimate(row.value, Some(row.lo), Some(row.hi));
         format!("{} {value} {unit}", factors.name(&row.treatment))
     });
-    let mut told: Vec<(&str, Vec<String>)> = Vec::new();
-    for row in rows.iter().filter(|row| !row.advice.is_empty()) {
-        let name = factors.name(&row.treatment);
-        match told.iter_mut().find(|(advice, _)| *advice == row.advice) {
-            Some((_, names)) => names.push(name),
-            None => told.push((&row.advice, vec![name])),
-        }
-    }
+    let advised = rows.iter().filter(|row| !row.advice.is_empty());
+    let told = grouped(advised.map(|row| (row.advice.as_str(), factors.name(&row.treatment))));
     // What follows for all is said once, what follows for some with their names.
     let follows = told.iter().map(|(advice, names)| match names.len() == rows.len() {
         true => format!(". {}", sentence_case(&clean(advice))),

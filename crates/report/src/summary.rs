@@ -28,6 +28,7 @@ use crate::words::{Quantity, Tone, at_once, caution, limits_of, outcome, ratio_o
 use baremark_model::codes::{Cause, Flag};
 use baremark_model::command;
 use baremark_model::descriptor::Better;
+use baremark_model::distinct::grouped;
 use baremark_model::document::{Document, ExplanationRow, Grade, Outcome, RatioRow};
 use baremark_model::environments;
 use baremark_model::plan::Contrast;
@@ -453,14 +454,7 @@ fn result(document: &Document, parts: &[Part<'_>]) -> Option<String> {
 /// What is said of the rows of one class, the largest first: alike ones together.
 fn class_in_words(document: &Document, rows: &[&(String, &RatioRow)], of: usize) -> Option<String> {
     let (first, row) = rows.first()?;
-    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
-    for (name, row) in rows {
-        let words = outcome(document, row);
-        match groups.iter_mut().find(|(known, _)| *known == words) {
-            Some((_, names)) => names.push(name),
-            None => groups.push((words, vec![name])),
-        }
-    }
+    let groups = grouped(rows.iter().map(|(name, row)| (outcome(document, row), name.as_str())));
     if groups.len() <= MOST_NAMED && rows.len() <= 2 * MOST_NAMED && row.outcome != Outcome::NoLarger || rows.len() == 1
     {
         let named = groups.iter().map(|(words, names)| format!("{}: {words}", names.join("; ")));

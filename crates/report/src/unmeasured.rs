@@ -3,6 +3,7 @@
 use crate::grid::predicted_ratio;
 use crate::text::clean;
 use crate::treatment::{ENVIRONMENT, Factors, list};
+use baremark_model::distinct::grouped;
 use baremark_model::document::{Document, PredictionRow};
 use baremark_model::tables::WORKLOAD;
 
@@ -24,14 +25,7 @@ pub(crate) fn said(document: &Document) -> Option<[(&'static str, String); 2]> {
     }
     let place = place.map_or_else(|| "a virtual machine".to_owned(), |label| clean(label));
     // What is predicted alike is said once, and a workload by its name where all of it is.
-    let mut alike: Vec<(String, Vec<&PredictionRow>)> = Vec::new();
-    for row in &rows {
-        let ratio = predicted_ratio(row);
-        match alike.iter_mut().find(|(known, _)| *known == ratio) {
-            Some((_, same)) => same.push(row),
-            None => alike.push((ratio, vec![row])),
-        }
-    }
+    let alike = grouped(rows.iter().map(|row| (predicted_ratio(row), *row)));
     let named = |same: &[&PredictionRow]| {
         let of = |row: &PredictionRow| row.treatment.get(WORKLOAD).cloned();
         let whole = |row: &PredictionRow| {
