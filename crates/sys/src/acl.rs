@@ -4,6 +4,7 @@
 //! superuser. A mode bit would let everybody pass; an entry of a POSIX access control list (acl(5)) lets that one user pass, and
 //! neither list nor read what is there.
 
+use crate::calls::checked;
 use std::ffi::{CStr, CString};
 use std::fs;
 use std::io;
@@ -102,8 +103,7 @@ fn users(path: &CStr) -> io::Result<Vec<u32>> {
 
 fn set(path: &CStr, list: &[u8]) -> io::Result<()> {
     // SAFETY: two strings that end in NUL, and a slice with its length; all live through the call.
-    let rc = unsafe { libc::setxattr(path.as_ptr(), ATTRIBUTE.as_ptr(), list.as_ptr().cast(), list.len(), 0) };
-    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    checked(unsafe { libc::setxattr(path.as_ptr(), ATTRIBUTE.as_ptr(), list.as_ptr().cast(), list.len(), 0) }).map(drop)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Which CPUs this process may use, and pinning a thread to one of them.
 
+use crate::calls::checked;
 use std::fmt;
 use std::io;
 use std::mem;
@@ -20,10 +21,7 @@ fn cpus_of(thread: libc::pid_t) -> io::Result<Vec<usize>> {
     // SAFETY: a cpu_set_t is plain bits; all zeros is a valid, empty set.
     let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
     // SAFETY: `set` is a cpu_set_t of the size that is passed, and lives through the call.
-    let rc = unsafe { libc::sched_getaffinity(thread, mem::size_of::<libc::cpu_set_t>(), &raw mut set) };
-    if rc != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe { libc::sched_getaffinity(thread, mem::size_of::<libc::cpu_set_t>(), &raw mut set) })?;
     let bits = 8 * mem::size_of::<libc::cpu_set_t>();
     // SAFETY: CPU_ISSET reads the bit `cpu` of `set`, and `cpu` is below the number of its bits.
     Ok((0..bits).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect())
@@ -126,8 +124,7 @@ pub(crate) fn set_of(cpus: &[usize]) -> io::Result<libc::cpu_set_t> {
 /// Lets a thread run on these CPUs alone. Async-signal-safe: a child may call it before it becomes its program.
 pub(crate) fn restrict(thread: libc::pid_t, set: &libc::cpu_set_t) -> io::Result<()> {
     // SAFETY: `set` is a cpu_set_t of the size that is passed, and lives through the call.
-    let rc = unsafe { libc::sched_setaffinity(thread, mem::size_of::<libc::cpu_set_t>(), set) };
-    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    checked(unsafe { libc::sched_setaffinity(thread, mem::size_of::<libc::cpu_set_t>(), set) }).map(drop)
 }
 
 #[cfg(test)]

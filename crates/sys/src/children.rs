@@ -3,6 +3,7 @@
 //! A child of a process with threads may call only what is safe in a signal handler. All of these do so and nothing
 //! else, and the kernel ends them with the thread that made them.
 
+use crate::calls::{checked, was_interrupted};
 use crate::process::death_signal;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -171,9 +172,7 @@ fn pass_on(read: i32, write: i32) {
 fn pipe() -> io::Result<(File, File)> {
     let mut ends = [0; 2];
     // SAFETY: two places for two descriptors.
-    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;
     // SAFETY: both were just opened and belong to nobody else.
     Ok(unsafe { (File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])) })
 }
@@ -185,10 +184,7 @@ fn wait_for(child: libc::pid_t) -> io::Result<i32> {
         if unsafe { libc::waitpid(child, &raw mut status, 0) } == child {
             return Ok(status);
         }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
+        was_interrupted()?;
     }
 }
 

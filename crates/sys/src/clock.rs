@@ -3,6 +3,7 @@
 //! Ratios do not need the rate, only that it is constant. Absolute figures do: it is taken from what the processor or the
 //! hypervisor declares when a calibration agrees, else from the calibration, whose error is bounded and reported.
 
+use crate::calls::checked;
 use baremark_model::machine::{ClockFacts, RateSource};
 use baremark_model::seam::TickRate;
 use core::arch::x86_64::{__cpuid, _mm_lfence, _rdtsc};
@@ -210,9 +211,7 @@ fn clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
     // SAFETY: a timespec is plain numbers; all zeros is a valid one.
     let mut time: libc::timespec = unsafe { mem::zeroed() };
     // SAFETY: `time` is a timespec that lives through the call.
-    if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe { libc::clock_gettime(clock, &raw mut time) })?;
     #[expect(clippy::cast_sign_loss, reason = "clocks that count from a start in the past")]
     Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }

@@ -5,6 +5,7 @@
 //! the limit on the address space, which is cruder. [`Held`] says which.
 
 use crate::affinity;
+use crate::calls::checked;
 use crate::control_group::{self, Controller, Own, Parent, Version};
 use crate::process;
 /// Signals by their names, for [`hold`] and [`send`].
@@ -195,14 +196,10 @@ fn hold_in(command: &mut Command, limits: &Limits, death_signal: i32, group: Opt
     Ok(Held { memory, _group: group, _procs: procs })
 }
 
-fn checked(rc: i32) -> io::Result<()> {
-    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
 fn limit(what: libc::__rlimit_resource_t, most: u64) -> io::Result<()> {
     let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
     // SAFETY: an rlimit that lives through the call.
-    checked(unsafe { libc::setrlimit(what, &raw const limit) })
+    checked(unsafe { libc::setrlimit(what, &raw const limit) }).map(drop)
 }
 
 fn join_group(procs: RawFd) -> io::Result<()> {
@@ -218,7 +215,7 @@ pub fn send(pid: i32, signal: i32) -> io::Result<()> {
     // SAFETY: takes numbers and touches no memory.
     match checked(unsafe { libc::kill(pid, signal) }) {
         Err(why) if why.raw_os_error() == Some(libc::ESRCH) => Ok(()),
-        other => other,
+        other => other.map(drop),
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Format: Documentation/driver-api/early-userspace/buffer-format.rst in the kernel's source.
 
+use crate::calls::checked;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::FromRawFd;
@@ -12,10 +13,7 @@ use std::os::fd::FromRawFd;
 /// What `memfd_create(2)` gives.
 pub fn in_memory() -> io::Result<File> {
     // SAFETY: the name ends in zero and lives through the call.
-    let descriptor = unsafe { libc::memfd_create(c"baremark-initial".as_ptr(), libc::MFD_CLOEXEC) };
-    if descriptor < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let descriptor = checked(unsafe { libc::memfd_create(c"baremark-initial".as_ptr(), libc::MFD_CLOEXEC) })?;
     // SAFETY: the kernel has just made it for us, and nobody else knows its number.
     Ok(unsafe { File::from_raw_fd(descriptor) })
 }

@@ -4,6 +4,7 @@
 //! The process goes on by itself after the first write to a protected page; nobody has to answer its fault. Soft-dirty bits would do the
 //! same, but kernels without them accept the request and set no bit, so they are not used.
 
+use crate::calls::checked;
 use crate::tracee;
 use std::fs::File;
 use std::io;
@@ -125,8 +126,7 @@ impl Tracker {
 
     fn request<T>(&self, what: libc::c_ulong, argument: &mut T) -> io::Result<()> {
         // SAFETY: each request is made with the structure that it reads and writes.
-        let result = unsafe { libc::ioctl(self.0.as_raw_fd(), what, ptr::from_mut(argument)) };
-        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        checked(unsafe { libc::ioctl(self.0.as_raw_fd(), what, ptr::from_mut(argument)) }).map(drop)
     }
 }
 

@@ -3,6 +3,7 @@
 //! A process that supervises others must not be killed with whoever started it: it has to undo what it did. The end of its parent is
 //! a request as any other here, and so are SIGTERM, SIGINT and SIGHUP.
 
+use crate::calls::was_interrupted;
 use crate::process::death_signal;
 use std::io;
 use std::mem::MaybeUninit;
@@ -59,12 +60,7 @@ impl EndRequests {
             // SAFETY: the set lives through the call; what came with the signal is not asked for.
             match unsafe { libc::sigwaitinfo(&raw const self.0, ptr::null_mut()) } {
                 libc::SIGCHLD => {}
-                -1 => {
-                    let why = io::Error::last_os_error();
-                    if why.kind() != io::ErrorKind::Interrupted {
-                        return Err(why);
-                    }
-                }
+                -1 => was_interrupted()?,
                 _ => return Ok(Event::Requested),
             }
         }

@@ -1,5 +1,6 @@
 //! Offloads of a network interface, by the requests of ethtool (`SIOCETHTOOL`), and TAP interfaces.
 
+use crate::calls::checked;
 use std::ffi::c_char;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -103,10 +104,7 @@ fn ask(link: &str, mut value: EthtoolValue) -> io::Result<u32> {
     let place = &raw mut value;
     request.data[..size_of::<usize>()].copy_from_slice(&(place as usize).to_ne_bytes());
     // SAFETY: `request` is an ifreq whose data points to `value`; both live through the call, and the kernel writes within `value`.
-    let rc = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
-    if rc != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) })?;
     // SAFETY: points to `value`, which lives; read through the pointer that the kernel wrote through.
     Ok(unsafe { (*place).data })
 }
@@ -126,9 +124,7 @@ pub fn tap(link: &str, header: TapHeader) -> io::Result<File> {
     #[expect(clippy::cast_possible_truncation, reason = "flags of 16 bits, as ifreq has them")]
     request.data[..2].copy_from_slice(&(flags as i16).to_ne_bytes());
     // SAFETY: `request` is an ifreq that lives through the call.
-    if unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF, &raw mut request) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF, &raw mut request) })?;
     Ok(file)
 }
 
@@ -139,10 +135,7 @@ pub fn tap(link: &str, header: TapHeader) -> io::Result<File> {
 pub fn lasting_tap(link: &str) -> io::Result<()> {
     let file = tap(link, TapHeader::Virtio)?;
     // SAFETY: the request takes a number; the descriptor is open.
-    if unsafe { libc::ioctl(file.as_raw_fd(), TUNSETPERSIST, 1) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    checked(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETPERSIST, 1) }).map(drop)
 }
 
 /// The longest frame of a TAP interface of [`tap_of_segments`], with its virtio header.
@@ -157,9 +150,7 @@ pub fn tap_of_segments(link: &str) -> io::Result<File> {
     let file = tap(link, TapHeader::Virtio)?;
     let descriptor = file.as_raw_fd();
     // SAFETY: the request takes a number; the descriptor is open.
-    if unsafe { libc::ioctl(descriptor, TUNSETOFFLOAD, TUN_F_ALL) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe { libc::ioctl(descriptor, TUNSETOFFLOAD, TUN_F_ALL) })?;
     // SAFETY: fcntl(2) with these commands takes numbers; the descriptor is open.
     let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFL) };
     // SAFETY: as above.

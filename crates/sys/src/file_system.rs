@@ -1,5 +1,6 @@
 //! The file system that a folder is on: free space, and whether it is in memory; and the page cache of a file.
 
+use crate::calls::checked;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
@@ -28,10 +29,7 @@ impl FileSystem {
         let path = CString::new(path.as_os_str().as_bytes())?;
         let mut stat = std::mem::MaybeUninit::<libc::statfs>::zeroed();
         // SAFETY: the path ends in zero and both live through the call.
-        let rc = unsafe { libc::statfs(path.as_ptr(), stat.as_mut_ptr()) };
-        if rc != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        checked(unsafe { libc::statfs(path.as_ptr(), stat.as_mut_ptr()) })?;
         // SAFETY: zeros are a valid statfs, and the call has filled it.
         let stat = unsafe { stat.assume_init() };
         let block = u64::try_from(stat.f_bsize).unwrap_or(0);
@@ -49,7 +47,7 @@ impl FileSystem {
 pub fn sync(path: &Path) -> io::Result<()> {
     let file = File::open(path)?;
     // SAFETY: takes the descriptor of `file`, which lives through the call; touches no memory.
-    if unsafe { libc::syncfs(file.as_raw_fd()) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    checked(unsafe { libc::syncfs(file.as_raw_fd()) }).map(drop)
 }
 
 /// Writes what is new in a file to its disk and drops its pages from the page cache, but those that are mapped by a process or locked.

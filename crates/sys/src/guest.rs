@@ -1,6 +1,7 @@
 //! What the first process of a guest has to do, because there is nobody else: mount, load, set up a port, bury the dead,
 //! switch off.
 
+use crate::calls::{checked, was_interrupted};
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::net::{Ipv4Addr, UdpSocket};
@@ -40,8 +41,8 @@ fn attach(kind: &str, source: &str, folder: &str, flags: libc::c_ulong, options:
     let (kind, source, folder) = (CString::new(kind)?, CString::new(source)?, CString::new(folder)?);
     let options = CString::new(options)?;
     // SAFETY: all four strings end in zero and live through the call.
-    let rc = unsafe { libc::mount(source.as_ptr(), folder.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast()) };
-    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    checked(unsafe { libc::mount(source.as_ptr(), folder.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast()) })
+        .map(drop)
 }
 
 /// Makes the file system that is mounted on `folder` the root of this process and of all that it starts from now on. The old
@@ -52,10 +53,7 @@ fn attach(kind: &str, source: &str, folder: &str, flags: libc::c_ulong, options:
 pub fn change_root(folder: &str) -> io::Result<()> {
     std::env::set_current_dir(folder)?;
     // SAFETY: both strings end in zero; a mount that is moved looks at neither kind nor options.
-    let rc = unsafe { libc::mount(c".".as_ptr(), c"/".as_ptr(), std::ptr::null(), libc::MS_MOVE, std::ptr::null()) };
-    if rc != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe { libc::mount(c".".as_ptr(), c"/".as_ptr(), std::ptr::null(), libc::MS_MOVE, std::ptr::null()) })?;
     std::os::unix::fs::chroot(".")?;
     std::env::set_current_dir("/")
 }
@@ -78,16 +76,11 @@ pub fn set_up_interface(name: &str, address: Ipv4Addr, prefix: u32) -> io::Resul
     for (number, value) in [(libc::SIOCSIFADDR, address), (libc::SIOCSIFNETMASK, mask)] {
         request.ifr_ifru.ifru_addr = as_socket_address(value);
         // SAFETY: the request is a whole ifreq that lives through the call, with the address that these two read.
-        if unsafe { libc::ioctl(socket.as_raw_fd(), number, &raw mut request) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        checked(unsafe { libc::ioctl(socket.as_raw_fd(), number, &raw mut request) })?;
     }
     request.ifr_ifru.ifru_flags = UP;
     // SAFETY: as above, with the flags that this one reads.
-    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw mut request) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    checked(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw mut request) }).map(drop)
 }
 
 /// IFF_UP and IFF_RUNNING.
@@ -141,9 +134,7 @@ pub fn open_raw(port: &Path) -> io::Result<File> {
     // A virtual port is as fast as it is, but waits some characters' time before it reports a few.
     settings.c_cflag = (settings.c_cflag & !libc::CBAUD) | libc::B115200 | libc::CLOCAL | libc::CREAD;
     // SAFETY: an open descriptor and a termios that lives through the call.
-    if unsafe { libc::tcsetattr(file.as_raw_fd(), libc::TCSAFLUSH, &raw const settings) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe { libc::tcsetattr(file.as_raw_fd(), libc::TCSAFLUSH, &raw const settings) })?;
     Ok(file)
 }
 
@@ -154,10 +145,7 @@ pub fn open_raw(port: &Path) -> io::Result<File> {
 /// nobody listens.
 pub fn connect_to_host(port: u32) -> io::Result<File> {
     // SAFETY: takes numbers and makes a descriptor, or fails.
-    let made = unsafe { libc::socket(libc::AF_VSOCK, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
-    if made < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let made = checked(unsafe { libc::socket(libc::AF_VSOCK, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) })?;
     // SAFETY: the descriptor was just made for us and nobody else knows it.
     let socket = unsafe { OwnedFd::from_raw_fd(made) };
     let limit = libc::timeval { tv_sec: CONNECT_LIMIT_S, tv_usec: 0 };
@@ -176,9 +164,7 @@ pub fn connect_to_host(port: u32) -> io::Result<File> {
     address.svm_port = port;
     let length = libc::socklen_t::try_from(size_of_val(&address)).map_err(io::Error::other)?;
     // SAFETY: the address lives through the call, which reads as many bytes as it has.
-    if unsafe { libc::connect(descriptor, (&raw const address).cast(), length) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe { libc::connect(descriptor, (&raw const address).cast(), length) })?;
     Ok(File::from(socket))
 }
 
@@ -226,12 +212,7 @@ pub fn reap_until(child: u32) -> io::Result<i32> {
             Ok(pid) if pid == child && libc::WIFEXITED(status) => return Ok(libc::WEXITSTATUS(status)),
             Ok(pid) if pid == child => return Ok(128 + libc::WTERMSIG(status)),
             Ok(_) => {}
-            Err(_) => {
-                let why = io::Error::last_os_error();
-                if why.kind() != io::ErrorKind::Interrupted {
-                    return Err(why);
-                }
-            }
+            Err(_) => was_interrupted()?,
         }
     }
 }

@@ -7,6 +7,7 @@
 pub mod acl;
 pub mod affinity;
 pub mod bpf;
+pub mod calls;
 pub mod children;
 pub mod clock;
 pub mod confine;

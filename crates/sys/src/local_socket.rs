@@ -3,6 +3,7 @@
 //! Names are abstract: they are no files, and are gone with their sockets. What one end has written lies at the other end at once, so
 //! that the unread bytes there are all that is on its way.
 
+use crate::calls::checked;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -19,10 +20,6 @@ fn address(name: &str) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
     places.iter_mut().zip(name.bytes()).for_each(|(to, byte)| *to = byte.cast_signed());
     let length = libc::socklen_t::try_from(FAMILY + 1 + name.len()).map_err(io::Error::other)?;
     Ok((address, length))
-}
-
-fn checked(result: i32) -> io::Result<i32> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
 /// Gives a socket an abstract name.

@@ -11,6 +11,7 @@ mod frames;
 
 pub use frames::mapped_pages;
 
+use crate::calls::checked;
 use crate::process;
 use crate::smaps::{self, Backing, OtherPages, SmapsError, THP_ENABLED};
 use baremark_model::arm::{Frames, PageSize};
@@ -282,10 +283,7 @@ impl Map {
         for offset in (0..self.bytes).step_by(CHUNK) {
             for protection in [libc::PROT_READ, libc::PROT_READ | libc::PROT_WRITE] {
                 // SAFETY: the page lies in our own mapping, which nobody uses yet, and is readable and writable again afterwards.
-                let rc = unsafe { libc::mprotect(self.start.as_ptr().add(offset).cast(), SMALL, protection) };
-                if rc != 0 {
-                    return Err(io::Error::last_os_error());
-                }
+                checked(unsafe { libc::mprotect(self.start.as_ptr().add(offset).cast(), SMALL, protection) })?;
             }
             // The first store to a page whose protection was changed may be a page fault.
             self.zero(offset);
@@ -314,8 +312,7 @@ impl Map {
         debug_assert!(offset + bytes <= self.bytes);
         // SAFETY: the range lies in our own mapping (all callers pass parts of `0..self.bytes`), and the advices that are
         // given change its pages, never its contents.
-        let rc = unsafe { libc::madvise(self.start.as_ptr().add(offset).cast(), bytes, advice) };
-        if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        checked(unsafe { libc::madvise(self.start.as_ptr().add(offset).cast(), bytes, advice) }).map(drop)
     }
 
     /// Asks the kernel to make huge pages of those chunks where it gave small ones. A refusal of one is not an error, nor says it anything

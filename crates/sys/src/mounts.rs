@@ -1,6 +1,7 @@
 //! Mounts of one's own: for a program that sees this machine's files and can change none of them, whatever it is and may; for a
 //! thread whose mounts nobody else sees and that are gone with it; and mounts that are undone by their owner.
 
+use crate::calls::checked;
 use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -32,12 +33,10 @@ pub fn see_read_only(command: &mut Command) {
 /// What `unshare(2)` and `mount(2)` give; the right to mount (CAP_SYS_ADMIN) is needed.
 pub fn own_mounts() -> io::Result<()> {
     // SAFETY: takes a number and touches no memory.
-    let rc = unsafe { libc::unshare(libc::CLONE_NEWNS) };
-    checked(rc.into())?;
+    checked(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
     let (root, all_private) = (c"/".as_ptr(), libc::MS_REC | libc::MS_PRIVATE);
     // SAFETY: both texts end in zero and live through the call; what is null is not looked at when propagation changes.
-    let rc = unsafe { libc::mount(c"none".as_ptr(), root, std::ptr::null(), all_private, std::ptr::null()) };
-    checked(rc.into())
+    checked(unsafe { libc::mount(c"none".as_ptr(), root, std::ptr::null(), all_private, std::ptr::null()) }).map(drop)
 }
 
 /// A place in the tree of files at which something is mounted; it is unmounted when this is dropped.
@@ -71,8 +70,7 @@ impl Mounted {
         let kind = kind.map(CString::new).transpose()?;
         let kind = kind.as_ref().map_or(std::ptr::null(), |kind| kind.as_ptr());
         // SAFETY: all texts end in zero and live through the call; null is what a mount without a kind or options has.
-        let rc = unsafe { libc::mount(source.as_ptr(), at.as_ptr(), kind, flags, std::ptr::null()) };
-        checked(rc.into())?;
+        checked(unsafe { libc::mount(source.as_ptr(), at.as_ptr(), kind, flags, std::ptr::null()) })?;
         Ok(Mounted { at: Some(at) })
     }
 
@@ -99,8 +97,7 @@ impl Drop for Mounted {
 
 fn unmount(at: &CString, flags: libc::c_int) -> io::Result<()> {
     // SAFETY: the text ends in zero and lives through the call.
-    let rc = unsafe { libc::umount2(at.as_ptr(), flags) };
-    checked(rc.into())
+    checked(unsafe { libc::umount2(at.as_ptr(), flags) }).map(drop)
 }
 
 fn set_apart() -> io::Result<()> {
@@ -108,13 +105,9 @@ fn set_apart() -> io::Result<()> {
     let root = c"/".as_ptr();
     let read_only = Attributes { set: libc::MOUNT_ATTR_RDONLY, clear: 0, propagation: 0, user_namespace: 0 };
     // SAFETY: the text ends in zero; the attributes are of the size that is passed, and both live through the call.
-    let rc = unsafe {
+    checked(unsafe {
         let (attributes, size) = (&raw const read_only, size_of::<Attributes>());
         libc::syscall(libc::SYS_mount_setattr, libc::AT_FDCWD, root, libc::AT_RECURSIVE, attributes, size)
-    };
-    checked(rc)
-}
-
-fn checked(rc: libc::c_long) -> io::Result<()> {
-    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    })
+    .map(drop)
 }

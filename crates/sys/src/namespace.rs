@@ -1,5 +1,6 @@
 //! Namespaces: network namespaces of this thread alone, and how that of the whole machine is known.
 
+use crate::calls::checked;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -14,9 +15,7 @@ pub const FIRST_PROCESSES: &str = "pid:[4026531836]";
 /// What `unshare(2)` gives.
 pub fn enter_new_network() -> io::Result<File> {
     // SAFETY: unshare(2) touches no memory; a network namespace is a thread's own.
-    if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe { libc::unshare(libc::CLONE_NEWNET) })?;
     this_network()
 }
 
@@ -34,8 +33,5 @@ pub fn this_network() -> io::Result<File> {
 /// What `setns(2)` gives.
 pub fn enter_network(namespace: impl AsFd) -> io::Result<()> {
     // SAFETY: setns(2) touches no memory, and the descriptor is open for the time of the call.
-    if unsafe { libc::setns(namespace.as_fd().as_raw_fd(), libc::CLONE_NEWNET) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    checked(unsafe { libc::setns(namespace.as_fd().as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
 }

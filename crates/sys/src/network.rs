@@ -1,5 +1,6 @@
 //! What the kernel lets this machine do on its network.
 
+use crate::calls::checked;
 use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
@@ -27,10 +28,7 @@ impl HeldPort {
     /// When no socket can be made, or no port is left.
     pub fn any() -> io::Result<HeldPort> {
         // SAFETY: socket(2) reads no memory of ours.
-        let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let fd = checked(unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) })?;
         // SAFETY: the descriptor is new, and nobody else's.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
         let yes: libc::c_int = 1;
@@ -44,9 +42,7 @@ impl HeldPort {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: both live through the call, and the kernel writes at most `length` bytes.
-        if unsafe { libc::getsockname(fd, (&raw mut address).cast(), &raw mut length) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        checked(unsafe { libc::getsockname(fd, (&raw mut address).cast(), &raw mut length) })?;
         Ok(HeldPort { _socket: socket, number: u16::from_be(address.sin_port) })
     }
 

@@ -3,6 +3,7 @@
 //! A policy is set on memory that nobody has touched yet, since it decides where pages come from and moves none that are
 //! there. What came of it is asked page by page: a policy that is in force says nothing of a page that was there before.
 
+use crate::calls::checked;
 use std::collections::BTreeMap;
 use std::io;
 use std::ptr;
@@ -30,8 +31,7 @@ pub fn bind(start: u64, bytes: u64, nodes: &[usize]) -> io::Result<()> {
     let bits = 64 * mask.len() + 1;
     // SAFETY: mbind changes the policy of the pages named, never their contents, and reads `bits - 1` bits of `mask`, which
     // has as many and lives through the call.
-    let rc = unsafe { libc::syscall(libc::SYS_mbind, start, bytes, mode, mask.as_ptr(), bits, 0) };
-    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    checked(unsafe { libc::syscall(libc::SYS_mbind, start, bytes, mode, mask.as_ptr(), bits, 0) }).map(drop)
 }
 
 /// How many of the 4 KiB pages requested lie on each node. Every page is asked, or [`MOST_ASKED`] of them where there are
@@ -48,12 +48,9 @@ pub fn nodes_of(start: u64, bytes: u64) -> io::Result<BTreeMap<u64, u64>> {
     let nowhere: *const i32 = ptr::null();
     // SAFETY: without a list of nodes move_pages moves nothing; it reads `addresses` and writes `status`, both as long as
     // the count that is passed.
-    let rc = unsafe {
+    checked(unsafe {
         libc::syscall(libc::SYS_move_pages, 0, addresses.len(), addresses.as_ptr(), nowhere, status.as_mut_ptr(), 0)
-    };
-    if rc != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    })?;
     let mut counts = BTreeMap::new();
     for node in status.into_iter().filter_map(|node| u64::try_from(node).ok()) {
         *counts.entry(node).or_default() += 1;

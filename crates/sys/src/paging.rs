@@ -3,6 +3,7 @@
 //! What is timed are these loops and nothing around them; whoever times them says what an empty loop costs. Every call is
 //! one page, so that a cost per call is a cost per page.
 
+use crate::calls::checked;
 use baremark_model::arm::PageSize;
 use std::io;
 use std::ptr::{self, NonNull};
@@ -85,10 +86,7 @@ impl Fresh {
     pub fn unmap_each(mut self) -> io::Result<()> {
         while self.from < self.bytes {
             // SAFETY: the next page of our own mapping, which nobody can reach any more: `self` is consumed.
-            let done = unsafe { libc::munmap(self.start.as_ptr().add(self.from).cast(), self.step()) };
-            if done != 0 {
-                return Err(io::Error::last_os_error());
-            }
+            checked(unsafe { libc::munmap(self.start.as_ptr().add(self.from).cast(), self.step()) })?;
             self.from += self.step();
         }
         Ok(())
@@ -96,14 +94,12 @@ impl Fresh {
 
     fn advise(&self, advice: i32) -> io::Result<()> {
         // SAFETY: our own mapping; the advices that are given change its pages, never its contents.
-        let done = unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, advice) };
-        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        checked(unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, advice) }).map(drop)
     }
 
     fn protect(&self, offset: usize, bytes: usize, protection: i32) -> io::Result<()> {
         // SAFETY: a part of our own mapping, to which no reference is ever handed out.
-        let done = unsafe { libc::mprotect(self.start.as_ptr().add(offset).cast(), bytes, protection) };
-        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        checked(unsafe { libc::mprotect(self.start.as_ptr().add(offset).cast(), bytes, protection) }).map(drop)
     }
 
     fn step(&self) -> usize {

@@ -3,6 +3,7 @@
 //! An agent speaks frames over the standard output that it was born with. [`take_stdout`] moves that stream out of every
 //! library's reach, and [`die_with`] leaves no agent behind when its lab is killed.
 
+use crate::calls::{checked, was_interrupted};
 use std::fs::{self, File};
 use std::io;
 use std::mem;
@@ -35,10 +36,7 @@ pub fn installed(program: &str, also: &[&str]) -> Option<PathBuf> {
 /// What `prctl(2)` gives.
 pub fn death_signal(signal: libc::c_int) -> io::Result<()> {
     // SAFETY: PR_SET_PDEATHSIG takes a signal number and touches no memory of ours.
-    match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal, 0, 0, 0) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal, 0, 0, 0) }).map(drop)
 }
 
 /// The same, and that the parent is still the process `parent`: it may have ended between our start and the request, and then the signal
@@ -72,12 +70,7 @@ pub fn wait_for_hang_up_of_stdin() -> io::Result<()> {
         let rc = unsafe { libc::poll(&raw mut watched, 1, -1) };
         match rc {
             1.. => return Ok(()),
-            _ => {
-                let why = io::Error::last_os_error();
-                if why.kind() != io::ErrorKind::Interrupted {
-                    return Err(why);
-                }
-            }
+            _ => was_interrupted()?,
         }
     }
 }
@@ -89,16 +82,11 @@ pub fn wait_for_hang_up_of_stdin() -> io::Result<()> {
 /// What `fcntl(2)` or `dup2(2)` gives.
 pub fn take_stdout() -> io::Result<File> {
     // SAFETY: F_DUPFD_CLOEXEC makes a new descriptor and changes none; its result is checked.
-    let kept = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_DUPFD_CLOEXEC, 3) };
-    if kept < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let kept = checked(unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_DUPFD_CLOEXEC, 3) })?;
     // SAFETY: `kept` was just made by the kernel for us, and nobody else knows its number.
     let original = unsafe { File::from_raw_fd(kept) };
     // SAFETY: both are numbers of standard streams; dup2 closes descriptor 1, whose original is kept above.
-    if unsafe { libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe { libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO) })?;
     Ok(original)
 }
 
@@ -110,9 +98,7 @@ pub fn peak_rss_bytes() -> io::Result<u64> {
     // SAFETY: a rusage is plain numbers; all zeros is a valid one.
     let mut usage: libc::rusage = unsafe { mem::zeroed() };
     // SAFETY: `usage` is a rusage that lives through the call.
-    if unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) })?;
     Ok(u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024)
 }
 

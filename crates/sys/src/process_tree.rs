@@ -3,6 +3,7 @@
 //! Services keep worker processes; what the service costs is what all of them cost. Time of those that ended counts once
 //! their parent has waited for them, as proc(5) says of `cutime` and `cstime`.
 
+use crate::calls::checked;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
@@ -47,9 +48,7 @@ pub fn own_kernel_work() -> io::Result<KernelWork> {
     // SAFETY: all fields of a rusage are numbers, of which 0 is one.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: a rusage that lives through the call.
-    if unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) })?;
     let count = |number: libc::c_long| u64::try_from(number).unwrap_or(0);
     Ok(KernelWork {
         minor_faults: count(usage.ru_minflt),

@@ -12,6 +12,7 @@ pub mod filter;
 
 pub use files::Shown;
 
+use crate::calls::checked;
 use crate::{affinity, guest, mounts, process, subreaper};
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -314,13 +315,9 @@ impl Launch<'_> {
     }
 }
 
-fn checked(rc: libc::c_int) -> io::Result<()> {
-    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
 fn unshare(flag: libc::c_int) -> io::Result<()> {
     // SAFETY: takes a number and touches no memory.
-    checked(unsafe { libc::unshare(flag) })
+    checked(unsafe { libc::unshare(flag) }).map(drop)
 }
 
 /// Puts this process into a user namespace in which its own user and group have the numbers that they have outside.
@@ -339,7 +336,7 @@ fn enter_user_namespace() -> io::Result<()> {
 
 fn set_host_name() -> io::Result<()> {
     // SAFETY: the bytes live through the call, which gets their number.
-    checked(unsafe { libc::sethostname(HOST_NAME.as_ptr().cast(), HOST_NAME.len()) })
+    checked(unsafe { libc::sethostname(HOST_NAME.as_ptr().cast(), HOST_NAME.len()) }).map(drop)
 }
 
 /// Whether the writing end of a pipe is gone.
@@ -355,9 +352,7 @@ fn give_streams_away() -> io::Result<()> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
     for stream in [libc::STDIN_FILENO, libc::STDOUT_FILENO] {
         // SAFETY: two open descriptors; nobody uses the one that is replaced.
-        if unsafe { libc::dup2(null.as_raw_fd(), stream) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        checked(unsafe { libc::dup2(null.as_raw_fd(), stream) })?;
     }
     Ok(())
 }
@@ -384,7 +379,7 @@ fn signals() -> libc::sigset_t {
 fn block_signals() -> io::Result<()> {
     let set = signals();
     // SAFETY: a set that lives through the call; the old one is not wanted.
-    checked(unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) })
+    checked(unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) }).map(drop)
 }
 
 /// As a program expects them: none blocked, SIGPIPE not ignored.
@@ -393,7 +388,7 @@ fn unblock_signals() -> io::Result<()> {
     // SAFETY: a set that lives through the call; a signal's usual action is set.
     unsafe {
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-        checked(libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, ptr::null_mut()))
+        checked(libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, ptr::null_mut())).map(drop)
     }
 }
 
@@ -434,7 +429,7 @@ fn drop_capabilities() -> io::Result<()> {
     let last = fs::read_to_string("/proc/sys/kernel/cap_last_cap").ok().and_then(|text| text.trim().parse().ok());
     for number in 0..=last.unwrap_or(63_u64) {
         // SAFETY: takes numbers and touches no memory.
-        let dropped = checked(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) });
+        let dropped = checked(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) }).map(drop);
         match dropped {
             // Without a capability there is nothing that could be dropped, and no_new_privs keeps it so.
             Err(why) if why.raw_os_error() == Some(libc::EPERM) && effective_capabilities() == Some(0) => break,
@@ -448,8 +443,7 @@ fn drop_capabilities() -> io::Result<()> {
     let header = Capabilities { version: VERSION_3, pid: 0 };
     let none = [0_u32; 6];
     // SAFETY: a header of version 3 takes two sets of three words, which all live through the call.
-    let rc = unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) };
-    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    checked(unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) }).map(drop)
 }
 
 /// The capabilities that this process has; `None` where the kernel does not say.

@@ -3,6 +3,7 @@
 //! The handler is installed once for the process. It opens pages that are under guard here; any other fault goes to the
 //! handler that was there before, by putting that one back and letting the instruction fault again.
 
+use crate::calls::checked;
 use std::io;
 use std::mem;
 use std::ptr::{self, NonNull};
@@ -61,9 +62,7 @@ impl Guarded {
             // SAFETY: an aligned word of our own page; it is forbidden, and the handler opens it before the store is done.
             unsafe { self.page.as_ptr().cast::<u64>().write_volatile(1) };
             // SAFETY: our own page, to which no reference is handed out.
-            if unsafe { libc::mprotect(self.page.as_ptr().cast(), PAGE, libc::PROT_NONE) } != 0 {
-                return Err(io::Error::last_os_error());
-            }
+            checked(unsafe { libc::mprotect(self.page.as_ptr().cast(), PAGE, libc::PROT_NONE) })?;
         }
         Ok(())
     }
@@ -90,9 +89,7 @@ fn install() -> io::Result<()> {
     // SAFETY: a sigaction is plain data; all zeros is a valid one.
     let (mut ours, mut before): (libc::sigaction, libc::sigaction) = unsafe { mem::zeroed() };
     // SAFETY: asks for the handler in force, which is kept for faults that are not ours.
-    if unsafe { libc::sigaction(libc::SIGSEGV, ptr::null(), &raw mut before) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe { libc::sigaction(libc::SIGSEGV, ptr::null(), &raw mut before) })?;
     // Kept before ours is in force: the handler reads it.
     if BEFORE.set(before).is_err() {
         return Ok(());
@@ -101,10 +98,7 @@ fn install() -> io::Result<()> {
     ours.sa_sigaction = handler as usize;
     ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
     // SAFETY: a handler of the form that SA_SIGINFO asks for, which does only what a handler may.
-    if unsafe { libc::sigaction(libc::SIGSEGV, &raw const ours, ptr::null_mut()) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    checked(unsafe { libc::sigaction(libc::SIGSEGV, &raw const ours, ptr::null_mut()) }).map(drop)
 }
 
 extern "C" fn open(_signal: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {

@@ -4,6 +4,7 @@
 //! PostgreSQL itself finds them when it starts again after a crash (`dsm_cleanup_using_control_segment`). Only segments of the user whose file
 //! that is, to which no process is attached, are removed.
 
+use crate::calls::checked;
 use crate::removal;
 use std::fs::{self, File};
 use std::io;
@@ -75,10 +76,7 @@ fn remove(data: impl AsFd, mut file: File) -> io::Result<()> {
         remove_listed(Path::new(NAMES), header.list, owner);
     }
     // SAFETY: removes a segment by its number and reads no memory of ours.
-    match unsafe { libc::shmctl(segment, libc::IPC_RMID, ptr::null_mut()) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(unsafe { libc::shmctl(segment, libc::IPC_RMID, ptr::null_mut()) }).map(drop)
 }
 
 /// The header of a segment that is this user's and that no process is attached to.

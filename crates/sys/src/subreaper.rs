@@ -4,6 +4,7 @@
 //! included: nothing that a program forks can get away from it, without control groups and without being root. Whoever
 //! uses this lets no other part of the process have children.
 
+use crate::calls::{checked, was_interrupted};
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -55,11 +56,7 @@ pub struct Used {
 /// What `prctl(2)` gives.
 pub fn adopt_orphans() -> io::Result<()> {
     // SAFETY: PR_SET_CHILD_SUBREAPER takes a number and touches no memory.
-    if unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1_u64) } == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    checked(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1_u64) }).map(drop)
 }
 
 /// Starts `command`, whose program may just have been written by this process or one alongside it.
@@ -101,12 +98,7 @@ pub fn wait(pid: u32, deadline: Instant) -> io::Result<Option<Ended>> {
             0 if Instant::now() >= deadline => return Ok(None),
             0 => {}
             1.. => return reap(pid, Instant::now()).map(Some),
-            _ => {
-                let why = io::Error::last_os_error();
-                if why.kind() != io::ErrorKind::Interrupted {
-                    return Err(why);
-                }
-            }
+            _ => was_interrupted()?,
         }
     }
 }
@@ -136,10 +128,7 @@ fn reap(pid: libc::pid_t, at: Instant) -> io::Result<Ended> {
         if unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) } == pid {
             return Ok(Ended { status: ExitStatus::from_raw(status), at, used: used(&usage) });
         }
-        let why = io::Error::last_os_error();
-        if why.kind() != io::ErrorKind::Interrupted {
-            return Err(why);
-        }
+        was_interrupted()?;
     }
 }
 

@@ -15,6 +15,7 @@
 //! Neither needs a privilege or a control group, and programs keep their process numbers, which in a PID namespace of their own
 //! would be others than those in `/proc`.
 
+use crate::calls::was_interrupted;
 use crate::subreaper;
 use std::fs;
 use std::io::{self, PipeReader, Read};
@@ -86,10 +87,7 @@ fn end_of(pid: libc::pid_t) -> io::Result<ExitStatus> {
         if unsafe { libc::waitpid(pid, &raw mut status, 0) } == pid {
             return Ok(ExitStatus::from_raw(status));
         }
-        let why = io::Error::last_os_error();
-        if why.kind() != io::ErrorKind::Interrupted {
-            return Err(why);
-        }
+        was_interrupted()?;
     }
 }
 

@@ -1,5 +1,6 @@
 //! A terminal whose keys are heard one by one, given back as it was.
 
+use crate::calls::checked;
 use std::io;
 use std::mem;
 use std::time::Duration;
@@ -49,10 +50,7 @@ impl Drop for Keys {
 
 fn set(settings: &libc::termios) -> io::Result<()> {
     // SAFETY: `settings` is a termios that lives through the call.
-    match unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, settings) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, settings) }).map(drop)
 }
 
 /// Lines and columns of the terminal at standard output or error; `None` where neither is one.

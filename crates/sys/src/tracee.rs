@@ -4,6 +4,7 @@
 //! started here so that they are traced from their first instruction on, with all threads and processes that they make.
 
 use crate::affinity;
+use crate::calls::{checked, was_interrupted};
 use std::ffi::CString;
 use std::io;
 use std::mem::{MaybeUninit, zeroed};
@@ -48,10 +49,6 @@ pub struct Event {
     pub stop: Stop,
 }
 
-fn checked(result: libc::c_long) -> io::Result<libc::c_long> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
-}
-
 /// One request that takes numbers alone.
 fn request(what: libc::c_uint, thread: i32, data: usize) -> io::Result<()> {
     // SAFETY: none of the requests that this file makes through here reads or writes memory of this process.
@@ -94,12 +91,7 @@ pub fn next_event(wait: bool) -> io::Result<Option<Event>> {
         let thread = unsafe { libc::waitpid(-1, &raw mut status, options) };
         match thread {
             0 => return Ok(None),
-            -1 => {
-                let why = io::Error::last_os_error();
-                if why.kind() != io::ErrorKind::Interrupted {
-                    return Err(why);
-                }
-            }
+            -1 => was_interrupted()?,
             _ => {
                 if let Some(stop) = stop_of(status) {
                     return Ok(Some(Event { thread, stop }));
@@ -151,7 +143,7 @@ impl ChildSignals {
             libc::sigaddset(&raw mut set, libc::SIGCHLD);
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before);
             let opened = libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
-            checked(opened.into())?;
+            checked(opened)?;
             Ok(ChildSignals { descriptor: OwnedFd::from_raw_fd(opened), before })
         }
     }
@@ -169,7 +161,7 @@ impl ChildSignals {
         };
         // SAFETY: two entries and the time live through the call.
         let ready = unsafe { libc::ppoll(polled.as_mut_ptr(), 2, &raw const limit, ptr::null()) };
-        if let Err(why) = checked(ready.into())
+        if let Err(why) = checked(ready)
             && why.kind() != io::ErrorKind::Interrupted
         {
             return Err(why);
@@ -212,7 +204,7 @@ impl ChildSignals {
                 libc::_exit(libc::EIO);
             }
         }
-        checked(child.into())?;
+        checked(child)?;
         let options = libc::PTRACE_O_EXITKILL
             | libc::PTRACE_O_TRACECLONE
             | libc::PTRACE_O_TRACEFORK
@@ -295,7 +287,7 @@ fn step(thread: i32) -> io::Result<()> {
         }
         let mut status = 0;
         // SAFETY: `status` lives through the call.
-        if let Err(why) = checked(unsafe { libc::waitpid(thread, &raw mut status, libc::__WALL) }.into()) {
+        if let Err(why) = checked(unsafe { libc::waitpid(thread, &raw mut status, libc::__WALL) }) {
             break Err(why);
         }
         match stop_of(status) {

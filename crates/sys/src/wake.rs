@@ -1,6 +1,7 @@
 //! Ways to sleep and to be woken: an absolute time, and an event counter (`eventfd(2)`). A futex is in [`crate::futex`], a pipe in the
 //! standard library.
 
+use crate::calls::checked;
 use crate::clock::monotonic_ns;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -46,7 +47,7 @@ pub fn sleep_unless(stopped: impl Fn() -> bool, time: Duration) -> bool {
 /// What `prctl(2)` gives.
 pub fn no_slack() -> io::Result<()> {
     // SAFETY: PR_SET_TIMERSLACK takes a number and touches no memory.
-    if unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    checked(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) }).map(drop)
 }
 
 /// An event counter: a reader sleeps while it is 0.
@@ -60,10 +61,7 @@ impl Event {
     /// What `eventfd(2)` gives.
     pub fn new() -> io::Result<Event> {
         // SAFETY: takes two numbers and gives a new descriptor or -1.
-        let opened = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
-        if opened < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let opened = checked(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) })?;
         // SAFETY: the descriptor was just made for us and nobody else knows it.
         Ok(Event(unsafe { File::from_raw_fd(opened) }))
     }

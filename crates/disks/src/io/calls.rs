@@ -1,6 +1,7 @@
 //! Space, CPU time, and reserving the blocks of a file.
 #![expect(unsafe_code, reason = "system calls that the standard library does not have")]
 
+use baremark_sys::calls::checked;
 use baremark_sys::file_system::drop_cache_of;
 use std::fs::File;
 use std::io;
@@ -14,10 +15,7 @@ use std::os::fd::AsRawFd;
 pub(crate) fn free_bytes(file: &File) -> io::Result<u64> {
     let mut found = MaybeUninit::<libc::statvfs>::uninit();
     // SAFETY: the descriptor is open and `found` has room for one statvfs.
-    let rc = unsafe { libc::fstatvfs(file.as_raw_fd(), found.as_mut_ptr()) };
-    if rc != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe { libc::fstatvfs(file.as_raw_fd(), found.as_mut_ptr()) })?;
     // SAFETY: filled by the call, which succeeded.
     let found = unsafe { found.assume_init() };
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
@@ -96,10 +94,7 @@ fn cached_bytes(file: &File, from: u64, length: u64) -> io::Result<u64> {
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
     let mut pages = vec![0_u8; bytes.div_ceil(page)];
     // SAFETY: the range is mapped, and `pages` has a byte for each of its pages.
-    let asked = match unsafe { libc::mincore(at, bytes, pages.as_mut_ptr()) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    };
+    let asked = checked(unsafe { libc::mincore(at, bytes, pages.as_mut_ptr()) });
     // SAFETY: the mapping made above, of which nothing is held.
     unsafe { libc::munmap(at, bytes) };
     asked?;

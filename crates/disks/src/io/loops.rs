@@ -1,6 +1,7 @@
 //! Loop devices that vanish by themselves: the kernel detaches each when its last user has closed it, however that ended.
 #![expect(unsafe_code, reason = "requests of the loop driver")]
 
+use baremark_sys::calls::checked;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -59,10 +60,7 @@ impl LoopDevice {
         let mut attempt = 0;
         loop {
             // SAFETY: takes no argument.
-            let number = unsafe { libc::ioctl(control.as_raw_fd(), GET_FREE as _) };
-            if number < 0 {
-                return Err(io::Error::last_os_error());
-            }
+            let number = checked(unsafe { libc::ioctl(control.as_raw_fd(), GET_FREE as _) })?;
             let path = PathBuf::from(format!("/dev/loop{number}"));
             let file = OpenOptions::new().read(true).write(true).open(&path)?;
             let config = Config {

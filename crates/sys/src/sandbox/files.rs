@@ -1,5 +1,6 @@
 //! The files of a sandbox: this machine's, read-only, with private folders where programs expect to write, and few devices.
 
+use crate::calls::checked;
 use std::ffi::CString;
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -170,7 +171,7 @@ fn also(file: &File, at: &Path) -> io::Result<()> {
     let from = CString::new(from)?;
     let flags = libc::MS_BIND | libc::MS_REC;
     // SAFETY: both texts end in zero and live through the call; a mount of what is there looks at neither kind nor options.
-    checked(unsafe { libc::mount(from.as_ptr(), at.as_ptr(), ptr::null(), flags, ptr::null()) }.into())
+    checked(unsafe { libc::mount(from.as_ptr(), at.as_ptr(), ptr::null(), flags, ptr::null()) }).map(drop)
 }
 
 fn mount(
@@ -184,10 +185,10 @@ fn mount(
     let (source, at, kind, options) = (text(source)?, CString::new(at)?, text(kind)?, text(options)?);
     let pointer = |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
     // SAFETY: all texts end in zero and live through the call; null is what a mount without them has.
-    let rc = unsafe {
+    checked(unsafe {
         libc::mount(pointer(&source), at.as_ptr(), pointer(&kind), flags, pointer(&options).cast::<libc::c_void>())
-    };
-    checked(rc.into())
+    })
+    .map(drop)
 }
 
 /// What becomes of a mount.
@@ -206,11 +207,11 @@ fn attributes(path: &Path, change: Change) -> io::Result<()> {
     let wanted = Attributes { set, clear, propagation: 0, user_namespace: 0 };
     let flags = if change == Change::AllReadOnly { libc::AT_RECURSIVE } else { 0 };
     // SAFETY: the text ends in zero; the attributes are of the size that is passed, and both live through the call.
-    let rc = unsafe {
+    checked(unsafe {
         let (wanted, size) = (&raw const wanted, size_of::<Attributes>());
         libc::syscall(libc::SYS_mount_setattr, libc::AT_FDCWD, path.as_ptr(), flags, wanted, size)
-    };
-    checked(rc)
+    })
+    .map(drop)
 }
 
 fn change(path: &Path, change: Change) -> io::Result<()> {
@@ -244,7 +245,7 @@ fn remount(path: &Path, change: Change) -> io::Result<()> {
     let text = CString::new(path.as_os_str().as_bytes())?;
     let mut of = std::mem::MaybeUninit::<libc::statvfs>::uninit();
     // SAFETY: the text ends in zero; the place for the answer lives through the call.
-    checked(unsafe { libc::statvfs(text.as_ptr(), of.as_mut_ptr()) }.into())?;
+    checked(unsafe { libc::statvfs(text.as_ptr(), of.as_mut_ptr()) })?;
     // SAFETY: the call that has just succeeded has filled it.
     let has = unsafe { of.assume_init() }.f_flag;
     let options = [
@@ -259,7 +260,7 @@ fn remount(path: &Path, change: Change) -> io::Result<()> {
     let read_only = if change == Change::Writable { 0 } else { libc::MS_RDONLY };
     let flags = libc::MS_BIND | libc::MS_REMOUNT | read_only | kept;
     // SAFETY: the text ends in zero and lives through the call; a remount looks at neither source nor kind.
-    checked(unsafe { libc::mount(ptr::null(), text.as_ptr(), ptr::null(), flags, ptr::null()) }.into())
+    checked(unsafe { libc::mount(ptr::null(), text.as_ptr(), ptr::null(), flags, ptr::null()) }).map(drop)
 }
 
 /// A path of mountinfo(5), in which blanks and the like are octal numbers after a backslash.
@@ -283,10 +284,6 @@ fn unescaped(text: &str) -> String {
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()
-}
-
-fn checked(rc: libc::c_long) -> io::Result<()> {
-    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]

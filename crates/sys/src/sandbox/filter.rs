@@ -7,6 +7,7 @@
 //! The kernel keeps for each call whether the filter always permits it (Linux 5.11), so that permitted calls do not run the filter; on older
 //! kernels every call runs it. Both are what a container pays.
 
+use crate::calls::checked;
 use std::io;
 use std::mem::offset_of;
 
@@ -110,8 +111,7 @@ pub fn install() -> io::Result<()> {
     let length = u16::try_from(instructions.len()).map_err(io::Error::other)?;
     let program = libc::sock_fprog { len: length, filter: instructions.as_mut_ptr() };
     // SAFETY: the program is of the length that it says, and lives through the call, which copies it.
-    let rc = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program) };
-    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    checked(unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program) }).map(drop)
 }
 
 /// The filter: the architecture first, then the number of the call, then its arguments where they matter.
