@@ -2,20 +2,17 @@
 //!
 //! Format: Documentation/driver-api/early-userspace/buffer-format.rst in the kernel's source.
 
-use crate::calls::checked;
+use crate::calls::new_descriptor;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::FromRawFd;
 
 /// A nameless file for an archive, gone with its last user.
 ///
 /// # Errors
 /// What `memfd_create(2)` gives.
 pub fn in_memory() -> io::Result<File> {
-    // SAFETY: the name ends in zero and lives through the call.
-    let descriptor = checked(unsafe { libc::memfd_create(c"baremark-initial".as_ptr(), libc::MFD_CLOEXEC) })?;
-    // SAFETY: the kernel has just made it for us, and nobody else knows its number.
-    Ok(unsafe { File::from_raw_fd(descriptor) })
+    // SAFETY: the name ends in zero and lives through the call; the descriptor that it makes is nobody else's.
+    unsafe { new_descriptor(libc::memfd_create(c"baremark-initial".as_ptr(), libc::MFD_CLOEXEC)) }.map(File::from)
 }
 
 /// Writes entries one after the other.

@@ -1,11 +1,11 @@
 //! What the first process of a guest has to do, because there is nobody else: mount, load, set up a port, bury the dead,
 //! switch off.
 
-use crate::calls::{checked, was_interrupted};
+use crate::calls::{checked, new_descriptor, was_interrupted};
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::net::{Ipv4Addr, UdpSocket};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::{io, mem};
 
@@ -144,19 +144,15 @@ pub fn open_raw(port: &Path) -> io::Result<File> {
 /// What `socket(2)` and `connect(2)` give: `ENODEV` before a driver has found the hypervisor's device, `ECONNRESET` where
 /// nobody listens.
 pub fn connect_to_host(port: u32) -> io::Result<File> {
-    // SAFETY: takes numbers and makes a descriptor, or fails.
-    let made = checked(unsafe { libc::socket(libc::AF_VSOCK, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) })?;
-    // SAFETY: the descriptor was just made for us and nobody else knows it.
-    let socket = unsafe { OwnedFd::from_raw_fd(made) };
+    // SAFETY: takes numbers; the descriptor that it makes is nobody else's.
+    let socket = unsafe { new_descriptor(libc::socket(libc::AF_VSOCK, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0)) }?;
     let limit = libc::timeval { tv_sec: CONNECT_LIMIT_S, tv_usec: 0 };
     let length = libc::socklen_t::try_from(size_of_val(&limit)).map_err(io::Error::other)?;
     let descriptor = socket.as_raw_fd();
     // SAFETY: the timeval lives through the call, which reads as many bytes as it has.
-    let rc =
-        unsafe { libc::setsockopt(descriptor, libc::AF_VSOCK, CONNECT_TIMEOUT, (&raw const limit).cast(), length) };
-    if rc != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe {
+        libc::setsockopt(descriptor, libc::AF_VSOCK, CONNECT_TIMEOUT, (&raw const limit).cast(), length)
+    })?;
     // SAFETY: plain numbers, for which zero is a value.
     let mut address: libc::sockaddr_vm = unsafe { mem::zeroed() };
     address.svm_family = libc::sa_family_t::try_from(libc::AF_VSOCK).map_err(io::Error::other)?;
@@ -239,6 +235,7 @@ pub fn power_off() -> io::Result<()> {
 mod tests {
     use super::*;
     use std::io::{Read, Write};
+    use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
     use std::thread;
 

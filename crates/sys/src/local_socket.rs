@@ -3,9 +3,9 @@
 //! Names are abstract: they are no files, and are gone with their sockets. What one end has written lies at the other end at once, so
 //! that the unread bytes there are all that is on its way.
 
-use crate::calls::checked;
+use crate::calls::{checked, new_descriptor};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 
 /// Bytes of `sockaddr_un` before the name.
@@ -39,7 +39,7 @@ pub fn set_name(socket: &impl AsFd, name: &str) -> io::Result<()> {
 pub fn connect(from: &str, to: &str) -> io::Result<UnixStream> {
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: makes a descriptor, which is nobody else's, or fails.
-    let socket = unsafe { OwnedFd::from_raw_fd(checked(libc::socket(libc::AF_UNIX, kind, 0))?) };
+    let socket = unsafe { new_descriptor(libc::socket(libc::AF_UNIX, kind, 0)) }?;
     set_name(&socket, from)?;
     let (address, length) = address(to)?;
     // SAFETY: as in `set_name`.

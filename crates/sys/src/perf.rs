@@ -3,11 +3,11 @@
 //! A counter counts everything that its CPU does, in user mode, kernel and guests. Where there are more counters than the
 //! processor can hold at once, the kernel takes turns and tells for how long each was counting; values are scaled by that.
 
+use crate::calls::new_descriptor;
 use core::arch::x86_64::__cpuid;
 use std::fs::File;
 use std::io::{self, Read};
 use std::mem;
-use std::os::fd::FromRawFd;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,14 +67,11 @@ impl Counter {
         let attributes = Attributes { kind, size, config, read_format: TIMES, ..Attributes::default() };
         let cpu = libc::c_int::try_from(cpu).map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
         // SAFETY: the attributes have the size that they name and live through the call; -1 are "all processes" and "no
-        // group".
-        let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, -1, cpu, -1, FLAG_CLOEXEC) };
-        let fd = libc::c_int::try_from(fd).unwrap_or(-1);
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor was just made by the kernel for us, and nobody else knows its number.
-        Ok(Counter(unsafe { File::from_raw_fd(fd) }))
+        // group". The descriptor that it makes is nobody else's.
+        let made = unsafe {
+            new_descriptor(libc::syscall(libc::SYS_perf_event_open, &raw const attributes, -1, cpu, -1, FLAG_CLOEXEC))
+        };
+        made.map(|counter| Counter(File::from(counter)))
     }
 
     /// The count so far, scaled up to the time in which it was not counting; `None` where it has not counted yet.

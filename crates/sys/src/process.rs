@@ -3,12 +3,11 @@
 //! An agent speaks frames over the standard output that it was born with. [`take_stdout`] moves that stream out of every
 //! library's reach, and [`die_with`] leaves no agent behind when its lab is killed.
 
-use crate::calls::{checked, was_interrupted};
+use crate::calls::{checked, new_descriptor, was_interrupted};
 use std::fs::{self, File};
 use std::io;
 use std::mem;
 use std::ops::AddAssign;
-use std::os::fd::FromRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -81,13 +80,11 @@ pub fn wait_for_hang_up_of_stdin() -> io::Result<()> {
 /// # Errors
 /// What `fcntl(2)` or `dup2(2)` gives.
 pub fn take_stdout() -> io::Result<File> {
-    // SAFETY: F_DUPFD_CLOEXEC makes a new descriptor and changes none; its result is checked.
-    let kept = checked(unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_DUPFD_CLOEXEC, 3) })?;
-    // SAFETY: `kept` was just made by the kernel for us, and nobody else knows its number.
-    let original = unsafe { File::from_raw_fd(kept) };
+    // SAFETY: F_DUPFD_CLOEXEC changes no descriptor, and the one that it makes is nobody else's.
+    let original = unsafe { new_descriptor(libc::fcntl(libc::STDOUT_FILENO, libc::F_DUPFD_CLOEXEC, 3)) }?;
     // SAFETY: both are numbers of standard streams; dup2 closes descriptor 1, whose original is kept above.
     checked(unsafe { libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO) })?;
-    Ok(original)
+    Ok(File::from(original))
 }
 
 /// The largest resident set that this process has had, in bytes.

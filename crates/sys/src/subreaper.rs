@@ -4,10 +4,10 @@
 //! included: nothing that a program forks can get away from it, without control groups and without being root. Whoever
 //! uses this lets no other part of the process have children.
 
-use crate::calls::{checked, was_interrupted};
+use crate::calls::{checked, new_descriptor, was_interrupted};
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
@@ -109,14 +109,8 @@ pub fn wait(pid: u32, deadline: Instant) -> io::Result<Option<Ended>> {
 /// What `pidfd_open(2)` gives.
 pub(crate) fn descriptor(pid: u32) -> io::Result<OwnedFd> {
     let pid = libc::pid_t::try_from(pid).map_err(io::Error::other)?;
-    // SAFETY: takes two numbers and gives a new descriptor or -1.
-    let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    let opened = i32::try_from(opened).map_err(io::Error::other)?;
-    if opened < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor was just made for us and nobody else knows it.
-    Ok(unsafe { OwnedFd::from_raw_fd(opened) })
+    // SAFETY: takes two numbers; the descriptor that it makes is nobody else's.
+    unsafe { new_descriptor(libc::syscall(libc::SYS_pidfd_open, pid, 0)) }
 }
 
 fn reap(pid: libc::pid_t, at: Instant) -> io::Result<Ended> {

@@ -4,11 +4,11 @@
 //! started here so that they are traced from their first instruction on, with all threads and processes that they make.
 
 use crate::affinity;
-use crate::calls::{checked, was_interrupted};
+use crate::calls::{checked, new_descriptor, was_interrupted};
 use std::ffi::CString;
 use std::io;
 use std::mem::{MaybeUninit, zeroed};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 use std::time::Duration;
 
@@ -143,8 +143,7 @@ impl ChildSignals {
             libc::sigaddset(&raw mut set, libc::SIGCHLD);
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before);
             let opened = libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
-            checked(opened)?;
-            Ok(ChildSignals { descriptor: OwnedFd::from_raw_fd(opened), before })
+            Ok(ChildSignals { descriptor: new_descriptor(opened)?, before })
         }
     }
 
@@ -326,13 +325,8 @@ fn set_registers(thread: i32, registers: &libc::user_regs_struct) -> io::Result<
 /// # Errors
 /// What `pidfd_open(2)` and `pidfd_getfd(2)` give.
 pub fn take_descriptor(process: i32, descriptor: u64) -> io::Result<OwnedFd> {
-    let owned = |opened: libc::c_long| -> io::Result<OwnedFd> {
-        let opened = i32::try_from(checked(opened)?).map_err(io::Error::other)?;
-        // SAFETY: the kernel has just made it for us, and nobody else knows it.
-        Ok(unsafe { OwnedFd::from_raw_fd(opened) })
-    };
-    // SAFETY: both calls take numbers alone.
-    let of = owned(unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) })?;
+    // SAFETY: the call takes numbers alone; the descriptor that it makes is nobody else's.
+    let of = unsafe { new_descriptor(libc::syscall(libc::SYS_pidfd_open, process, 0)) }?;
     // SAFETY: as above.
-    owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, of.as_raw_fd(), descriptor, 0) })
+    unsafe { new_descriptor(libc::syscall(libc::SYS_pidfd_getfd, of.as_raw_fd(), descriptor, 0)) }
 }

@@ -1,11 +1,10 @@
 //! Ways to sleep and to be woken: an absolute time, and an event counter (`eventfd(2)`). A futex is in [`crate::futex`], a pipe in the
 //! standard library.
 
-use crate::calls::checked;
+use crate::calls::{checked, new_descriptor};
 use crate::clock::monotonic_ns;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::FromRawFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -60,10 +59,9 @@ impl Event {
     /// # Errors
     /// What `eventfd(2)` gives.
     pub fn new() -> io::Result<Event> {
-        // SAFETY: takes two numbers and gives a new descriptor or -1.
-        let opened = checked(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) })?;
-        // SAFETY: the descriptor was just made for us and nobody else knows it.
-        Ok(Event(unsafe { File::from_raw_fd(opened) }))
+        // SAFETY: takes two numbers; the descriptor that it makes is nobody else's.
+        let made = unsafe { new_descriptor(libc::eventfd(0, libc::EFD_CLOEXEC)) };
+        made.map(|event| Event(File::from(event)))
     }
 
     /// Adds one and wakes a reader.

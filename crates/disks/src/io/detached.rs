@@ -2,10 +2,11 @@
 //! them with the last descriptor, however its owner ended.
 #![expect(unsafe_code, reason = "system calls that the standard library does not have")]
 
+use baremark_sys::calls::new_descriptor;
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
 /// Commands of `fsconfig(2)`.
@@ -31,9 +32,9 @@ impl Detached {
     /// What `fsopen(2)`, `fsconfig(2)` and `fsmount(2)` give, with the kernel's own words where it has some.
     pub(crate) fn mount(kind: &str, options: &[(&str, Option<&str>)]) -> io::Result<Detached> {
         let kind = CString::new(kind)?;
-        // SAFETY: the text ends in zero and lives through the call.
-        let context = unsafe { libc::syscall(libc::SYS_fsopen, kind.as_ptr(), CLOSE_ON_EXEC) };
-        let context = owned(context)?;
+        // SAFETY: the text ends in zero and lives through the call; the descriptor that it makes is nobody else's.
+        let context = unsafe { new_descriptor(libc::syscall(libc::SYS_fsopen, kind.as_ptr(), CLOSE_ON_EXEC)) }?;
+        let context = File::from(context);
         let set = |command: libc::c_uint, key: Option<&CString>, value: Option<&CString>| {
             let text = |text: Option<&CString>| text.map_or(std::ptr::null(), |text| text.as_ptr());
             // SAFETY: texts end in zero and live through the call; null is what commands without a key or a value take.
@@ -50,9 +51,10 @@ impl Detached {
             }
         }
         set(CREATE, None, None)?;
-        // SAFETY: takes a descriptor, which is open, and numbers.
-        let root = unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), CLOSE_ON_EXEC, DATA_ALONE) };
-        owned(root).map(|root| Detached { root })
+        // SAFETY: takes a descriptor, which is open, and numbers; the one that it makes is nobody else's.
+        let root =
+            unsafe { new_descriptor(libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), CLOSE_ON_EXEC, DATA_ALONE)) };
+        root.map(|root| Detached { root: File::from(root) })
     }
 
     /// The path by which this process alone reaches the file `name`.
@@ -63,14 +65,6 @@ impl Detached {
     /// Its root, which can be asked for free space.
     pub(crate) fn root(&self) -> &File {
         &self.root
-    }
-}
-
-fn owned(descriptor: libc::c_long) -> io::Result<File> {
-    match i32::try_from(descriptor) {
-        // SAFETY: the kernel has just made it for us, and nobody else knows its number.
-        Ok(descriptor) if descriptor >= 0 => Ok(unsafe { File::from_raw_fd(descriptor) }),
-        _ => Err(io::Error::last_os_error()),
     }
 }
 
