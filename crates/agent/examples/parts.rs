@@ -5,9 +5,10 @@
 #![expect(clippy::cast_precision_loss, reason = "milliseconds of a trial")]
 
 use baremark_agent::runner::Runners;
-use baremark_model::arm::{ExecutorKind, GuestTables, PageSize, ResolvedArm};
-use baremark_model::descriptor::Value;
+use baremark_model::arm::{ExecutorKind, GuestTables, ResolvedArm};
+use baremark_model::page_size::PageSize;
 use baremark_model::units::Bytes;
+use baremark_model::value::Value;
 use baremark_model::wire::{ArmSpec, Member, TrialResult, TrialSpec};
 use baremark_sys::affinity::allowed_cpus;
 use std::collections::BTreeMap;

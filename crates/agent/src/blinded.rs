@@ -2,9 +2,9 @@
 
 use crate::trial_error::TrialError;
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::Value;
 use baremark_model::scale::{InjectedCosts, PARAMETER, VARIABLE};
 use baremark_model::units::Share;
+use baremark_model::value::Value;
 
 /// The share of uncounted repetitions of each arm; none where an arm carries no label.
 ///
@@ -54,7 +54,7 @@ pub fn executor_of(arms: &[&ResolvedArm]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baremark_model::arm::PageSize;
+    use baremark_model::page_size::PageSize;
 
     #[test]
     fn blinded_arms_are_run_by_the_machine_of_the_arm_that_they_copy() {

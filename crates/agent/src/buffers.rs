@@ -7,7 +7,8 @@
 
 use crate::placing;
 use crate::trial_error::TrialError;
-use baremark_model::arm::{PageSize, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
+use baremark_model::page_size::PageSize;
 use baremark_model::placement::{Placed, Topology};
 use baremark_model::seam::{Owner, Workload};
 use baremark_model::wire::{PagesSeen, TrialSpec};
@@ -98,9 +99,9 @@ mod tests {
     use super::*;
     use crate::blinded;
     use baremark_model::arm::Frames;
-    use baremark_model::descriptor::Value;
     use baremark_model::scale::PARAMETER;
     use baremark_model::units::Bytes;
+    use baremark_model::value::Value;
     use baremark_model::wire::{ArmSpec, Member};
     use baremark_sys::smaps;
 

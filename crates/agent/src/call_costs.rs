@@ -2,7 +2,7 @@
 //!
 //! Each is the quickest of some batches: who had the CPU meanwhile is in the others.
 
-use baremark_model::arm::PageSize;
+use baremark_model::page_size::PageSize;
 use baremark_model::wire::FromAgent;
 use baremark_sys::clock::monotonic_ns;
 use baremark_sys::paging::{Fresh, empty_call};

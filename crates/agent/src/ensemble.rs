@@ -5,8 +5,8 @@
 //! meet at a gate inside the region, before the clock is read, so that all start together whatever entering cost each.
 
 use crate::audit;
-use baremark_model::descriptor::Metric;
 use baremark_model::ensemble::{Part, together};
+use baremark_model::metric::Metric;
 use baremark_model::seam::{
     Audit, Body, Executor, ExecutorFacts, Fault, Prepared, RankTime, RunRecord, Sample, TickRate, Work,
 };

@@ -188,7 +188,7 @@ mod tests {
         };
         let result = |spec: &ObserveSpec| {
             let seen = Observing::begin(spec).end();
-            let arm = ResolvedArm::native(1, baremark_model::arm::PageSize::Small);
+            let arm = ResolvedArm::native(1, baremark_model::page_size::PageSize::Small);
             seen.result(&arm, JobRun::default()).expect("a clock")
         };
         let seen = result(&spec(&["cpu"]));

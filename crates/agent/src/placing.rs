@@ -144,7 +144,7 @@ pub fn remote_share(arm: &ResolvedArm, placed: &Placed) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baremark_model::arm::PageSize;
+    use baremark_model::page_size::PageSize;
     use baremark_model::placement::{Cpu, Placement};
 
     fn arm(memory: MemoryPolicy) -> ResolvedArm {

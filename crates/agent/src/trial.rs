@@ -14,8 +14,8 @@ use crate::{audit, blinded, buffers, buffers::Buffers, disturbance, pace, placin
 use baremark_kernels::isa;
 use baremark_microvm::Microvm;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::Metric;
 use baremark_model::disturbed::{QUAD, discarded, flags as flags_of};
+use baremark_model::metric::Metric;
 use baremark_model::placement::Topology;
 use baremark_model::scale::extra;
 use baremark_model::seam::{

@@ -1,6 +1,6 @@
 //! Where the data of a study are on this machine: what features of disks are set for.
 
-use baremark_model::descriptor::Value;
+use baremark_model::value::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

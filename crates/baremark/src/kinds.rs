@@ -45,7 +45,8 @@ pub fn server_of(kind: &str, arm: &ResolvedArm) -> Option<ServerProgram> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baremark_model::descriptor::{Descriptor, Metric};
+    use baremark_model::descriptor::Descriptor;
+    use baremark_model::metric::Metric;
     use baremark_model::percentile::Percentile;
     use baremark_model::published;
     use baremark_model::unit::{Dimension, Unit, comparable};

@@ -9,15 +9,16 @@ use baremark_environments::native::Native;
 pub use baremark_environments::values::Settings;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command;
-use baremark_model::descriptor::{self, Value};
 use baremark_model::environments;
 use baremark_model::instead;
 use baremark_model::job::ServerProgram;
+use baremark_model::knob::Default;
 use baremark_model::peer;
 use baremark_model::plan::{Limits, Plan, PlannedArm, parameter_at, program_at};
 use baremark_model::scale;
 use baremark_model::site::Environment;
 use baremark_model::study::Study;
+use baremark_model::value::{Program, Value};
 use baremark_programs::command as programs;
 use baremark_programs::{executable, workshop};
 use baremark_services::service::program_below;
@@ -169,7 +170,7 @@ pub fn limit_programs(plan: &Plan, limits: &mut Limits) -> bool {
 }
 
 /// Whether a program is here, and the executor can run it, as far as that can be said before its preparation has run.
-fn can_start(program: &command::Program, executor: ExecutorKind) -> Result<(), String> {
+fn can_start(program: &Program, executor: ExecutorKind) -> Result<(), String> {
     programs::needs(program).map_err(|why| why.to_string())?;
     // What runs before it may install it.
     if !program.setup.is_empty() || !program.prepare.is_empty() {
@@ -255,7 +256,7 @@ pub fn probe(name: &str) -> Result<Option<Result<(), String>>, Refusal> {
 /// Whether a place cannot be made without a setting that is not given.
 fn needs_a_setting(place: &str, settings: &Settings) -> bool {
     let settable = environments::find(place).map_or(&[][..], |kind| kind.settings);
-    settable.iter().any(|knob| knob.default == descriptor::Default::Required && !settings.contains_key(knob.key))
+    settable.iter().any(|knob| knob.default == Default::Required && !settings.contains_key(knob.key))
 }
 
 #[cfg(test)]

@@ -29,13 +29,15 @@ use baremark_mmu::stream::Stream;
 use baremark_mmu::workload::{Kernel, of_arm};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::codes::{Cause, Translation};
-use baremark_model::command::{self, Program, WALL};
-use baremark_model::descriptor::{Better, Descriptor};
+use baremark_model::command::{self, WALL};
+use baremark_model::descriptor::Descriptor;
 use baremark_model::distinct::distinct;
 use baremark_model::document::{Document, PredictionRow, RatioRow, TrialArm};
 use baremark_model::environments;
+use baremark_model::metric::Better;
 use baremark_model::parameters::Typed;
 use baremark_model::plan::{Plan, PlannedArm, Treatment};
+use baremark_model::value::Program;
 use baremark_programs::workshop::search_path;
 use std::path::Path;
 
@@ -442,9 +444,8 @@ const RATE: &str = "tx_per_s";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baremark_model::arm::PageSize;
-    use baremark_model::command::Declared;
-    use baremark_model::descriptor::Value;
+    use baremark_model::page_size::PageSize;
+    use baremark_model::value::{Declared, Value};
 
     #[test]
     fn a_program_is_looked_for_with_its_arguments_as_they_were_and_not_where_it_needs_more() {

@@ -308,7 +308,7 @@ fn texts(value: &Value, found: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baremark_model::descriptor::Kind;
+    use baremark_model::knob::Kind;
 
     fn removed(text: &str) -> String {
         Redactor::new(&["lab7".to_owned(), "maria".to_owned(), "root".to_owned(), "4".to_owned()]).text(text)

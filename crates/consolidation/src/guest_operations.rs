@@ -7,8 +7,10 @@
 use baremark_environments::qemu::{Accel, Done, GuestOperations, Operation, Settings};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{self, DURATION, RAMP_DOWN, TIMEOUT, WARM_UP};
-use baremark_model::descriptor::{Aggregate, Default, Descriptor, Kind, Knob, Metric};
+use baremark_model::descriptor::Descriptor;
 use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
+use baremark_model::knob::{Default, Kind, Knob};
+use baremark_model::metric::{Aggregate, Metric};
 use baremark_model::parameters::Parameters;
 use baremark_model::seam::Sample;
 use baremark_model::site::SiteError;

@@ -4,13 +4,15 @@
 //! keys are the workload's own parameters, checked against its table.
 
 use crate::guest_operations;
-use baremark_model::arm::{PageSize, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{DURATION, RAMP_DOWN, TIMEOUT, WARM_UP};
-use baremark_model::descriptor::{Default, Descriptor, Value};
-use baremark_model::knob::InvalidValue;
+use baremark_model::descriptor::Descriptor;
+use baremark_model::knob::{Default, InvalidValue};
 use baremark_model::literal::quoted;
+use baremark_model::page_size::PageSize;
 use baremark_model::problem::nearest;
 use baremark_model::units::Nanos;
+use baremark_model::value::Value;
 use std::collections::BTreeMap;
 use toml::de::{DeTable, DeValue};
 

@@ -1,6 +1,6 @@
 //! What the server's interface of the lab's network moved in the measured time, from the `/proc/net/dev` of its namespace.
 
-use baremark_model::descriptor::{Aggregate, Metric};
+use baremark_model::metric::{Aggregate, Metric};
 use baremark_model::seam::Sample;
 use baremark_networks::Namespace;
 use baremark_networks::network::INSIDE;

@@ -3,7 +3,7 @@
 //! Of a server these are the counts of its processes; of an embedded database those of the process that drives it, which has the
 //! load's own in them. What cannot be counted is not 0: it has no value, and a flag says why.
 
-use baremark_model::descriptor::{Aggregate, Metric};
+use baremark_model::metric::{Aggregate, Metric};
 use baremark_model::seam::Sample;
 use baremark_observe::shootdowns;
 use baremark_sys::clock;

@@ -8,9 +8,10 @@ use crate::kind::Kind as DatabaseKind;
 use crate::server::{Network, Setup};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{self, ARRIVAL, DURATION, TIMEOUT, WARM_UP};
-use baremark_model::descriptor::{Aggregate, Default, Footprint, HeldBy, Kind, Knob, Metric};
+use baremark_model::descriptor::{Footprint, HeldBy};
 use baremark_model::job::ServerProgram;
-use baremark_model::knob::InvalidValue;
+use baremark_model::knob::{Default, InvalidValue, Kind, Knob};
+use baremark_model::metric::{Aggregate, Metric};
 use baremark_model::units::{Bytes, SECOND};
 use baremark_services::service::sought;
 

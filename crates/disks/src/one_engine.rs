@@ -1,9 +1,9 @@
 //! One engine for all places of a study: I/Os by io_uring here and by threads there would be compared as if the places differed alone.
 
 use crate::settings::ENGINE;
-use baremark_model::descriptor::Value;
 use baremark_model::environments;
 use baremark_model::plan::Plan;
+use baremark_model::value::Value;
 
 /// Settles the engine of all arms of the workload `kind` that leave it open, where these are in several environments: threads where one of them
 /// refuses io_uring by a filter of system calls, as containers' engines do by default, else io_uring. A site that cannot have what was settled fails

@@ -7,10 +7,10 @@ use crate::pace::Load;
 use crate::target::{Cache, Place};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{self, ARRIVAL, DURATION, TIMEOUT, WARM_UP};
-use baremark_model::descriptor::{Default, Kind, Knob, Value};
-use baremark_model::knob::InvalidValue;
+use baremark_model::knob::{Default, InvalidValue, Kind, Knob};
 use baremark_model::parameters::Parameters;
 use baremark_model::units::{Bytes, Nanos, SECOND, Share};
+use baremark_model::value::Value;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{self, Read};
@@ -394,7 +394,7 @@ fn blocks(text: &str) -> Result<Vec<BlockShare>, InvalidValue> {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use baremark_model::arm::PageSize;
+    use baremark_model::page_size::PageSize;
     use std::fs;
 
     /// An arm with defaults and these.

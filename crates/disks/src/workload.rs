@@ -13,9 +13,10 @@ use baremark_load::latency::Summary;
 use baremark_load::parts::stretches;
 use baremark_load::reached;
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Aggregate, Descriptor, Metric, joined};
+use baremark_model::descriptor::{Descriptor, joined};
 use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
 use baremark_model::knob::InvalidValue;
+use baremark_model::metric::{Aggregate, Metric};
 use baremark_model::parameters::Parameters;
 use baremark_model::seam::Sample;
 use baremark_model::units::Bytes;
@@ -442,8 +443,8 @@ pub(crate) fn points(outcome: &Outcome) -> Vec<Point> {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use baremark_model::arm::PageSize;
-    use baremark_model::descriptor::Default;
+    use baremark_model::knob::Default;
+    use baremark_model::page_size::PageSize;
 
     fn writer(environment: &str, typed: &[(&str, &str)]) -> Writer {
         let mut arm = ResolvedArm::native(1, PageSize::Small);

@@ -3,12 +3,13 @@
 //! It is next to the adapters and not in a test, so that every suite that can start real agents holds all of them to
 //! the same contract: those of this project and those of somebody who writes one more.
 
-use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::conformance::{Violation, demand};
-use baremark_model::descriptor::Value;
+use baremark_model::page_size::PageSize;
 use baremark_model::site::{Environment, Link, Site};
 use baremark_model::spawned::{LONGEST_PIECE, PutFile, Spawn, SpawnLimits, Spawned};
 use baremark_model::units::Bytes;
+use baremark_model::value::Value;
 use baremark_model::wire::{
     ArmSpec, FromAgent, Member, PROTOCOL, ToAgent, TrialResult, TrialSpec, WireError, read_frame, write_frame,
 };

@@ -1,9 +1,9 @@
 //! The values of an environment's settings as a study gives them.
 
-use baremark_model::descriptor::Value;
 use baremark_model::knob::InvalidValue;
 use baremark_model::parameters::Typed;
 use baremark_model::units::Bytes;
+use baremark_model::value::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

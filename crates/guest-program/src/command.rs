@@ -5,7 +5,7 @@ use crate::error::{Activity, Error, Stand};
 use crate::options::{Options, RUNNER_NAME};
 use crate::record::Record;
 use crate::shared::{Count, Doing};
-use baremark_model::arm::PageSize;
+use baremark_model::page_size::PageSize;
 use baremark_sys::process_tree;
 use std::ffi::{OsStr, OsString};
 use std::io;

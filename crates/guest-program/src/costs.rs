@@ -8,7 +8,7 @@
 use crate::command::Command;
 use crate::counters::Counters;
 use crate::error::Error;
-use baremark_model::arm::PageSize;
+use baremark_model::page_size::PageSize;
 use baremark_stats::Estimate;
 use baremark_sys::clock;
 use serde::{Deserialize, Serialize};

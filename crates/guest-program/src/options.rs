@@ -3,7 +3,7 @@
 //! It travels as the second argument, one word such as `1,page=2m,vcpus=64,kvm=1024`, and is written without allocating,
 //! because a runner writes it on the threads of its program.
 
-use baremark_model::arm::PageSize;
+use baremark_model::page_size::PageSize;
 use std::fmt::{self, Write};
 
 /// The first argument of a process that is to be a runner, by which it is recognised before anything else runs.

@@ -2,8 +2,9 @@
 
 use crate::costs::{Cost, Costs};
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Aggregate, Descriptor, Metric};
+use baremark_model::descriptor::Descriptor;
 use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
+use baremark_model::metric::{Aggregate, Metric};
 use baremark_model::seam::Sample;
 
 /// The jobs of this crate.

@@ -4,7 +4,7 @@
 use baremark_host::{Absent, FEATURES, Host, HostError, Modules, Setter, Tried, absent, tried};
 use baremark_journal::value::{Values, read};
 use baremark_journal::{Journal, Kind};
-use baremark_model::descriptor::Kind as Takes;
+use baremark_model::knob::Kind as Takes;
 use baremark_model::tables;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

@@ -284,7 +284,8 @@ fn shown(of: &DetailDocument<'_>) -> Shown {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baremark_model::arm::{PageSize, ResolvedArm};
+    use baremark_model::arm::ResolvedArm;
+    use baremark_model::page_size::PageSize;
     use baremark_model::percentile::Percentile;
 
     /// A load of 1000 GET, 100 SET in the measured second.

@@ -2,9 +2,9 @@
 
 use crate::blocking::{BlockingConnection, ConnectionError};
 use crate::parameters::ServerSetup;
-use baremark_model::descriptor::Value;
 use baremark_model::job::JobError;
 use baremark_model::units::Bytes;
+use baremark_model::value::Value;
 use baremark_networks::pair::ADDRESSES;
 use baremark_networks::{NetworkError, Pair};
 use baremark_services::Folder;

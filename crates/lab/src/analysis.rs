@@ -17,17 +17,19 @@ use crate::values;
 pub use crate::values::RATE;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::codes::Flag;
-use baremark_model::descriptor::{Better, Descriptor, Value};
+use baremark_model::descriptor::Descriptor;
 use baremark_model::document::{
     DetailRow, Document, EstimateRow, FORMAT, FairnessRow, FlagRow, METHOD, MemberEstimate, Outcome, RatioRow,
     ReferenceRow, RunHead, SensitivityRow, Size, TrialArm, TrialRow, UsedEnvironment,
 };
 use baremark_model::environments::{self, Capabilities};
 use baremark_model::imported;
+use baremark_model::metric::Better;
 use baremark_model::plan::{Contrast, Pair, Plan, Treatment};
 use baremark_model::seam::Sample;
 use baremark_model::unit::Unit;
 use baremark_model::units::Share;
+use baremark_model::value::Value;
 use baremark_stats::estimate::median;
 use baremark_stats::halves::drift;
 use baremark_stats::interim::rate;

@@ -6,10 +6,10 @@
 use crate::link::{AgentLink, LinkError};
 use crate::provisioning::free_port;
 use baremark_model::command;
-use baremark_model::descriptor::Value;
 use baremark_model::peer;
 use baremark_model::site::Environment;
 use baremark_model::spawned::{Spawn, SpawnLimits};
+use baremark_model::value::Value;
 use baremark_model::wire::TrialSpec;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -6,7 +6,7 @@
 use crate::analysis::{Run, in_statistics};
 use crate::trials;
 use baremark_model::comparison::{Answer, Comparison, Gate, GateRow};
-use baremark_model::descriptor::Better;
+use baremark_model::metric::Better;
 use baremark_model::plan::Treatment;
 use baremark_model::units::Share;
 use baremark_stats::gate::{self, Evidence};

@@ -7,10 +7,10 @@
 
 use crate::analysis::{EMULATED, RATE, in_document, in_statistics, subject};
 use crate::comparison::{Chosen, facts, label, missing, together, without};
-use baremark_model::descriptor::Better;
 use baremark_model::distinct::distinct;
 use baremark_model::document::{Document, Outcome, RatioRow};
 use baremark_model::joined::{FORMAT, Joined, JoinedRow, JoinedSide, SideRatio, Spread, Unmatched, Which};
+use baremark_model::metric::Better;
 use baremark_model::plan::{Contrast, Treatment};
 use baremark_model::tables::WORKLOAD;
 use baremark_model::units::Share;

@@ -287,7 +287,7 @@ struct Member<'r> {
     phase: &'r Series,
     stretches: &'r [Stretch],
     rate: TickRate,
-    together: &'r BTreeMap<String, baremark_model::descriptor::Aggregate>,
+    together: &'r BTreeMap<String, baremark_model::metric::Aggregate>,
 }
 
 impl<'r> Member<'r> {

@@ -3,9 +3,9 @@
 //! Whoever attends holds the site: when the attendant ends, however that happens, the site ends, and the program with it.
 
 use crate::link::{AgentLink, LinkError};
-use baremark_model::descriptor::Value;
 use baremark_model::site::Environment;
 use baremark_model::spawned::{Spawn, Spawned};
+use baremark_model::value::Value;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;

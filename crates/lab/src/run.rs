@@ -1,10 +1,11 @@
 //! A run as it is analysed, and what its plan says of an arm.
 
 use crate::trials::Finished;
-use baremark_model::descriptor::{Better, Descriptor};
+use baremark_model::descriptor::Descriptor;
 use baremark_model::document::LookRow;
 use baremark_model::imported::Imported;
 use baremark_model::machine::MachineFacts;
+use baremark_model::metric::Better;
 use baremark_model::plan::Plan;
 use baremark_model::second_look::SecondLook;
 use baremark_model::units::UnixTime;

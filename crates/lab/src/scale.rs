@@ -6,10 +6,11 @@
 
 use crate::analysis::{RATE, Run, interval};
 use crate::trials;
-use baremark_model::descriptor::{Better, Value};
+use baremark_model::metric::Better;
 use baremark_model::plan::{Cell, Contrast, Pair, Plan};
 use baremark_model::scale::{FORMAT, InjectedCosts, PARAMETER, ScaleDocument, ScaleRow, extra};
 use baremark_model::units::Share;
+use baremark_model::value::Value;
 use baremark_stats::Interval;
 use baremark_stats::special::binomial_cdf;
 

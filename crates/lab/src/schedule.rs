@@ -5,9 +5,9 @@
 
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{self, TIMEOUT};
-use baremark_model::descriptor::Value;
 use baremark_model::environments;
 use baremark_model::plan::{Cell, Plan};
+use baremark_model::value::Value;
 use baremark_model::verify::Verify;
 use baremark_model::wire::{ArmSpec, Member, TrialSpec};
 use baremark_stats::Rng;

@@ -6,9 +6,9 @@
 
 use crate::link::{AgentLink, LinkError};
 use crate::parallel_start::start_in_parallel;
-use baremark_model::descriptor::Value;
 use baremark_model::plan::Plan;
 use baremark_model::site::{Environment, Portion, SiteError};
+use baremark_model::value::Value;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 

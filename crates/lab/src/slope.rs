@@ -4,9 +4,10 @@
 //! none, are not on it. Every block has a line of its own, so that the interval over blocks holds whatever varies between them.
 
 use crate::trials::Finished;
-use baremark_model::descriptor::{Descriptor, Metric};
+use baremark_model::descriptor::Descriptor;
 use baremark_model::distinct::grouped;
 use baremark_model::document::SlopeRow;
+use baremark_model::metric::Metric;
 use baremark_model::plan::{Plan, Treatment};
 use baremark_stats::Estimate;
 use baremark_stats::estimate::mean;

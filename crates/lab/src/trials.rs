@@ -2,10 +2,10 @@
 //! trial of a pair.
 
 use baremark_model::command;
-use baremark_model::descriptor::Metric;
 use baremark_model::event::TrialStatus;
 use baremark_model::hdr;
 use baremark_model::histogram::Histogram;
+use baremark_model::metric::Metric;
 use baremark_model::percentile::Percentile;
 use baremark_model::plan::{Cell, Pair, Plan};
 use baremark_model::wire::{Series, TrialResult, TrialSpec};

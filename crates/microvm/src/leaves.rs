@@ -11,7 +11,7 @@
 //! `nx_huge_pages` splits large entries of memory that is *executed*, which a buffer is not.
 
 use crate::mmu::MmuMode;
-use baremark_model::arm::PageSize;
+use baremark_model::page_size::PageSize;
 
 /// A counter of KVM's and what it must at least have grown by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

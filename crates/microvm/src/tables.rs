@@ -8,7 +8,8 @@
 use crate::layout;
 use crate::mapping::Mapping;
 use crate::pool::Pool;
-use baremark_model::arm::{GuestTables, PageSize};
+use baremark_model::arm::GuestTables;
+use baremark_model::page_size::PageSize;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,6 +1,6 @@
 //! Page sizes of x86-64, and at which level of the tables each has its leaf.
 
-use baremark_model::arm::PageSize;
+use baremark_model::page_size::PageSize;
 use std::fmt;
 
 /// The size of a page, or of the memory beneath one.

@@ -6,7 +6,8 @@
 
 use crate::range::Range;
 use crate::stream::{BlockedUpdate, Chase, RandomAccess, Stream, StreamError, Touch, Triad};
-use baremark_model::arm::{PageSize, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
+use baremark_model::page_size::PageSize;
 use baremark_model::parameters::Typed;
 use baremark_model::units::Bytes;
 use std::fmt;

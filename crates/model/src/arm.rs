@@ -1,51 +1,11 @@
 //! One arm, resolved: everything an agent needs to know to run one treatment.
 
-use crate::descriptor::Value;
+use crate::page_size::PageSize;
 use crate::placement::{MemoryPolicy, Placement};
+use crate::value::Value;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
-
-/// A page size of x86-64 that baremark can ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum PageSize {
-    /// 4 KiB.
-    #[serde(rename = "4k")]
-    Small,
-    /// 2 MiB.
-    #[serde(rename = "2m")]
-    Large,
-}
-
-impl PageSize {
-    /// The size in bytes.
-    #[must_use]
-    pub const fn bytes(self) -> u64 {
-        match self {
-            PageSize::Small => 4096,
-            PageSize::Large => 2 << 20,
-        }
-    }
-
-    /// From the label used in studies, `4k` or `2m`.
-    #[must_use]
-    pub fn from_label(label: &str) -> Option<Self> {
-        match label {
-            "4k" => Some(PageSize::Small),
-            "2m" => Some(PageSize::Large),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for PageSize {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            PageSize::Small => "4k",
-            PageSize::Large => "2m",
-        })
-    }
-}
 
 /// How a body is run inside an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

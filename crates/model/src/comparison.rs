@@ -4,8 +4,8 @@
 //! least three a side, or the answer is that they are not comparable. Whatever fact differs between the sides and was not
 //! declared a factor could be the cause as well, and is named.
 
-use crate::descriptor::Better;
 use crate::document::Outcome;
+use crate::metric::Better;
 use crate::plan::Treatment;
 use crate::units::Share;
 use serde::{Deserialize, Serialize};

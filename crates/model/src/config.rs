@@ -1,11 +1,12 @@
 //! Settings typed as TOML, in one text or in layers of several: the line of every mistake, the nearest key, typed values.
 
-use crate::descriptor::{Knob, Value};
 use crate::distinct::distinct;
 use crate::former;
+use crate::knob::Knob;
 use crate::literal::literal;
 use crate::problem::{Problem, Problems, nearest, with_article};
 use crate::units::{Bytes, Nanos, Share};
+use crate::value::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::str::FromStr;

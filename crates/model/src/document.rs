@@ -4,9 +4,9 @@
 //! test, so that the two cannot part.
 
 use crate::codes::{Cause, Decision, Flag, Hindrance, Translation};
-use crate::descriptor::Better;
 use crate::environments::{self, Capabilities};
 use crate::machine::MachineFacts;
+use crate::metric::Better;
 use crate::observation::Observed;
 use crate::placement::Placed;
 use crate::plan::{Absent, Contrast, Duet, Mode, PlannedWorkload, Treatment};

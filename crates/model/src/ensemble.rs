@@ -4,7 +4,7 @@
 //! metric, so it is in the descriptor's row: published totals of several virtual machines are sums of figures that
 //! each machine had at its own best moment, and only [`Aggregate::Window`] says what all gave at the same time.
 
-use crate::descriptor::{Aggregate, Metric};
+use crate::metric::{Aggregate, Metric};
 use crate::seam::Sample;
 
 /// One member's figures and the time from its first start to its last end, in seconds.
@@ -59,7 +59,7 @@ fn join(rule: Aggregate, values: &[f64], parts: &[Part<'_>], window: f64) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::descriptor::Better;
+    use crate::metric::Better;
 
     const METRICS: &[Metric] = &[
         Metric { key: "sum", unit: "MB/s", better: Better::Higher, together: Aggregate::Sum, help: "" },

@@ -20,7 +20,8 @@ mod ssh;
 pub use kind::{Capabilities, EnvironmentKind, Given, Holder, INSTEAD_OF, Setting, Short};
 
 use crate::arm::ExecutorKind;
-use crate::descriptor::{Default, Kind, Knob, Value};
+use crate::knob::{Default, Kind, Knob};
+use crate::value::Value;
 use std::collections::BTreeMap;
 
 /// All environments, in the order in which lists show them.

@@ -3,10 +3,10 @@
 //! A study compares native with what this machine lets it start: with a virtual machine where there is KVM, else with a sandbox. It names
 //! both, and `instead_of` in `[environments.NAME]` says of the second that the first replaces it.
 
-use crate::descriptor::Value;
 use crate::environments;
 use crate::problem::Problem;
 use crate::study::Study;
+use crate::value::Value;
 use std::collections::BTreeMap;
 
 /// The study on a machine that lacks `absent`: without the environments in whose place another one runs.

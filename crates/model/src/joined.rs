@@ -4,8 +4,8 @@
 //! Each is compared with its own base in a run of its own, and the ratios of the runs are compared here. Whatever else
 //! differs between the runs is listed, for it may be the cause as well.
 
-use crate::descriptor::Better;
 use crate::document::Outcome;
+use crate::metric::Better;
 use crate::plan::Treatment;
 use crate::units::Share;
 use serde::{Deserialize, Serialize};

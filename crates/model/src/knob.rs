@@ -1,11 +1,82 @@
-//! From a typed TOML value to a checked [`Value`], by a knob's row in its table.
+//! Knobs: rows of a table of keys that a study may set, and the way from a typed TOML value to a checked [`Value`] by them.
 
-use crate::arm::PageSize;
-use crate::descriptor::{Default, Kind, Knob, Value};
 use crate::literal::literal;
+use crate::page_size::PageSize;
 use crate::problem::{nearest, with_article};
 use crate::units::{Bytes, Nanos, Share, UnitError};
+use crate::value::Value;
 use toml::de::DeValue;
+
+/// What kind of value a knob takes, and its range.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// A whole number within `min..=max`.
+    Count {
+        /// The least.
+        min: u64,
+        /// The most.
+        max: u64,
+    },
+    /// A size with its unit, within `min..=max` bytes.
+    Size {
+        /// The least, in bytes.
+        min: u64,
+        /// The most, in bytes.
+        max: u64,
+    },
+    /// A duration with its unit, within `min..=max` nanoseconds.
+    Time {
+        /// The least, in nanoseconds.
+        min: u64,
+        /// The most, in nanoseconds.
+        max: u64,
+    },
+    /// A percentage within `min..=max` (as fractions).
+    Percent {
+        /// The least, as a fraction.
+        min: f64,
+        /// The most, as a fraction.
+        max: f64,
+    },
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A page size, `4k` or `2m`.
+    Page,
+    /// Free text.
+    Text,
+    /// `true` or `false`.
+    Switch,
+    /// A list of words, passed on unchanged.
+    Words,
+    /// A list of names; a text with commas between them is read, too.
+    Names,
+    /// Any value of TOML: that of a key of a workload's own section, which the workload checks.
+    Literal,
+}
+
+/// A default, as a person would type it in a study file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Default {
+    /// The study must say it.
+    Required,
+    /// Taken when the study does not say it.
+    Typed(&'static str),
+    /// Found from the machine or from other keys when the study does not say it; the text says how.
+    Derived(&'static str),
+}
+
+/// One row of a table: a key that a study may set.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Knob {
+    /// The key as typed.
+    pub key: &'static str,
+    /// What it takes.
+    pub kind: Kind,
+    /// What is taken when it is absent.
+    pub default: Default,
+    /// One sentence for people.
+    pub help: &'static str,
+}
 
 /// Why a value does not fit its knob: what is wrong, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -168,7 +239,6 @@ impl Knob {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::descriptor::Default;
 
     const SIZE: Knob =
         Knob { key: "table", kind: Kind::Size { min: 1 << 20, max: 1 << 40 }, default: Default::Required, help: "" };

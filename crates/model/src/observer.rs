@@ -3,7 +3,7 @@
 //! An observer reads counters and levels; growth, rates and series are made of its readings by whoever asks for them. It
 //! never fails a trial: what cannot be read is absent, with its reason.
 
-use crate::descriptor::{Default, Kind, Knob};
+use crate::knob::{Default, Kind, Knob};
 use crate::quantity::Quantity;
 use crate::units::Nanos;
 use serde::{Deserialize, Serialize};

@@ -3,12 +3,15 @@
 //! A row's default holds where an arm does not set the parameter, so that no reader repeats it. What does not fit its row is
 //! refused with what would be right, and never taken for a default: an arm may have come over the wire.
 
-use crate::arm::{PageSize, ResolvedArm};
+use crate::arm::ResolvedArm;
 use crate::command::{EXITLESS, GUEST_PAGE, PREFAULT};
-use crate::descriptor::{Aggregate, Better, Default, Descriptor, Kind, Knob, Metric, OwnSection, Value};
-use crate::knob::InvalidValue;
+use crate::descriptor::{Descriptor, OwnSection};
+use crate::knob::{Default, InvalidValue, Kind, Knob};
+use crate::metric::{Aggregate, Better, Metric};
+use crate::page_size::PageSize;
 use crate::tables;
 use crate::units::{Bytes, Nanos, Share};
+use crate::value::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};

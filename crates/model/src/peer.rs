@@ -4,10 +4,10 @@
 //! name before the job is told anything.
 
 use crate::arm::ResolvedArm;
-use crate::descriptor::Value;
 use crate::environments;
 use crate::knob::InvalidValue;
 use crate::problem::nearest;
+use crate::value::Value;
 use std::net::SocketAddr;
 
 /// The parameter.

@@ -16,15 +16,17 @@ pub use self::levels::set_elsewhere;
 use self::levels::{
     count_of, environment_of, frames_of, host_backing, is_smaller, page_of, placed, quick_value, with_held,
 };
-use crate::arm::{ExecutorKind, GuestTables, PageSize, ResolvedArm};
+use crate::arm::{ExecutorKind, GuestTables, ResolvedArm};
 use crate::codes::ReasonCode;
 use crate::command;
-use crate::descriptor::{Default, Descriptor, HeldBy, Value};
+use crate::descriptor::{Descriptor, HeldBy};
 use crate::distinct::distinct;
 use crate::environments;
 use crate::instead;
+use crate::knob::Default;
 use crate::maximum::SearchRequest;
 use crate::observer::ObserveSpec;
+use crate::page_size::PageSize;
 use crate::peer;
 use crate::placement::{Ranks, Topology};
 use crate::problem::{Problem, Problems};
@@ -32,6 +34,7 @@ use crate::scale::InjectedCosts;
 use crate::study::{Chosen, Design, Study};
 use crate::tables;
 use crate::units::{Bytes, Nanos};
+use crate::value::{Program, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -767,7 +770,7 @@ fn applies(chosen: &Chosen, key: &str) -> bool {
 
 /// The key in [`Limits::absent`] of a program that cannot run in an environment where others can.
 #[must_use]
-pub fn program_at(environment: &str, program: &command::Program) -> String {
+pub fn program_at(environment: &str, program: &Program) -> String {
     format!("{environment}: {} {}", program.name, program.argv.first().map_or("", String::as_str))
 }
 

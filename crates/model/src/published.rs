@@ -5,7 +5,7 @@
 //! cells and are shown next to the printed ones, which are rounded. The values are of other hardware: a report that shows them
 //! says so.
 
-use crate::descriptor::Better;
+use crate::metric::Better;
 use crate::problem::nearest;
 use serde::Deserialize;
 use std::collections::BTreeMap;

@@ -4,9 +4,12 @@
 //! mended there. It refuses nothing and knows no file; whoever calls it writes the page.
 
 use crate::command;
-use crate::descriptor::{Better, Default, Descriptor, Kind, Knob};
+use crate::descriptor::Descriptor;
 use crate::environments::{self, EnvironmentKind};
+use crate::knob::{Default, Kind, Knob};
+use crate::metric::Better;
 use crate::tables;
+use crate::value::{GIVEN, Side};
 use std::fmt::{self, Write};
 
 const HEAD: &str = "\
@@ -138,10 +141,10 @@ fn section(page: &mut String, name: &str, text: &str, knobs: &[Knob]) -> fmt::Re
 fn command(page: &mut String) -> fmt::Result {
     section(page, "[command]", COMMAND, command::COMMAND)?;
     write!(page, "\n| given placeholder | meaning |\n|---|---|\n")?;
-    for (key, meaning) in command::GIVEN {
+    for (key, meaning) in GIVEN {
         writeln!(page, "| `{{{key}}}` | {meaning} |")?;
     }
-    for (_, ending, meaning) in command::Side::ENDINGS {
+    for (_, ending, meaning) in Side::ENDINGS {
         writeln!(page, "| `{{KEY{ending}}}` | {meaning} |")?;
     }
     section(page, "[command.metrics.NAME]", READING, command::READING)?;

@@ -6,15 +6,16 @@ mod observe;
 
 use crate::command;
 use crate::config::{self, Entry, Layer};
-use crate::descriptor::{Descriptor, Kind, Knob, Value};
+use crate::descriptor::Descriptor;
 use crate::environments;
 use crate::former;
-use crate::knob::InvalidValue;
+use crate::knob::{InvalidValue, Kind, Knob};
 use crate::observer::ObserveSpec;
 use crate::problem::{Problem, Problems, nearest, with_article};
 use crate::published;
 use crate::tables;
 use crate::units::{Nanos, Share};
+use crate::value::{Program, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -179,7 +180,7 @@ struct Reader<'t> {
     /// Environments of the study's own, by name.
     named: Vec<String>,
     /// Programs that have a name.
-    programs: Vec<command::Program>,
+    programs: Vec<Program>,
     /// Keys that have another name today, a sentence for each.
     renamed: Vec<String>,
 }
@@ -252,7 +253,7 @@ impl Reader<'_> {
     }
 
     /// The program of `[command]`: `Some(None)` where there is none, `None` after a mistake in it. Those of `[commands]` are kept.
-    fn program(&mut self, sections: &BTreeMap<&str, (usize, Vec<Entry<'_>>)>) -> Option<Option<command::Program>> {
+    fn program(&mut self, sections: &BTreeMap<&str, (usize, Vec<Entry<'_>>)>) -> Option<Option<Program>> {
         let (one, named) = (sections.get(command::KIND), sections.get(command::NAMED));
         if one.is_none() && named.is_none() {
             return Some(None);
@@ -266,7 +267,7 @@ impl Reader<'_> {
     /// Hands the program to the workload that it is. Programs that have a name are levels of a factor.
     fn place_program(
         &mut self,
-        program: Option<command::Program>,
+        program: Option<Program>,
         line: usize,
         factors: &[Entry<'_>],
         chosen: &mut [Chosen],
@@ -584,7 +585,7 @@ impl Reader<'_> {
     fn required(&mut self, chosen: &Chosen, given: &[Entry<'_>], section: usize, several: bool) {
         let workload = chosen.descriptor;
         let place = if several { format!("workload.{}", workload.kind) } else { "workload".to_owned() };
-        for knob in workload.parameters.iter().filter(|knob| knob.default == crate::descriptor::Default::Required) {
+        for knob in workload.parameters.iter().filter(|knob| knob.default == crate::knob::Default::Required) {
             if !chosen.parameters.contains_key(knob.key)
                 && !given
                     .iter()
@@ -698,7 +699,7 @@ fn own_knob(workloads: &[Chosen], key: &str) -> Option<&'static Knob> {
 }
 
 /// The workloads that a study can name, with its own program in place of the unknown one.
-fn with_program(workloads: &[&'static Descriptor], program: Option<&command::Program>) -> Vec<&'static Descriptor> {
+fn with_program(workloads: &[&'static Descriptor], program: Option<&Program>) -> Vec<&'static Descriptor> {
     let own = program.map(command::descriptor);
     let of_kind = |known: &&'static Descriptor| own.filter(|own| own.kind == known.kind).unwrap_or(known);
     workloads.iter().map(of_kind).collect()
@@ -709,7 +710,7 @@ fn with_program(workloads: &[&'static Descriptor], program: Option<&command::Pro
 pub fn default_of(knobs: &[Knob], key: &str) -> Option<Value> {
     let knob = knobs.iter().find(|knob| knob.key == key)?;
     match knob.default {
-        crate::descriptor::Default::Typed(text) => knob.read_text(text).ok(),
+        crate::knob::Default::Typed(text) => knob.read_text(text).ok(),
         _ => None,
     }
 }
@@ -725,7 +726,7 @@ fn text_of(value: Option<Value>) -> Option<String> {
 #[must_use]
 pub fn defaults_are_sound(knobs: &[Knob]) -> bool {
     knobs.iter().all(|knob| match knob.default {
-        crate::descriptor::Default::Typed(text) => match knob.kind {
+        crate::knob::Default::Typed(text) => match knob.kind {
             Kind::Text => true,
             _ => knob.read_text(text).is_ok(),
         },

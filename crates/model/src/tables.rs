@@ -4,8 +4,8 @@
 //! workloads share. The reference page in docs/ is generated from the same rows.
 
 use crate::arm::{ExecutorKind, Frames};
-use crate::descriptor::{Default, Kind, Knob};
 use crate::environments;
+use crate::knob::{Default, Kind, Knob};
 use crate::placement::{MemoryPolicy, Placement};
 use crate::units::{HOUR, SECOND};
 use std::collections::BTreeMap;

@@ -4,9 +4,9 @@
 //! another protocol version says so and stops. Nothing here knows what carries the bytes: stdio, a serial port or ssh.
 
 use crate::arm::ResolvedArm;
-use crate::descriptor::Aggregate;
 use crate::loading::Loading;
 use crate::machine::Isa;
+use crate::metric::Aggregate;
 use crate::observation::Observation;
 use crate::observer::ObserveSpec;
 use crate::placement::Placed;

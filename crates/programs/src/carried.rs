@@ -4,9 +4,9 @@
 //! private folders: files that are there and alike are used, the program and files among its arguments replace those
 //! that are not, and a library is the site's own.
 
-use baremark_model::command::Program;
 use baremark_model::job::JobError;
 use baremark_model::site::OWN_ROOT;
+use baremark_model::value::Program;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};

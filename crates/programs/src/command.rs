@@ -13,12 +13,14 @@ use crate::runs;
 use crate::workshop::{self, Workshop, badly_ended, ended_well, in_words, last_words};
 use baremark_kernels::isa;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::command::{self, Program, Reading, TIMEOUT};
-use baremark_model::descriptor::{Descriptor, Metric};
+use baremark_model::command::{self, TIMEOUT};
+use baremark_model::descriptor::Descriptor;
 use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
+use baremark_model::metric::Metric;
 use baremark_model::protection::Settings;
 use baremark_model::seam::{Sample, WorkloadError};
 use baremark_model::units::Nanos;
+use baremark_model::value::{self, Program, Reading};
 use baremark_sys::process::find_program;
 use regex_lite::Regex;
 use std::collections::BTreeMap;
@@ -243,8 +245,8 @@ impl<'s> PreparedProgram<'s> {
         let mut task = Task {
             stdin: (!stdin.is_empty()).then(|| PathBuf::from(stdin)),
             stdout: match self.program.stdout {
-                command::Stdout::Keep => Stdout::Keep,
-                command::Stdout::Drop => Stdout::Drop,
+                value::Stdout::Keep => Stdout::Keep,
+                value::Stdout::Drop => Stdout::Drop,
             },
             ..self.task(&self.program.argv, self.timeout_ns, texts, environment)?
         };

@@ -6,10 +6,11 @@
 
 use crate::keeper::Task;
 use crate::verified;
-use baremark_model::arm::{PageSize, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::command;
-use baremark_model::descriptor::Metric;
 use baremark_model::job::{JobError, JobRun};
+use baremark_model::metric::Metric;
+use baremark_model::page_size::PageSize;
 use baremark_model::seam::Sample;
 use baremark_sys::affinity::allowed_cpus;
 use serde::Deserialize;

@@ -6,10 +6,11 @@
 
 use crate::echo::{DATAGRAM_HEAD, Echo, LONGEST, Mode, PATIENCE, Payload, datagram_head, head, u64_at};
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Aggregate, Default, Descriptor, Kind, Knob, Metric};
+use baremark_model::descriptor::Descriptor;
 use baremark_model::hdr;
 use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
-use baremark_model::knob::InvalidValue;
+use baremark_model::knob::{Default, InvalidValue, Kind, Knob};
+use baremark_model::metric::{Aggregate, Metric};
 use baremark_model::peer;
 use baremark_model::seam::Sample;
 use baremark_model::units::{Bytes, Nanos};

@@ -1,6 +1,6 @@
 //! Numbers out of what a program wrote: by regular expression or JSON pointer.
 
-use baremark_model::command::{Finder, Reading, Take};
+use baremark_model::value::{Finder, Reading, Take};
 use regex_lite::Regex;
 use serde_json::Value;
 use std::io;
@@ -128,7 +128,7 @@ fn shortened(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baremark_model::descriptor::Better;
+    use baremark_model::metric::Better;
 
     fn read(finder: Finder, take: Take, scale: f64, text: &str) -> Result<Option<f64>, String> {
         let reading = Reading {

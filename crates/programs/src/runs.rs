@@ -93,7 +93,7 @@ pub fn trimmed_mean(values: &[f64]) -> Option<f64> {
 mod tests {
     use super::*;
     use baremark_model::command::RUN_TIMES;
-    use baremark_model::descriptor::Metric;
+    use baremark_model::metric::Metric;
     use baremark_model::percentile::Percentile;
 
     /// Percentiles of several trials are those of all their samples, for which each run's time must be stored.

@@ -95,9 +95,8 @@ pub fn run(steps: &[Step], keeper: &Path) -> Result<(), JobError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baremark_model::arm::PageSize;
-    use baremark_model::command::{Declared, Program};
-    use baremark_model::descriptor::Value;
+    use baremark_model::page_size::PageSize;
+    use baremark_model::value::{Declared, Program, Value};
 
     #[test]
     fn steps_that_are_the_same_are_run_once_and_in_the_order_of_the_arms() {

@@ -16,10 +16,13 @@
 use crate::counts::counts;
 use baremark_microvm::Interrupts;
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Aggregate, Default, Descriptor, Kind, Knob, Metric, Value};
+use baremark_model::descriptor::Descriptor;
 use baremark_model::hdr;
 use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
+use baremark_model::knob::{Default, Kind, Knob};
+use baremark_model::metric::{Aggregate, Metric};
 use baremark_model::seam::{Sample, TickRate};
+use baremark_model::value::Value;
 use baremark_model::wire::{Detail, Point};
 use baremark_stats::percentile::sample_floor;
 use baremark_sys::affinity::Seat;
@@ -433,7 +436,7 @@ fn detail(woken: &Woken) -> Detail {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baremark_model::arm::PageSize;
+    use baremark_model::page_size::PageSize;
     use std::path::Path;
     use std::sync::Arc;
 

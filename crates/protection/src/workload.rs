@@ -6,10 +6,11 @@
 use crate::writer;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{LINK_DELAY, LINK_RATE, PROTECT, PROTECTED, TIMEOUT};
-use baremark_model::descriptor::{Aggregate, Default, Descriptor, Kind, Knob, Metric, joined};
+use baremark_model::descriptor::{Descriptor, joined};
 use baremark_model::hdr;
 use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
-use baremark_model::knob::InvalidValue;
+use baremark_model::knob::{Default, InvalidValue, Kind, Knob};
+use baremark_model::metric::{Aggregate, Metric};
 use baremark_model::parameters::Parameters;
 use baremark_model::protection::{Report, Settings};
 use baremark_model::seam::Sample;

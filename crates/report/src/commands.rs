@@ -12,9 +12,9 @@ use baremark_model::command::{
     GUEST_FAULTS, GUEST_SIGNALS, GUEST_START, MAJOR_FAULTS, PAGE_FAULTS, PEAK_MEMORY, POLLING_CPU, RUN_TIMES, SYSTEM,
     USER, VM_EXITS, WALL,
 };
-use baremark_model::descriptor::{Better, Metric};
 use baremark_model::distinct::grouped;
 use baremark_model::document::{Document, EstimateRow, RatioRow};
+use baremark_model::metric::{Better, Metric};
 use baremark_model::plan::Treatment;
 use baremark_model::units::Bytes;
 use std::fmt::Write;

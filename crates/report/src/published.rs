@@ -4,8 +4,8 @@ use crate::agreement::{EXPLAINED, agreement, column, fills, rows_of};
 use crate::grid::{Cell, Grid, GridRow, RatioCell};
 use crate::number::fixed;
 use crate::words::Tone;
-use baremark_model::descriptor::Better;
 use baremark_model::document::Document;
+use baremark_model::metric::Better;
 use baremark_model::published::{Published, Row, Table, find};
 
 /// Published tables, ready to be laid out.

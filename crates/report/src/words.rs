@@ -7,9 +7,9 @@
 use crate::number::{Digits, count, fixed, percent, ratio_decimals};
 use crate::text::clean;
 use crate::treatment::{ENVIRONMENT, Factors, join, list};
-use baremark_model::descriptor::Better;
 use baremark_model::document::{Document, Outcome, RatioRow, ReferenceRow, SensitivityRow};
 use baremark_model::environments;
+use baremark_model::metric::Better;
 use baremark_model::plan::{Contrast, Duet, Treatment};
 
 /// How both programs of a pair ran, after "programs".

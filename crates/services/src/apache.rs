@@ -6,7 +6,7 @@ use crate::instance::Instance;
 use crate::recipe::{Ready, Recipe, Reload, Step};
 use crate::service::{Card, Install, Order, Service, ServiceError, Statistics, Tier, Upstream, numbers};
 use crate::settings::{Settings, knob};
-use baremark_model::descriptor::{Kind, Knob};
+use baremark_model::knob::{Kind, Knob};
 use std::fmt::Write as _;
 
 /// The adapter.

@@ -5,7 +5,7 @@ use crate::instance::Instance;
 use crate::recipe::{Ready, Recipe, Step};
 use crate::service::{Card, Install, Order, Service, ServiceError, Statistics, Tier, numbers};
 use crate::settings::knob;
-use baremark_model::descriptor::{Kind, Knob};
+use baremark_model::knob::{Kind, Knob};
 use std::time::Duration;
 
 /// The adapter.

@@ -3,7 +3,7 @@
 use crate::instance::Instance;
 use crate::service::{Order, ServiceError, Upstream};
 use crate::settings::knob;
-use baremark_model::descriptor::{Kind, Knob};
+use baremark_model::knob::{Kind, Knob};
 
 /// The file of a web server's certificate, and that of its key.
 pub(crate) const CHAIN: &str = "tls-chain.pem";

@@ -6,7 +6,7 @@ use crate::instance::Instance;
 use crate::recipe::{Ready, Recipe, Step};
 use crate::service::{Card, Install, Order, Service, ServiceError, Statistics, Tier, Upstream};
 use crate::settings::knob;
-use baremark_model::descriptor::{Kind, Knob};
+use baremark_model::knob::{Kind, Knob};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;

@@ -4,8 +4,8 @@ use crate::instance::Instance;
 use crate::recipe::{Ready, Recipe, Reload, Step};
 use crate::service::{Card, Install, Order, Service, ServiceError, Statistics, Tier, numbers};
 use crate::settings::knob;
-use baremark_model::descriptor::{Kind, Knob};
 use baremark_model::fingerprint;
+use baremark_model::knob::{Kind, Knob};
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 

@@ -3,8 +3,8 @@
 use crate::instance::Instance;
 use crate::recipe::Recipe;
 use crate::settings::Settings;
-use baremark_model::descriptor::Knob;
 use baremark_model::job::{JobError, ServerProgram};
+use baremark_model::knob::Knob;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;

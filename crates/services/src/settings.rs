@@ -1,7 +1,8 @@
 //! The settings of a service: typed values for every knob, and lines that are passed through as they are.
 
 use baremark_model::config::{Reader, Section, all_of};
-use baremark_model::descriptor::{Default as Unsaid, Kind, Knob, Value};
+use baremark_model::knob::{Default as Unsaid, Kind, Knob};
+use baremark_model::value::Value;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::de::DeValue;

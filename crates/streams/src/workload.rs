@@ -4,11 +4,12 @@ use crate::ends::Path;
 use crate::engine::{self, Direction, Order, Outcome, Pattern};
 use baremark_journal::{Journal, JournalError};
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Aggregate, Default, Descriptor, Kind, Knob, Metric};
+use baremark_model::descriptor::Descriptor;
 use baremark_model::hdr;
 use baremark_model::histogram::Histogram;
 use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
-use baremark_model::knob::InvalidValue;
+use baremark_model::knob::{Default, InvalidValue, Kind, Knob};
+use baremark_model::metric::{Aggregate, Metric};
 use baremark_model::parameters::Parameters;
 use baremark_model::seam::Sample;
 use baremark_model::units::Bytes;
@@ -309,7 +310,7 @@ mod tests {
             trips_seconds: 4.0,
             lost: 0.0,
         };
-        let mut arm = ResolvedArm::native(1, baremark_model::arm::PageSize::Small);
+        let mut arm = ResolvedArm::native(1, baremark_model::page_size::PageSize::Small);
         for knob in &PARAMETERS {
             if let Default::Typed(text) = knob.default {
                 arm.parameters.insert(knob.key.to_owned(), knob.read_text(text).expect("a default"));

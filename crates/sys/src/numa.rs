@@ -63,7 +63,8 @@ mod tests {
     use super::*;
     use crate::memory::Map;
     use crate::topology;
-    use baremark_model::arm::{Frames, PageSize};
+    use baremark_model::arm::Frames;
+    use baremark_model::page_size::PageSize;
 
     /// Kernels without NUMA, and containers whose filter of system calls leaves this one out.
     fn unsupported(why: &io::Error) -> bool {

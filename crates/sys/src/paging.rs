@@ -4,7 +4,7 @@
 //! one page, so that a cost per call is a cost per page.
 
 use crate::calls::checked;
-use baremark_model::arm::PageSize;
+use baremark_model::page_size::PageSize;
 use std::io;
 use std::ptr::{self, NonNull};
 

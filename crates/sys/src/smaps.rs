@@ -4,7 +4,7 @@
 //! depends on it and after. A range is answered for only when it consists of whole mappings: the kernel counts pages per
 //! mapping, and a count that is shared with a neighbour says nothing about either.
 
-use baremark_model::arm::PageSize;
+use baremark_model::page_size::PageSize;
 use baremark_model::units::Bytes;
 use std::fs;
 use std::io;

@@ -10,8 +10,9 @@
 #![expect(clippy::print_stdout, reason = "an example shows what it measures")]
 
 use baremark_microvm::{Config, Microvm};
-use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::Descriptor;
+use baremark_model::page_size::PageSize;
 use baremark_model::seam::{Body, Prepared, RankTime, TickRate, Verification, Workload, timed_region};
 use baremark_model::team::Team;
 use baremark_sys::affinity::allowed_cpus;

@@ -1,7 +1,7 @@
 //! What a program asks of its operating system most: a file read, bytes through a pipe, a round trip over loopback TCP, memory touched for the
 //! first time. Each comes with a cheaper variant of itself, which is the baseline of its workload.
 
-use baremark_model::arm::PageSize;
+use baremark_model::page_size::PageSize;
 use baremark_sys::paging::Fresh;
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};

@@ -6,7 +6,9 @@
 use crate::parameters::{ISA, KERNELS, chosen_isa, misfit, odd, own_after, spans_of, spans_together, take, whole};
 use baremark_kernels::dgemm as kernel;
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Aggregate, Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric};
+use baremark_model::descriptor::{Descriptor, Footprint, HeldBy};
+use baremark_model::knob::{Default, Kind, Knob};
+use baremark_model::metric::{Aggregate, Metric};
 use baremark_model::seam::{
     Arena, Body, Owner, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError,
 };
@@ -85,9 +87,9 @@ impl Prepared for PreparedMatrices<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baremark_model::arm::PageSize;
-    use baremark_model::descriptor::Value;
+    use baremark_model::page_size::PageSize;
     use baremark_model::team::Team;
+    use baremark_model::value::Value;
     use baremark_sys::memory::Map;
 
     #[test]

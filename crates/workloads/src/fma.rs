@@ -7,7 +7,8 @@
 use crate::parameters::{ISA, KERNELS, chosen_isa, misfit, odd};
 use baremark_kernels::fma as kernel;
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Aggregate, Descriptor, Metric};
+use baremark_model::descriptor::Descriptor;
+use baremark_model::metric::{Aggregate, Metric};
 use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
 
 /// The workload `fma`.
@@ -77,9 +78,9 @@ impl Prepared for PreparedFma {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baremark_model::arm::PageSize;
-    use baremark_model::descriptor::Value;
+    use baremark_model::page_size::PageSize;
     use baremark_model::team::Team;
+    use baremark_model::value::Value;
     use baremark_sys::memory::Map;
 
     fn arm(isa: &str) -> ResolvedArm {

@@ -48,7 +48,7 @@ pub fn find(kind: &str) -> Option<&'static dyn Workload> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baremark_model::descriptor::{Default, Kind};
+    use baremark_model::knob::{Default, Kind};
     use baremark_model::units::Bytes;
     use std::collections::BTreeSet;
 

@@ -8,8 +8,11 @@
 
 use crate::parameters::{KERNELS, misfit, odd};
 use baremark_kernels::laps::Laps;
-use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
-use baremark_model::descriptor::{Aggregate, Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric, size_of};
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::descriptor::{Descriptor, Footprint, HeldBy, size_of};
+use baremark_model::knob::{Default, Kind, Knob};
+use baremark_model::metric::{Aggregate, Metric};
+use baremark_model::page_size::PageSize;
 use baremark_model::seam::{
     Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Work, Workload, WorkloadError,
 };
@@ -216,7 +219,7 @@ fn judge(tally: Tally, page: PageSize) -> Verification {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baremark_model::descriptor::Value;
+    use baremark_model::value::Value;
     use baremark_sys::memory::Map;
     use std::collections::BTreeMap;
 

@@ -2,8 +2,8 @@
 
 use baremark_kernels::isa;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Default, Descriptor, Kind, Knob};
-use baremark_model::knob::InvalidValue;
+use baremark_model::descriptor::Descriptor;
+use baremark_model::knob::{Default, InvalidValue, Kind, Knob};
 use baremark_model::machine::Isa;
 use baremark_model::seam::{Arena, MemoryError, Owner, Workload, WorkloadError};
 use baremark_model::units::Bytes;

@@ -6,7 +6,9 @@
 use crate::parameters::{KERNELS, Shared, misfit, odd, own_after, own_spans, shared_size, spans_together, take};
 use baremark_kernels::pointer_chase as kernel;
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Aggregate, Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric};
+use baremark_model::descriptor::{Descriptor, Footprint, HeldBy};
+use baremark_model::knob::{Default, Kind, Knob};
+use baremark_model::metric::{Aggregate, Metric};
 use baremark_model::seam::{
     Arena, Body, Owner, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError,
 };
@@ -117,9 +119,9 @@ impl Prepared for PreparedChain<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baremark_model::arm::PageSize;
-    use baremark_model::descriptor::Value;
+    use baremark_model::page_size::PageSize;
     use baremark_model::team::Team;
+    use baremark_model::value::Value;
     use baremark_sys::memory::Map;
 
     fn arm(ranks: usize, working_set: u64) -> ResolvedArm {

@@ -8,7 +8,9 @@ use crate::parameters::{ISA, KERNELS, chosen_isa, misfit, odd, spans_together};
 use baremark_kernels::laps::Lap;
 use baremark_kernels::stream::{self as kernel, Kernel, Plan, Stores};
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Aggregate, Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric};
+use baremark_model::descriptor::{Descriptor, Footprint, HeldBy};
+use baremark_model::knob::{Default, Kind, Knob};
+use baremark_model::metric::{Aggregate, Metric};
 use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
 use baremark_model::units::Bytes;
 use baremark_model::verify::{ONE_OF, RANGES};
@@ -278,9 +280,9 @@ fn samples(kernel: Kernel, stores: Stores, elements: usize, laps: &[Lap], rate: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baremark_model::arm::PageSize;
-    use baremark_model::descriptor::Value;
+    use baremark_model::page_size::PageSize;
     use baremark_model::team::Team;
+    use baremark_model::value::Value;
     use baremark_sys::memory::Map;
     use std::collections::BTreeMap;
 

@@ -10,7 +10,9 @@ use crate::calls::{Connections, OwnFile, Pipe, fresh_pages, mapped};
 use crate::parameters::{KERNELS, misfit, odd};
 use baremark_kernels::laps::Laps;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Aggregate, Default, Descriptor, Kind, Knob, Metric};
+use baremark_model::descriptor::Descriptor;
+use baremark_model::knob::{Default, Kind, Knob};
+use baremark_model::metric::{Aggregate, Metric};
 use baremark_model::seam::{
     Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Work, Workload, WorkloadError,
 };
@@ -341,7 +343,7 @@ impl Prepared for PreparedCalls {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baremark_model::arm::PageSize;
+    use baremark_model::page_size::PageSize;
     use baremark_sys::memory::Map;
 
     fn run(workload: &System, reps: u64) -> (Vec<Sample>, Verification) {

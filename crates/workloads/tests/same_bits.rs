@@ -5,7 +5,8 @@
 #![expect(clippy::print_stderr, reason = "a check that cannot run says so")]
 
 use baremark_microvm::{Config, Microvm, Unclean, check_clean};
-use baremark_model::arm::{PageSize, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
+use baremark_model::page_size::PageSize;
 use baremark_model::seam::{Body, Executor, Verification, Workload, timed_region};
 use baremark_model::team::Team;
 use baremark_sys::affinity::allowed_cpus;

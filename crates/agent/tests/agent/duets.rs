@@ -2,11 +2,13 @@
 
 use crate::toys::{ToyKernel, descriptor};
 use baremark_agent::runner::Runners;
-use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command::{CPU, WALL};
-use baremark_model::descriptor::{Descriptor, Value};
+use baremark_model::descriptor::Descriptor;
 use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
+use baremark_model::page_size::PageSize;
 use baremark_model::seam::Sample;
+use baremark_model::value::Value;
 use baremark_model::wire::{ArmSpec, Detail, Member, Series, TrialResult, TrialSpec};
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex};

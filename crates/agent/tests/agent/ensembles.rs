@@ -3,11 +3,12 @@
 use baremark_agent::ensemble::Ensemble;
 use baremark_agent::executors::direct::Direct;
 use baremark_agent::runner::Runners;
-use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
-use baremark_model::descriptor::Value;
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::page_size::PageSize;
 use baremark_model::seam::{Body, Executor, ExecutorFacts, Fault, RunRecord, Sample, Verification, Work};
 use baremark_model::team::Team;
 use baremark_model::units::Bytes;
+use baremark_model::value::Value;
 use baremark_model::wire::{ArmSpec, Member, TrialResult, TrialSpec};
 use baremark_sys::affinity::allowed_cpus;
 use baremark_sys::clock::ticks;

@@ -1,8 +1,9 @@
 //! A toy kernel and a toy job: all that a new kind of workload is.
 
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Aggregate, Better, Descriptor, Metric};
+use baremark_model::descriptor::Descriptor;
 use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
+use baremark_model::metric::{Aggregate, Better, Metric};
 use baremark_model::seam::{
     Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Work, Workload, WorkloadError,
 };

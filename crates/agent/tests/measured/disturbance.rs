@@ -2,9 +2,11 @@
 
 use crate::toys::ToyKernel;
 use baremark_agent::runner::Runners;
-use baremark_model::arm::{PageSize, ResolvedArm};
-use baremark_model::descriptor::{Aggregate, Better, Descriptor, Metric};
+use baremark_model::arm::ResolvedArm;
+use baremark_model::descriptor::Descriptor;
 use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
+use baremark_model::metric::{Aggregate, Better, Metric};
+use baremark_model::page_size::PageSize;
 use baremark_model::seam::Sample;
 use baremark_model::wire::{ArmSpec, Member, PhaseDisturbance, TrialResult, TrialSpec};
 use baremark_sys::cpu_time::{CpuTime, TICK_S};

@@ -2,7 +2,8 @@
 
 use crate::Outcome;
 use baremark_agent::executors::direct::Direct;
-use baremark_model::arm::{PageSize, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
+use baremark_model::page_size::PageSize;
 use baremark_model::seam::{Executor, Prepared, RankTime, Sample, TickRate, Verification};
 use baremark_sys::affinity::allowed_cpus;
 use baremark_sys::clock::{self, tick_rate};

@@ -19,11 +19,12 @@ use crate::{context, planning, predicted};
 use baremark_lab::analysis::Run;
 use baremark_lab::gates;
 use baremark_model::codes::Origin;
-use baremark_model::command::{self, Program};
+use baremark_model::command;
 use baremark_model::comparison::{Answer, Gate};
 use baremark_model::document::Document;
 use baremark_model::plan::{Mode, Plan, Treatment};
 use baremark_model::units::Share;
+use baremark_model::value::Program;
 use baremark_report::commands as report;
 
 /// What `--help` shows at its end.

@@ -5,7 +5,7 @@
 
 use crate::exit::{Exit, Refusal};
 use baremark_guest_program::{Command, Costs, Error};
-use baremark_model::arm::PageSize;
+use baremark_model::page_size::PageSize;
 use clap::Args;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;

@@ -7,7 +7,7 @@ use crate::overrides::{self, Changes, Spending, percent};
 use crate::record::{self, Record};
 use crate::source::Source;
 use baremark_model::codes::Origin;
-use baremark_model::descriptor::Kind;
+use baremark_model::knob::Kind;
 use baremark_model::plan::Plan;
 use baremark_model::study::{self, Design};
 use baremark_model::tables;

@@ -3,9 +3,9 @@
 
 use crate::common::bench::{Bench, text};
 use crate::common::outcome::rows;
-use baremark_model::descriptor;
 use baremark_model::plan::{Cell, Plan};
 use baremark_model::units::Bytes;
+use baremark_model::value;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -83,7 +83,7 @@ fn smallest_s(plan: &Plan, trial_s: impl Fn(Cell) -> f64) -> f64 {
 }
 
 /// A parameter of an arm.
-fn parameter<'p>(plan: &'p Plan, arm: usize, key: &str) -> Option<&'p descriptor::Value> {
+fn parameter<'p>(plan: &'p Plan, arm: usize, key: &str) -> Option<&'p value::Value> {
     plan.arms[arm].arm.parameters.get(key)
 }
 
@@ -91,7 +91,7 @@ fn parameter<'p>(plan: &'p Plan, arm: usize, key: &str) -> Option<&'p descriptor
 fn phases_s(plan: &Plan, cell: Cell) -> f64 {
     let phase_s = |arm: usize| match (parameter(plan, arm, "search_time"), parameter(plan, arm, "servers")) {
         // One for each of the two limits.
-        (Some(descriptor::Value::TimeNs(longest)), None) => 2.0 * longest.seconds(),
+        (Some(value::Value::TimeNs(longest)), None) => 2.0 * longest.seconds(),
         _ => plan.arms[arm].phase(&plan.design).seconds(),
     };
     let arms = plan.arms_of(cell);
@@ -105,7 +105,7 @@ const STREAM_S: f64 = 16.0;
 /// Seconds that a trial takes, as far as it is known.
 fn trial_s(plan: &Plan, cell: Cell) -> f64 {
     let arm = plan.arms_of(cell)[0];
-    let whole = matches!(parameter(plan, arm, "kernel"), Some(descriptor::Value::Choice(kernel)) if kernel == "all");
+    let whole = matches!(parameter(plan, arm, "kernel"), Some(value::Value::Choice(kernel)) if kernel == "all");
     let least = if whole && plan.workload_of(arm) == "stream" { STREAM_S } else { 0.0 };
     phases_s(plan, cell).max(least)
 }
@@ -144,8 +144,8 @@ fn is_refused(output: &Output) -> bool {
 fn arrays_are_right(plan: &Plan, caches: Option<u64>, memory: u64) -> Result<usize, String> {
     let mut judged = 0;
     for arm in (0..plan.arms.len()).filter(|arm| plan.workload_of(*arm) == "stream") {
-        let Some(&descriptor::Value::SizeBytes(Bytes(array))) = parameter(plan, arm, "array") else { continue };
-        let is_small = parameter(plan, arm, "small") == Some(&descriptor::Value::Switch(true));
+        let Some(&value::Value::SizeBytes(Bytes(array))) = parameter(plan, arm, "array") else { continue };
+        let is_small = parameter(plan, arm, "small") == Some(&value::Value::Switch(true));
         if let Some(caches) = caches.filter(|caches| !is_small && array < 4 * caches) {
             return Err(format!("an array of {array} bytes for caches of {caches}"));
         }

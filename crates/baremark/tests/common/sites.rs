@@ -1,10 +1,11 @@
 //! Agents in places of any kind: the program under a name of its own, waiting, and a lab that is played to be killed.
 
 use super::bench::{Bench, program, text};
-use baremark_model::arm::{PageSize, ResolvedArm};
-use baremark_model::descriptor;
+use baremark_model::arm::ResolvedArm;
+use baremark_model::page_size::PageSize;
 use baremark_model::site::{Environment, Link, Missing, Site};
 use baremark_model::units::Bytes;
+use baremark_model::value;
 use baremark_model::wire::{
     ArmSpec, FromAgent, Member, PROTOCOL, ToAgent, TrialSpec, WireError, read_frame, write_frame,
 };
@@ -121,7 +122,7 @@ pub fn free_port() -> u16 {
 
 /// Has the agent at the other end run a short trial on a table of so many bytes; its last word.
 pub fn trial_of(link: &mut Link, cpu: usize, table_bytes: u64) -> Result<FromAgent, WireError> {
-    let arm = ResolvedArm::native(1, PageSize::Small).with("table", descriptor::Value::SizeBytes(Bytes(table_bytes)));
+    let arm = ResolvedArm::native(1, PageSize::Small).with("table", value::Value::SizeBytes(Bytes(table_bytes)));
     let spec = TrialSpec {
         workload: "random-access".to_owned(),
         arms: vec![ArmSpec { members: vec![Member { count: 1, arm }] }],

@@ -1,6 +1,6 @@
 use super::*;
-use baremark_model::arm::PageSize;
 use baremark_model::maximum::Trial;
+use baremark_model::page_size::PageSize;
 use baremark_model::qos::Broken;
 
 #[test]

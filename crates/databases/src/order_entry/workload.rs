@@ -15,10 +15,11 @@ use crate::run::{self, OnDatabase, Workload, WorkloadOfArm};
 use crate::space::Data;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command;
-use baremark_model::descriptor::{Aggregate, Default, Descriptor, Kind, Knob, Metric, joined};
+use baremark_model::descriptor::{Descriptor, joined};
 use baremark_model::fingerprint;
 use baremark_model::job::JobContext;
-use baremark_model::knob::InvalidValue;
+use baremark_model::knob::{Default, InvalidValue, Kind, Knob};
+use baremark_model::metric::{Aggregate, Metric};
 use baremark_model::seam::Sample;
 use std::sync::Arc;
 

@@ -2,9 +2,10 @@
 
 use baremark_disks::settings::PARAMETERS;
 use baremark_disks::workload::Block;
-use baremark_model::arm::{PageSize, ResolvedArm};
-use baremark_model::descriptor::Default;
+use baremark_model::arm::ResolvedArm;
 use baremark_model::job::{Job, JobContext, JobError};
+use baremark_model::knob::Default;
+use baremark_model::page_size::PageSize;
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};

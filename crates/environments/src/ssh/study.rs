@@ -3,7 +3,7 @@
 use super::{Settings, Ssh};
 use crate::adapter::{Adapter, Files, MakeArguments};
 use crate::values::word;
-use baremark_model::descriptor::Value;
+use baremark_model::value::Value;
 use std::path::PathBuf;
 
 /// Its line in the list of adapters.

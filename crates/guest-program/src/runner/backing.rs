@@ -10,7 +10,7 @@
 use crate::runner::sys;
 use crate::runner::thread::Process;
 use crate::shared::Count;
-use baremark_model::arm::PageSize;
+use baremark_model::page_size::PageSize;
 use std::ffi::CStr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};

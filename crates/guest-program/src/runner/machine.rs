@@ -13,7 +13,7 @@ use crate::runner::space::{self, Filled, Space};
 use crate::runner::sys::{self, Errno};
 use baremark_microvm::supervisor::{self, Area};
 use baremark_microvm::{layout, registers};
-use baremark_model::arm::PageSize;
+use baremark_model::page_size::PageSize;
 use std::arch::x86_64::__cpuid_count;
 use std::cell::UnsafeCell;
 use std::ops::Range;

@@ -12,7 +12,7 @@
 use crate::runner::arena::{ARENA, LARGE, SLOT_BYTES, SLOT_SHIFT};
 use crate::runner::kvm::{self, Failed};
 use baremark_microvm::layout::{self, BASE, USER_END};
-use baremark_model::arm::PageSize;
+use baremark_model::page_size::PageSize;
 use kvm_bindings::kvm_userspace_memory_region;
 use std::ops::Range;
 use std::ptr;

@@ -2,7 +2,7 @@
 
 use crate::support::{Ended, PROBE, command, has_kvm, inside};
 use baremark_guest_program::{Activity, Command, Costs, Error};
-use baremark_model::arm::PageSize;
+use baremark_model::page_size::PageSize;
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::process::ExitStatusExt;

@@ -2,7 +2,7 @@
 
 use crate::support::{PROBE, command, has_kvm, inside, natively, same};
 use baremark_guest_program::UnsupportedKind;
-use baremark_model::arm::PageSize;
+use baremark_model::page_size::PageSize;
 
 #[test]
 fn faults_are_told_to_handlers_as_natively() {

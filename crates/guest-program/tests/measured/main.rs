@@ -7,7 +7,7 @@ mod figures;
 mod support;
 
 use baremark_guest_program::Costs;
-use baremark_model::arm::PageSize;
+use baremark_model::page_size::PageSize;
 use support::{PROBE, command, has_cpus, has_kvm, inside, polled, skip};
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::demand::Demand;
 use crate::elastic::{Elastic, Fault};
-use baremark_model::descriptor::Value;
+use baremark_model::value::Value;
 use baremark_services::service::{Service, Tier};
 use baremark_services::settings::Settings;
 use baremark_sys::confine::Limits;

@@ -1,9 +1,11 @@
 //! What a study may say of the workload.
 
 use baremark_key_value::ALL;
-use baremark_model::arm::{PageSize, ResolvedArm};
-use baremark_model::descriptor::{Descriptor, Value};
+use baremark_model::arm::ResolvedArm;
+use baremark_model::descriptor::Descriptor;
+use baremark_model::page_size::PageSize;
 use baremark_model::percentile::Percentile;
+use baremark_model::value::Value;
 
 fn descriptor() -> &'static Descriptor {
     ALL[0].descriptor()

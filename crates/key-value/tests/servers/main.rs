@@ -2,9 +2,10 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "tests")]
 
 use baremark_key_value::ALL;
-use baremark_model::arm::{PageSize, ResolvedArm};
-use baremark_model::descriptor::Value;
+use baremark_model::arm::ResolvedArm;
 use baremark_model::job::{JobContext, JobError, JobRun};
+use baremark_model::page_size::PageSize;
+use baremark_model::value::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -4,12 +4,14 @@ use crate::played::{Answer, Memory, OVERWRITABLE, Played, conduct, plan, run, wi
 use baremark_lab::analysis::document;
 use baremark_lab::conduct::Ending;
 use baremark_lab::gates;
-use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::comparison::Answer as GateAnswer;
-use baremark_model::descriptor::{Aggregate, Better, Descriptor, Metric};
+use baremark_model::descriptor::Descriptor;
 use baremark_model::document::{Outcome, Size};
 use baremark_model::event::{Event, TrialStatus};
 use baremark_model::knob::InvalidValue;
+use baremark_model::metric::{Aggregate, Better, Metric};
+use baremark_model::page_size::PageSize;
 use baremark_model::plan::{Cell, Pair};
 use baremark_model::units::{Nanos, Share};
 use baremark_model::wire::{DiscardedQuad, Disturbance, PhaseDisturbance};

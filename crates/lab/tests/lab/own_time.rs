@@ -4,7 +4,8 @@ use crate::conduct::WORKLOAD;
 use crate::played::{Answer, Memory, Played, conduct, plan, run};
 use baremark_lab::analysis::document;
 use baremark_model::codes::Cause;
-use baremark_model::descriptor::{Aggregate, Better, Descriptor, Metric};
+use baremark_model::descriptor::Descriptor;
+use baremark_model::metric::{Aggregate, Better, Metric};
 use baremark_model::seam::Sample;
 use std::sync::atomic::AtomicBool;
 

@@ -3,11 +3,12 @@
 use baremark_lab::analysis::Run;
 use baremark_lab::conduct::{CallCounter, Conductor, Ending, Progress, RunLog, RunLogError};
 use baremark_lab::trials::Finished;
-use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
-use baremark_model::descriptor::Aggregate;
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::document::LookRow;
 use baremark_model::event::Event;
 use baremark_model::machine::{Isa, MachineFacts};
+use baremark_model::metric::Aggregate;
+use baremark_model::page_size::PageSize;
 use baremark_model::plan::{Cell, Contrast, Mode, Pair, Plan, PlannedArm, PlannedWorkload, Treatment};
 use baremark_model::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Verification};
 use baremark_model::second_look::SecondLook;

@@ -2,10 +2,11 @@
 
 use crate::played::{Answer, Memory, Played, conduct, plan, run};
 use baremark_lab::scale::{COSTS, blind, open, recover};
-use baremark_model::descriptor::{Better, Value};
+use baremark_model::metric::Better;
 use baremark_model::plan::Cell;
 use baremark_model::scale::{InjectedCosts, PARAMETER, ScaleDocument};
 use baremark_model::units::Share;
+use baremark_model::value::Value;
 use baremark_stats::Rng;
 use std::sync::atomic::AtomicBool;
 

@@ -74,8 +74,8 @@ fn both_arms_of_a_duet_are_on_each_cpu_once_within_every_quad() {
 
 #[test]
 fn a_program_warms_up_once_on_this_machine_and_in_every_trial_elsewhere() {
-    use baremark_model::command::{self, Program};
-    use baremark_model::descriptor::Value;
+    use baremark_model::command;
+    use baremark_model::value::{Program, Value};
     let warmups = |environment: &str| {
         let mut plan = plan(environment);
         for planned in &mut plan.arms {

@@ -3,11 +3,11 @@
 use crate::played::{Answer, Memory, Played, conduct, plan, soon};
 use baremark_lab::conduct::Ending;
 use baremark_lab::trials::Finished;
-use baremark_model::descriptor::Value;
 use baremark_model::event::TrialStatus;
 use baremark_model::plan::{Cell, Plan};
 use baremark_model::seam::Sample;
 use baremark_model::site::{Missing, SiteError};
+use baremark_model::value::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;

@@ -236,8 +236,8 @@ fn this_machine_is_observed_once() {
 /// A container against itself, at two sites, which are kept for the whole run where the study wants that.
 #[test]
 fn a_place_against_itself_takes_turns_at_two_sites_of_it() {
-    use baremark_model::descriptor::Value;
     use baremark_model::plan::{Contrast, Pair};
+    use baremark_model::value::Value;
     for (fresh, starts) in [("trial", 8), ("run", 2)] {
         let (mut plan, had) = (of_trials(4), Had::default());
         let pair = plan.pairs[0];

@@ -1,6 +1,6 @@
 //! Memory of a known page size on the host, for one test.
 
-use baremark_model::arm::PageSize;
+use baremark_model::page_size::PageSize;
 use std::fs;
 use std::ptr;
 

@@ -3,7 +3,7 @@
 use crate::host::Buffer;
 use crate::support::{ranks_on, turn, two_cpus};
 use baremark_microvm::{Config, Microvm, expected_leaves, mmu_virtualization};
-use baremark_model::arm::PageSize;
+use baremark_model::page_size::PageSize;
 use baremark_model::seam::Executor;
 
 const BYTES: usize = 32 << 20;

@@ -9,7 +9,7 @@ use crate::figures::{median, say, ticks_per_us};
 use crate::host::Buffer;
 use crate::support::{turn, two_cpus};
 use baremark_microvm::{Config, Microvm};
-use baremark_model::arm::PageSize;
+use baremark_model::page_size::PageSize;
 use baremark_model::seam::{Executor, timed_region};
 use baremark_model::team::Team;
 use baremark_sys::affinity::pin_current_thread;

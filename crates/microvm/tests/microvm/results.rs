@@ -3,7 +3,8 @@
 use crate::bodies::{Each, digest, fma_256, fma_512, scatter};
 use crate::support::{one, ranks_on, turn, two, two_cpus};
 use baremark_microvm::{Config, Microvm};
-use baremark_model::arm::{GuestTables, PageSize};
+use baremark_model::arm::GuestTables;
+use baremark_model::page_size::PageSize;
 use baremark_model::seam::Executor;
 use baremark_sys::clock::ticks;
 use std::sync::Mutex;

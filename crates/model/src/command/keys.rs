@@ -1,7 +1,7 @@
 //! Keys of the sections that describe a program.
 
-use super::{Stdout, Take};
-use crate::descriptor::{Default, Kind, Knob};
+use crate::knob::{Default, Kind, Knob};
+use crate::value::{Stdout, Take};
 
 /// Keys of `[command]` that take one value.
 pub const COMMAND: &[Knob] = &[

@@ -1,6 +1,6 @@
 //! Metrics of programs: those that every one has, how its run times are spread, and what the microVM and protection add.
 
-use crate::descriptor::{Aggregate, Better, Metric};
+use crate::metric::{Aggregate, Better, Metric};
 
 /// Wall time of the measured program.
 pub const WALL: Metric = Metric::lower("wall_s", "s", Aggregate::Most).help("from the program's start to its end");

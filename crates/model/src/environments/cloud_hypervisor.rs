@@ -2,7 +2,7 @@
 
 use super::guest::{BLOCK_DEVICES, BY_KERNEL, CORES, DISKS, GUEST, GUEST_PAGES, KERNEL_OPTIONS, MMU, MODULES, SOCKETS};
 use super::kind::{EnvironmentKind, FRESH, INSTEAD_OF, START_LIMIT, Setting, harmless, identifying, setting};
-use crate::descriptor::{Default, Kind};
+use crate::knob::{Default, Kind};
 
 /// Its row.
 pub(super) const KIND: EnvironmentKind = EnvironmentKind {

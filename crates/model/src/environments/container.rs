@@ -4,7 +4,8 @@ use super::kind::{
     Capabilities, EnvironmentKind, FRESH, Holder, INSTEAD_OF, Setting, Short, harmless, identifying, of_target, setting,
 };
 use crate::arm::ExecutorKind;
-use crate::descriptor::{Default, Kind, Value};
+use crate::knob::{Default, Kind};
+use crate::value::Value;
 
 /// Its row.
 pub(super) const KIND: EnvironmentKind = EnvironmentKind {

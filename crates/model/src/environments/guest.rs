@@ -2,7 +2,7 @@
 
 use super::kind::{Capabilities, Holder, Setting, Short, harmless, identifying, of_target, setting};
 use crate::arm::ExecutorKind;
-use crate::descriptor::{Default, Kind};
+use crate::knob::{Default, Kind};
 
 /// What a guest is and can do.
 pub(super) const GUEST: Capabilities = Capabilities {

@@ -1,8 +1,9 @@
 //! What a row of the table of environments says.
 
 use crate::arm::ExecutorKind;
-use crate::descriptor::{Default, Kind, Knob, Value};
+use crate::knob::{Default, Kind, Knob};
 use crate::units::{HOUR, SECOND};
+use crate::value::Value;
 use serde::{Deserialize, Serialize};
 use std::ops::Deref;
 

@@ -3,8 +3,9 @@
 use super::kind::{
     EnvironmentKind, FRESH, Given, INSTEAD_OF, ON_OTHER_MACHINES, START_LIMIT, Setting, Short, identifying, setting,
 };
-use crate::descriptor::{Default, Kind, Value};
+use crate::knob::{Default, Kind};
 use crate::units::{HOUR, SECOND};
+use crate::value::Value;
 
 /// Its row.
 pub(super) const KIND: EnvironmentKind = EnvironmentKind {

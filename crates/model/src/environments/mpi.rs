@@ -4,7 +4,7 @@ use super::kind::{
     EnvironmentKind, FRESH, INSTEAD_OF, ON_OTHER_MACHINES, START_HELP, START_LIMIT, Setting, Short, identifying,
     setting,
 };
-use crate::descriptor::{Default, Kind};
+use crate::knob::{Default, Kind};
 
 /// Its row.
 pub(super) const KIND: EnvironmentKind = EnvironmentKind {

@@ -4,7 +4,7 @@ use super::kind::{
     Capabilities, EnvironmentKind, FRESH, Holder, INSTEAD_OF, Setting, Short, harmless, identifying, setting,
 };
 use crate::arm::ExecutorKind;
-use crate::descriptor::{Default, Kind};
+use crate::knob::{Default, Kind};
 
 /// Its row.
 pub(super) const KIND: EnvironmentKind = EnvironmentKind {

@@ -4,7 +4,7 @@ use super::kind::{
     EnvironmentKind, FRESH, INSTEAD_OF, ON_OTHER_MACHINES, START_HELP, START_LIMIT, Setting, Short, identifying,
     of_target, setting,
 };
-use crate::descriptor::{Default, Kind};
+use crate::knob::{Default, Kind};
 use crate::units::{HOUR, SECOND};
 
 /// Its row.

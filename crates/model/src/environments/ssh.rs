@@ -3,7 +3,8 @@
 use super::kind::{
     Capabilities, EnvironmentKind, FRESH, Given, INSTEAD_OF, ON_OTHER_MACHINES, Setting, Short, identifying, setting,
 };
-use crate::descriptor::{Default, Kind, Value};
+use crate::knob::{Default, Kind};
+use crate::value::Value;
 
 /// Its row.
 pub(super) const KIND: EnvironmentKind = EnvironmentKind {

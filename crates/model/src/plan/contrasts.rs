@@ -1,8 +1,9 @@
 //! Which arms are compared in addition to what a study asks for, and what the difference between two arms is.
 
 use super::compared::{Contrast, Pair, PlannedArm};
-use crate::arm::{ExecutorKind, Frames, PageSize};
+use crate::arm::{ExecutorKind, Frames};
 use crate::environments;
+use crate::page_size::PageSize;
 
 /// Every arm against itself; an arm that runs nothing has nothing to be compared.
 pub(super) fn self_pairs(arms: &[PlannedArm]) -> Vec<Pair> {

@@ -8,6 +8,7 @@ use crate::placement::{Cpu, MemoryPolicy, Placement, Ranks, Topology};
 use crate::problem::Problem;
 use crate::protection::Settings;
 use crate::tables;
+use crate::value::Program;
 
 /// The key of a study.
 const KEY: &str = "design.duet";
@@ -107,7 +108,7 @@ impl Resolver<'_> {
 
     /// Refuses what would run next to the other program, and what says where a program's one CPU is.
     fn check_program(&mut self, arm: &PlannedArm) {
-        let alongside = |program: &&command::Program| !program.prepare.is_empty() || program.beside.is_some();
+        let alongside = |program: &&Program| !program.prepare.is_empty() || program.beside.is_some();
         if let Some(program) = command::of_arm(&arm.arm).filter(alongside) {
             let what = "duet = true runs both programs at the same time, and what prepares one program or runs alongside it would run next \
                         to the other"

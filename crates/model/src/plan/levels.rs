@@ -1,12 +1,15 @@
 //! What the levels of one treatment say, by their keys.
 
-use crate::arm::{ExecutorKind, Frames, PageSize};
+use crate::arm::{ExecutorKind, Frames};
 use crate::command;
-use crate::descriptor::{Descriptor, Knob, Value};
+use crate::descriptor::Descriptor;
 use crate::environments;
+use crate::knob::Knob;
+use crate::page_size::PageSize;
 use crate::placement::{MemoryPolicy, Placement};
 use crate::study::Chosen;
 use crate::tables;
+use crate::value::Value;
 use std::collections::BTreeMap;
 
 /// Why a feature of the host is refused for an environment whose host is another machine.

@@ -2,13 +2,15 @@
 //! their metrics stand.
 
 use super::{Entry, Reader};
-use crate::command::{self, Beside, Declared, Finder, Program, READING_DEFAULTS, Reading, Stdout, Success, Take};
-use crate::descriptor::{Better, Default, Kind, Knob, Value};
+use crate::command::{self, READING_DEFAULTS};
 use crate::former;
+use crate::knob::{Default, Kind, Knob};
 use crate::machine::Isa;
+use crate::metric::Better;
 use crate::percentile::Percentile;
 use crate::problem::{nearest, with_article};
 use crate::tables;
+use crate::value::{Beside, Declared, Finder, GIVEN, Program, Reading, Stdout, Success, Take, Value};
 use regex_lite::Regex;
 use std::collections::BTreeMap;
 use toml::de::DeValue;
@@ -230,7 +232,7 @@ impl Reader<'_> {
     fn declared(&mut self, parameters: Option<Entry<'_>>, quick: Option<Entry<'_>>) -> Vec<Declared> {
         let mut declared: Vec<Declared> = Vec::new();
         for (key, line, value) in self.table("command", parameters) {
-            let taken = command::GIVEN.iter().any(|(given, _)| *given == key)
+            let taken = GIVEN.iter().any(|(given, _)| *given == key)
                 || tables::is_reserved(key)
                 || [
                     command::KIND,
@@ -485,7 +487,7 @@ impl Reader<'_> {
             });
             if let Err(name) = noted {
                 let mut keys: Vec<&str> = program.parameters.iter().map(|declared| declared.key.as_str()).collect();
-                keys.extend(command::GIVEN.iter().map(|(given, _)| *given));
+                keys.extend(GIVEN.iter().map(|(given, _)| *given));
                 let remedy = format!(
                     "{}; write {name} = ... in [command.parameters], or {{{{{name}}} for the text itself",
                     nearest(&name, &keys)

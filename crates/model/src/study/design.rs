@@ -2,9 +2,9 @@
 
 use super::{Design, Reader, default_of};
 use crate::config::Entry;
-use crate::descriptor::Value;
 use crate::tables;
 use crate::units::{Nanos, Share};
+use crate::value::Value;
 use std::collections::BTreeMap;
 
 /// Duration of a phase and quads of a trial where the study does not set them: many short phases, or few long ones.

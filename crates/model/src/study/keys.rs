@@ -1,8 +1,8 @@
 //! Keys of sections by their names: where an unknown one would be right, and what one of an earlier version is called today.
 
 use crate::config::Entry;
-use crate::descriptor::Knob;
 use crate::former;
+use crate::knob::Knob;
 use crate::problem::nearest;
 use crate::tables;
 

@@ -3,10 +3,10 @@
 use super::keys::{self, factor_like, line_in};
 use super::{Chosen, Factor, Layout, Reader, kinds_of, knobs_of, own_knob, text_of};
 use crate::config::Entry;
-use crate::descriptor::Value;
 use crate::environments;
 use crate::former;
 use crate::tables;
+use crate::value::Value;
 use std::collections::BTreeMap;
 use toml::de::DeValue;
 

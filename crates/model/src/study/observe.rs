@@ -1,9 +1,9 @@
 //! `[observe]`: system activity.
 
 use super::{Entry, Reader, default_of};
-use crate::descriptor::Value;
 use crate::observer::{OBSERVE, ObserveSpec, SOCKETS};
 use crate::units::Nanos;
+use crate::value::Value;
 use toml::Spanned;
 use toml::de::DeValue;
 

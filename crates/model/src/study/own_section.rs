@@ -1,9 +1,10 @@
 //! The section of a study that its workload reads itself: its keys become parameters under their dotted paths.
 
 use super::{Chosen, Entry, Reader};
-use crate::descriptor::{Descriptor, Value};
+use crate::descriptor::Descriptor;
 use crate::former;
 use crate::literal::literal;
+use crate::value::Value;
 use std::collections::BTreeMap;
 use toml::de::DeValue;
 

@@ -1,11 +1,12 @@
 //! A study whose workload is a program of its own: what it says, and what it is told.
 
 use baremark_model::arm::ExecutorKind;
-use baremark_model::command::{self, Finder, Take};
-use baremark_model::descriptor::{Better, Value};
+use baremark_model::command;
+use baremark_model::metric::Better;
 use baremark_model::plan::{Limits, Mode, resolve};
 use baremark_model::study::{Study, parse};
 use baremark_model::units::{Bytes, Nanos};
+use baremark_model::value::{Finder, Stdout, Take, Value};
 
 const SOUND: &str = r#"[study]
 title = "a program by threads"
@@ -213,9 +214,9 @@ fn programs_by_name_are_levels_of_a_factor_and_share_what_they_do_not_say() {
     let program = |arm: usize| command::of_arm(&plan.arms[arm].arm).expect("a program");
     let (old, new) = (program(0), program(2));
     assert_eq!((&old.name[..], &old.argv[0][..], old.warmup, old.repeat), ("old", "./old", 2, true));
-    assert_eq!((&old.directory[..], &old.stdin[..], old.stdout), ("/srv/data", "in.txt", command::Stdout::Drop));
+    assert_eq!((&old.directory[..], &old.stdin[..], old.stdout), ("/srv/data", "in.txt", Stdout::Drop));
     assert_eq!((&new.name[..], &new.argv[0][..], new.warmup, new.repeat), ("new build", "./new", 2, true));
-    assert_eq!((&new.directory[..], &new.stdin[..], new.stdout), ("/srv/data", "in.txt", command::Stdout::Keep));
+    assert_eq!((&new.directory[..], &new.stdin[..], new.stdout), ("/srv/data", "in.txt", Stdout::Keep));
     assert_eq!(
         (&old.setup[0][1][..], &new.setup[0][1][..], old.cleanup.len(), new.cleanup.len()),
         ("old", "new", 0, 1)

@@ -1,8 +1,8 @@
 //! The tables that everything else is generated from.
 
 use crate::specimen::WORKLOADS;
-use baremark_model::descriptor::{Default, Knob};
 use baremark_model::environments;
+use baremark_model::knob::{Default, Knob};
 use baremark_model::study::{default_of, defaults_are_sound};
 use baremark_model::tables;
 use std::collections::BTreeSet;

@@ -1,10 +1,10 @@
 //! The table of environments, and what is asked of it.
 
-use baremark_model::descriptor::Value;
 use baremark_model::environments::{
     ALL, Capabilities, Holder, LACKING, LACKS, LIKE, VERSION, can, filters_calls, identifies, is_hosted_here, lacking,
     names, of,
 };
+use baremark_model::value::Value;
 use std::collections::BTreeMap;
 
 fn settings(of: &[(&str, Value)]) -> BTreeMap<String, Value> {

@@ -1,12 +1,15 @@
 //! What a study comes to on a machine: arms, pairs, cells, and what is refused.
 
 use crate::specimen::WORKLOADS;
-use baremark_model::arm::{ExecutorKind, Frames, GuestTables, PageSize};
-use baremark_model::descriptor::{Descriptor, Footprint, HeldBy, Kind, Value};
+use baremark_model::arm::{ExecutorKind, Frames, GuestTables};
+use baremark_model::descriptor::{Descriptor, Footprint, HeldBy};
 use baremark_model::environments::{ALL, LIKE, NAMES};
+use baremark_model::knob::Kind;
+use baremark_model::page_size::PageSize;
 use baremark_model::plan::{Cell, Contrast, Limits, Mode, Pair, Plan, QUICK_BLOCKS, level_of, resolve};
 use baremark_model::study::parse;
 use baremark_model::units::{Bytes, Nanos};
+use baremark_model::value::Value;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 

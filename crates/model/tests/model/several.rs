@@ -1,11 +1,11 @@
 //! Studies of several workloads: each with its own parameters, metric and published values, all in the same blocks.
 
 use crate::specimen::WORKLOADS;
-use baremark_model::descriptor::Value;
 use baremark_model::plan::{Contrast, Limits, Mode, Plan, resolve};
 use baremark_model::renamed;
 use baremark_model::study::{Study, parse};
 use baremark_model::units::Bytes;
+use baremark_model::value::Value;
 use std::fmt::Write;
 
 const SOUND: &str = "\

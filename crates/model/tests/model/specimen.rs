@@ -1,10 +1,10 @@
 //! Workloads that exist only here: every kind of parameter once, and one of everything that can be refused.
 
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{
-    Aggregate, Better, Default, Descriptor, Footprint, HeldBy, Kind, Knob, Metric, Value, size_of,
-};
-use baremark_model::knob::InvalidValue;
+use baremark_model::descriptor::{Descriptor, Footprint, HeldBy, size_of};
+use baremark_model::knob::{Default, InvalidValue, Kind, Knob};
+use baremark_model::metric::{Aggregate, Better, Metric};
+use baremark_model::value::Value;
 
 /// All of them, as `study::parse` takes them.
 pub const WORKLOADS: &[&Descriptor] = &[&RANDOM_ACCESS, &COMMAND];

@@ -1,9 +1,11 @@
 //! What a study file with a mistake is told. Each golden is read as its author would read it.
 
 use crate::specimen::{RANDOM_ACCESS, WORKLOADS};
-use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Value};
+use baremark_model::descriptor::Descriptor;
+use baremark_model::knob::{Default, Kind, Knob};
 use baremark_model::study::{Study, parse};
 use baremark_model::units::{Bytes, Nanos, Share};
+use baremark_model::value::Value;
 use std::fmt::Write;
 
 /// A study that is right; the cases below are this with one mistake.

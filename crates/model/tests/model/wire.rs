@@ -1,12 +1,13 @@
 //! Frames: their shape is fixed by goldens, and no stream, however torn or foreign, does harm.
 
-use baremark_model::arm::{ExecutorKind, Frames, GuestTables, PageSize, ResolvedArm};
+use baremark_model::arm::{ExecutorKind, Frames, GuestTables, ResolvedArm};
 use baremark_model::codes::Translation;
-use baremark_model::descriptor::Value;
 use baremark_model::loading::Loading;
+use baremark_model::page_size::PageSize;
 use baremark_model::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Verification};
 use baremark_model::spawned::{LONGEST_PIECE, PutFile};
 use baremark_model::units::{Bytes, Nanos, Share};
+use baremark_model::value::Value;
 use baremark_model::verify::Verify;
 use baremark_model::wire::{
     ArmRecord, ArmSpec, BodyRun, Detail, DiscardedQuad, Disturbance, FromAgent, LONGEST_FRAME, LostTime, Member,
@@ -290,7 +291,7 @@ fn the_frames_of_several_sites_are_written_so() {
     let member = MemberResult {
         result: result(),
         stretches: vec![vec![Stretch { begin_ns: 1, end_ns: 2 }]],
-        together: BTreeMap::from([("gups".to_owned(), baremark_model::descriptor::Aggregate::Sum)]),
+        together: BTreeMap::from([("gups".to_owned(), baremark_model::metric::Aggregate::Sum)]),
     };
     let done = serde_json::to_value(FromAgent::MemberDone(Box::new(member.clone()))).unwrap();
     assert_eq!(done["stretches"].to_string(), r#"[[{"begin_ns":1,"end_ns":2}]]"#);

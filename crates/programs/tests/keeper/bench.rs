@@ -1,10 +1,11 @@
 //! Programs and jobs that the tests run under a real keeper.
 
-use baremark_model::arm::{PageSize, ResolvedArm};
-use baremark_model::command::{Finder, Program, Reading, Take};
-use baremark_model::descriptor::{Better, Value};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::job::{Job, JobContext, JobError, JobRun};
+use baremark_model::metric::Better;
+use baremark_model::page_size::PageSize;
 use baremark_model::units::Nanos;
+use baremark_model::value::{Finder, Program, Reading, Take, Value};
 use baremark_programs::command::Command;
 use std::fs;
 use std::path::Path;

@@ -12,11 +12,10 @@
 mod bench;
 mod messages;
 
-use baremark_model::command::{Beside, Declared, Program, Reading, Stdout};
-use baremark_model::descriptor::Value;
 use baremark_model::job::{Job, JobContext};
 use baremark_model::machine::Isa;
 use baremark_model::units::{Bytes, Nanos};
+use baremark_model::value::{Beside, Declared, Program, Reading, Stdout, Value};
 use baremark_programs::command::Command;
 use baremark_programs::keeper::{End, Task};
 use baremark_programs::workshop::Workshop;

@@ -1,9 +1,9 @@
 //! Messages between two ends.
 
 use crate::bench::{arm, run_job, value};
-use baremark_model::descriptor::Value;
 use baremark_model::job::{Job, JobError, JobRun};
 use baremark_model::units::Bytes;
+use baremark_model::value::Value;
 use baremark_programs::echo::Echo;
 use baremark_programs::ping_pong::PingPong;
 use baremark_sys::network::HeldPort;

@@ -13,8 +13,8 @@
 #[path = "../keeper/bench.rs"]
 mod bench;
 
-use baremark_model::descriptor::Value;
 use baremark_model::units::{Bytes, Nanos};
+use baremark_model::value::Value;
 use bench::{arm, run_job, value};
 
 #[test]

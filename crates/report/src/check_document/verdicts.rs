@@ -1,9 +1,9 @@
 //! A verdict is what its interval shows.
 
 use super::violation::{Found, ROUNDING, place};
-use baremark_model::descriptor::Better;
 use baremark_model::distinct::distinct;
 use baremark_model::document::{Document, Outcome, RatioRow, Size};
+use baremark_model::metric::Better;
 
 pub(super) fn check(document: &Document, found: &mut Found) {
     let delta = document.run.design.delta.0;

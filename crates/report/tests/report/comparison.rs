@@ -4,8 +4,8 @@ use crate::documents;
 use baremark_model::comparison::{
     Answer, Comparison, ComparisonRow, Difference, FORMAT, Gate, GateRow, Method, ObservedComparison, Side,
 };
-use baremark_model::descriptor::Better;
 use baremark_model::document::Outcome;
+use baremark_model::metric::Better;
 use baremark_model::plan::Treatment;
 use baremark_model::seam::Sample;
 use baremark_model::units::Share;

@@ -2,10 +2,10 @@
 
 use baremark_model::codes::{Cause, Decision};
 use baremark_model::command::EXIT_SHARE;
-use baremark_model::descriptor::Better;
 use baremark_model::document::*;
 use baremark_model::event::TrialStatus;
 use baremark_model::machine::MachineFacts;
+use baremark_model::metric::Better;
 use baremark_model::plan::{Absent, Contrast, Mode, PlannedWorkload, Treatment};
 use baremark_model::seam::Sample;
 use baremark_model::study::Design;

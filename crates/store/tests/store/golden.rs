@@ -1,13 +1,14 @@
 //! A store that an earlier version wrote, only read and brought up to date.
 
 use crate::support::{STARTED, plan, run, spec};
-use baremark_model::arm::{PageSize, ResolvedArm};
-use baremark_model::descriptor::Value;
+use baremark_model::arm::ResolvedArm;
 use baremark_model::event::TrialStatus;
 use baremark_model::maximum::{Plan as SearchPlan, SearchRequest};
+use baremark_model::page_size::PageSize;
 use baremark_model::plan::{Plan, PlannedArm, Treatment};
 use baremark_model::scale::InjectedCosts;
 use baremark_model::units::{Nanos, Share, UnixTime};
+use baremark_model::value::Value;
 use baremark_model::wire::{ArmSpec, Member, TrialSpec};
 use baremark_store::{RunId, RunRecord, RunState, Store, TrialEntry};
 use std::collections::BTreeMap;

@@ -1,11 +1,12 @@
 //! Costs of this machine: an operation costs more than its baseline.
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
-use baremark_model::arm::{PageSize, ResolvedArm};
-use baremark_model::descriptor::Value;
+use baremark_model::arm::ResolvedArm;
+use baremark_model::page_size::PageSize;
 use baremark_model::seam::{RankTime, TickRate, Verification, Workload};
 use baremark_model::team::Team;
 use baremark_model::units::Bytes;
+use baremark_model::value::Value;
 use baremark_sys::clock;
 use baremark_sys::memory::Map;
 use baremark_workloads::page_table::PageTable;

@@ -29,7 +29,6 @@ const STANDING: &[(&str, &[&str])] = &[
         ],
     ),
     ("load", &["load", "rate_control", "worker", "worker::state", "worker::window"]),
-    ("model", &["arm", "command", "descriptor", "knob"]),
     (
         "services",
         &[

@@ -1,10 +1,10 @@
 //! Environments as they are typed for a program, and the files that it needs in those that are not this machine.
 
 use crate::exit::Refusal;
-use baremark_model::descriptor::Value;
 use baremark_model::environments::{self, EnvironmentKind, Given, Short};
 use baremark_model::literal::whole;
 use baremark_model::problem::near;
+use baremark_model::value::Value;
 use baremark_programs::executable;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

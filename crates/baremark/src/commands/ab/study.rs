@@ -5,10 +5,11 @@ use super::elsewhere::{self, Place};
 use super::words::{quote, split};
 use crate::exit::Refusal;
 use crate::overrides;
-use baremark_model::command::{self, Finder};
+use baremark_model::command;
 use baremark_model::environments;
 use baremark_model::literal::{section, whole};
 use baremark_model::units::{Nanos, Share};
+use baremark_model::value::Finder;
 use baremark_sys::sandbox;
 use std::collections::BTreeMap;
 use std::num::ParseIntError;
@@ -388,8 +389,8 @@ mod tests {
     use super::*;
     use crate::context::descriptors;
     use crate::overrides::Spending;
-    use baremark_model::descriptor::Value;
     use baremark_model::study::{self, Study as Parsed};
+    use baremark_model::value::{Program, Stdout, Value};
     use clap::Parser;
 
     #[derive(Parser)]
@@ -412,7 +413,7 @@ mod tests {
         study::parse("ab", text.as_bytes(), &descriptors()).unwrap_or_else(|why| panic!("{why}\n{text}"))
     }
 
-    fn programs(study: &Parsed) -> Vec<command::Program> {
+    fn programs(study: &Parsed) -> Vec<Program> {
         let levels = study.factors.iter().find(|factor| factor.key == command::KIND).map(|factor| &factor.levels[..]);
         let only = study.workloads[0].parameters.get(command::KIND);
         let program = |value: &Value| match value {
@@ -445,7 +446,7 @@ mod tests {
     #[test]
     fn commands_become_levels_in_their_order_whichever_way_they_are_named() {
         let names = |words: &[&str]| {
-            let of = |program: command::Program| format!("{}: {}", program.name, program.argv.join("|"));
+            let of = |program: Program| format!("{}: {}", program.name, program.argv.join("|"));
             programs(&parsed(words)).into_iter().map(of).collect::<Vec<_>>()
         };
         assert_eq!(names(&["gzip -1 'a b'", "gzip -6"]), ["A: gzip|-1|a b", "B: gzip|-6"]);
@@ -490,7 +491,7 @@ mod tests {
         ]);
         let [a, b] = programs(&study).try_into().expect("two");
         assert_eq!(command::fill(&a.argv[2], |_| None).as_deref(), Ok("{other}"), "not declared, so literal");
-        assert_eq!((a.warmup, a.repeat, &a.stdin[..], a.stdout), (4, true, "in", command::Stdout::Keep));
+        assert_eq!((a.warmup, a.repeat, &a.stdin[..], a.stdout), (4, true, "in", Stdout::Keep));
         assert_eq!(command::fill(&a.directory, |_| None).as_deref(), Ok("/srv/{data}"));
         assert_eq!((a.prepare.clone(), b.prepare), (vec![vec!["sync".to_owned()]], vec![vec!["sync".to_owned()]]));
         assert_eq!((&a.setup[0][1][..], &b.setup[0][1][..], &b.cleanup[0][0][..]), ("a", "b", "rm"));

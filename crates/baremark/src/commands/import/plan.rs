@@ -2,18 +2,20 @@
 //! trial of one arm.
 
 use baremark_import::{Better, Imported, Measured};
-use baremark_model::arm::{PageSize, ResolvedArm};
-use baremark_model::command::{self, Finder, Program, Reading, Take};
-use baremark_model::descriptor::{self, Value};
+use baremark_model::arm::ResolvedArm;
+use baremark_model::command;
 use baremark_model::imported::{PLACE, PROGRAM};
 use baremark_model::job;
 use baremark_model::machine::Isa;
+use baremark_model::metric;
 use baremark_model::observer::ObserveSpec;
+use baremark_model::page_size::PageSize;
 use baremark_model::plan::{Cell, Mode, Plan, PlannedArm, PlannedWorkload, Treatment};
 use baremark_model::seam::{Sample, TickRate};
 use baremark_model::study::Design;
 use baremark_model::tables::WORKLOAD;
 use baremark_model::units::{Nanos, Share};
+use baremark_model::value::{Finder, Program, Reading, Take, Value};
 use baremark_model::wire::{LostTime, Series, TrialResult};
 use std::collections::BTreeMap;
 
@@ -106,8 +108,8 @@ fn program(imported: &Imported, of: &Measured) -> Program {
         key: of.metric.key.clone(),
         unit: of.metric.unit.clone(),
         better: match of.metric.better {
-            Better::Higher => descriptor::Better::Higher,
-            Better::Lower => descriptor::Better::Lower,
+            Better::Higher => metric::Better::Higher,
+            Better::Lower => metric::Better::Lower,
         },
         help: format!("as {} reports it", imported.format),
         from: PLACE.to_owned(),
