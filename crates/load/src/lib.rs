@@ -8,6 +8,7 @@
 mod actor;
 pub mod arrival;
 pub mod bounded_file;
+mod control;
 pub mod document;
 pub mod epoll;
 mod extract;
@@ -34,6 +35,7 @@ mod rng;
 pub mod scenario;
 pub mod steady;
 mod template;
+mod threads;
 pub mod transport;
 pub mod url;
 mod worker;

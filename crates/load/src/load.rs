@@ -1,21 +1,18 @@
-//! A load as requested, and its run on threads.
+//! A load as requested, and what is checked and prepared before it can run on `threads`.
 //!
 //! What is asked are orthogonal values: who drives (connections, a rate, users), by which arrivals and profile, until when, over
 //! how many threads and connections. Everything that can be refused is refused by [`Engine::new`], before a byte is sent.
 
 use crate::arrival::Arrival;
+use crate::control::Control;
 use crate::epoll;
 use crate::profile::{Curve, Profile, ProfileError};
 use crate::propagation::Propagation;
-use crate::rate_control::Control;
-use crate::record::{MergeError, MergedSeconds, Part, SecondPart};
+use crate::record::{MergeError, SecondPart};
 use crate::scenario::Scenario;
 use crate::transport::{Trust, TrustError};
 use crate::url::UrlError;
-use crate::worker::{Tick, Worker};
 use baremark_model::units::Nanos;
-use baremark_sys::affinity;
-use baremark_sys::clock::monotonic_ns;
 use baremark_sys::network;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -24,8 +21,6 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc;
-use std::thread;
 
 /// Who decides when the next request starts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -288,74 +283,7 @@ impl Engine {
             Stop::Count(_) => u64::MAX - (1 << 40),
         }
     }
-
-    /// Runs the load; each second that has passed at all threads goes to `progress`.
-    ///
-    /// # Errors
-    /// When a thread or an event loop cannot be made; failing requests are not errors but counted.
-    pub fn run(&self, progress: &mut dyn FnMut(&Progress)) -> Result<Part, LoadError> {
-        self.run_from(monotonic_ns() + START_DELAY_NS, progress)
-    }
-
-    /// As [`Engine::run`], beginning at a moment of this machine's monotonic clock, so that several begin together.
-    ///
-    /// # Errors
-    /// As [`Engine::run`].
-    pub fn run_from(&self, begin_ns: u64, progress: &mut dyn FnMut(&Progress)) -> Result<Part, LoadError> {
-        let threads = self.load.threads as u64;
-        let cpus = self.cpus();
-        let (sender, ticks) = mpsc::channel();
-        let mut workers = Vec::new();
-        for thread in 0..threads {
-            let shard = (self.load.site.0 * threads + thread, self.load.site.1 * threads);
-            let most = self.share_of_count(shard);
-            workers.push(Worker::new(self, shard, most, sender.clone()).map_err(LoadError::Loop)?);
-        }
-        drop(sender);
-        thread::scope(|scope| {
-            let mut handles = Vec::new();
-            for (index, worker) in workers.into_iter().enumerate() {
-                let cpu = (!cpus.is_empty()).then(|| cpus[index % cpus.len()]);
-                let body = move || {
-                    // A CPU that was taken away meanwhile costs the pinning, not the load.
-                    let pinned = cpu.filter(|cpu| affinity::pin_current_thread(*cpu).is_ok());
-                    worker.run(begin_ns, pinned)
-                };
-                let builder = thread::Builder::new().name(format!("load {index}"));
-                handles.push(builder.spawn_scoped(scope, body).map_err(LoadError::Thread)?);
-            }
-            let mut seconds = MergedSeconds::default();
-            for Tick { second, part } in ticks {
-                let whole = &mut |second, part| progress(&Progress { second, part });
-                seconds.add(second, &part, self.load.threads, whole);
-            }
-            let mut whole = Part::new(&self.load.scenario.operation_names());
-            for handle in handles {
-                let part = handle.join().or(Err(LoadError::Panicked))?.map_err(LoadError::Loop)?;
-                whole.merge(&part)?;
-            }
-            Ok(whole)
-        })
-    }
-
-    fn share_of_count(&self, (shard, shards): (u64, u64)) -> u64 {
-        match self.load.stop {
-            Stop::After(_) => u64::MAX,
-            Stop::Count(count) => count / shards + u64::from(shard < count % shards),
-        }
-    }
-
-    fn cpus(&self) -> Vec<usize> {
-        match &self.load.pin {
-            Pin::Free => Vec::new(),
-            Pin::On(cpus) => cpus.clone(),
-            Pin::Spread => affinity::allowed_cpus().unwrap_or_default(),
-        }
-    }
 }
-
-/// Time for all threads to be ready.
-const START_DELAY_NS: u64 = 5_000_000;
 
 /// Refuses numbers out of range, all of them at once.
 fn check_numbers(load: &Load) -> Result<(), LoadError> {

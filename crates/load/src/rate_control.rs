@@ -4,15 +4,15 @@
 //! handshakes. A window's operations are those *meant to start* in it: they are waited for after its end, and what has not
 //! ended then has broken every limit, so that a server that stands still cannot look good by answering nobody.
 
+use crate::control::{Control, NumberedPart, Order};
 use crate::load::{Drive, Engine, Load, LoadError, Progress, Stop};
 use crate::record::Part;
 use baremark_model::units::Nanos;
 use baremark_sys::clock::monotonic_ns;
 use baremark_sys::wake::sleep_unless;
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -41,9 +41,6 @@ pub struct Asked {
     /// Until when what began in it is waited for.
     pub close_ns: u64,
 }
-
-/// A window's number and what one thread has seen of it.
-type NumberedPart = (u64, Box<Part>);
 
 /// Changes and windows begin so long after they were requested: every thread has heard of them by then.
 const NOTICE_NS: u64 = 120_000_000;
@@ -94,13 +91,7 @@ impl RateControl {
         let mut engine = Engine::new(load, Arc::clone(&interrupt))?;
         let (sender, parts) = mpsc::channel();
         let threads = engine.load.threads;
-        let control = Arc::new(Control {
-            begin,
-            version: AtomicU64::new(0),
-            orders: Mutex::default(),
-            flying: (0..threads).map(|_| AtomicU64::new(0)).collect(),
-            sender: Mutex::new(sender),
-        });
+        let control = Arc::new(Control::new(begin, threads, sender));
         let names = engine.load.scenario.operation_names();
         engine.control = Some(Arc::clone(&control));
         let run = move || engine.run_from(begin, &mut watch);
@@ -136,7 +127,7 @@ impl RateControl {
             let what = format!("a level of {level} for a load of at most {}", self.highest);
             return Err(LoadError::Refused { what, remedy: "start the load with a higher profile" });
         }
-        self.control.order(|orders| orders.changes.push((at.saturating_sub(self.control.begin), level)));
+        self.control.change(at, level);
         Ok(at)
     }
 
@@ -161,9 +152,7 @@ impl RateControl {
         self.windows += 1;
         let end_ns = begin_ns + lasting.0;
         let asked = Asked { id: self.windows, begin_ns, end_ns, close_ns: end_ns + patience.0 };
-        let own = |at: u64| at.saturating_sub(self.control.begin);
-        let window = Order { id: asked.id, begin: own(begin_ns), end: own(end_ns), close: own(asked.close_ns) };
-        self.control.order(|orders| orders.window = Some(window));
+        self.control.open(Order { id: asked.id, begin: begin_ns, end: end_ns, close: asked.close_ns });
         Ok(asked)
     }
 
@@ -248,7 +237,7 @@ impl RateControl {
     /// Operations on their way, as last told by each thread.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
-        self.control.flying.iter().map(|flying| flying.load(Ordering::Relaxed)).sum()
+        self.control.in_flight()
     }
 
     /// Ends the load and returns all that it has measured.
@@ -283,103 +272,6 @@ impl Drop for RateControl {
         self.interrupt.store(true, Ordering::Relaxed);
         // Whoever drops it has no use for what it measured.
         drop(self.runner.take().map(JoinHandle::join));
-    }
-}
-
-/// What the dial tells the threads, and they it. All times are of the load's own clock.
-pub(crate) struct Control {
-    begin: u64,
-    version: AtomicU64,
-    orders: Mutex<Orders>,
-    flying: Vec<AtomicU64>,
-    sender: Mutex<Sender<NumberedPart>>,
-}
-
-#[derive(Default)]
-struct Orders {
-    changes: Vec<(u64, f64)>,
-    window: Option<Order>,
-}
-
-/// A window as the threads know it.
-#[derive(Clone, Copy)]
-pub(crate) struct Order {
-    pub(crate) id: u64,
-    pub(crate) begin: u64,
-    pub(crate) end: u64,
-    pub(crate) close: u64,
-}
-
-impl Control {
-    fn order(&self, change: impl FnOnce(&mut Orders)) {
-        // An order is pushed or replaced as a whole: one that a panic cut short was not given.
-        change(&mut self.orders.lock().unwrap_or_else(PoisonError::into_inner));
-        self.version.fetch_add(1, Ordering::Release);
-    }
-}
-
-/// One thread's end of the control.
-pub(crate) struct Listener {
-    control: Arc<Control>,
-    thread: usize,
-    version: u64,
-    heard: usize,
-    coming: VecDeque<(u64, f64)>,
-    sender: Sender<NumberedPart>,
-    last_window: u64,
-    /// The level that holds now.
-    pub(crate) level: f64,
-    /// Users with numbers below this have been hired.
-    pub(crate) hired: u64,
-}
-
-impl Listener {
-    pub(crate) fn new(control: &Arc<Control>, thread: usize) -> Listener {
-        let sender = control.sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Listener {
-            control: Arc::clone(control),
-            thread,
-            version: 0,
-            heard: 0,
-            coming: VecDeque::new(),
-            sender,
-            last_window: 0,
-            level: 0.0,
-            hired: 0,
-        }
-    }
-
-    /// Hears of new orders and says how much is on its way; a new window, if one was requested.
-    pub(crate) fn listen(&mut self, flying: usize) -> Option<Order> {
-        self.control.flying[self.thread].store(flying as u64, Ordering::Relaxed);
-        let version = self.control.version.load(Ordering::Acquire);
-        if version == self.version {
-            return None;
-        }
-        self.version = version;
-        let orders = self.control.orders.lock().unwrap_or_else(PoisonError::into_inner);
-        self.coming.extend(&orders.changes[self.heard..]);
-        self.heard = orders.changes.len();
-        let window = orders.window.filter(|window| window.id != self.last_window);
-        self.last_window = window.map_or(self.last_window, |window| window.id);
-        window
-    }
-
-    /// The change that is due by `now`, if any.
-    pub(crate) fn due(&mut self, now: u64) -> Option<(u64, f64)> {
-        let due = self.coming.pop_front_if(|(at, _)| *at <= now)?;
-        self.level = due.1;
-        Some(due)
-    }
-
-    /// When the next change is due.
-    pub(crate) fn next_change(&self) -> u64 {
-        self.coming.front().map_or(u64::MAX, |(at, _)| *at)
-    }
-
-    pub(crate) fn tell(&self, id: u64, part: Part) {
-        // A dial that is gone asks for nothing any more.
-        let _ = self.sender.send((id, Box::new(part)));
     }
 }
 

@@ -4,57 +4,27 @@
 //! scenario keeps. Whatever fails comes back by way of the timers, so that a dead server can neither recurse nor spin.
 
 mod exchange;
+mod level;
 mod multiplex;
 mod state;
 mod steps;
 mod window;
 
 use crate::actor::{Actor, NONE, Role, State};
+use crate::control::Listener;
 use crate::epoll;
-use crate::http1::Reader;
-use crate::http2::Session;
 use crate::load::{Drive, Engine};
-use crate::rate_control::Listener;
 use crate::record::{Part, SecondPart, ThreadPart};
 use crate::rng::Rng;
 use crate::scenario::Scenario;
-use crate::transport::Transport;
 use baremark_sys::clock::monotonic_ns;
 use baremark_sys::wall::SystemClock;
-use state::{Actors, Buffers, Clock, Record, Schedule, Shard, Sockets};
+use state::{Actors, Buffers, Clock, Record, SECOND_NS, Schedule, Shard, Sockets, Timer};
 use std::cmp::Reverse;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
-/// A second that has passed at one worker.
-pub(crate) struct Tick {
-    pub(crate) second: usize,
-    pub(crate) part: SecondPart,
-}
-
-struct Connection {
-    transport: Option<Transport>,
-    connecting: bool,
-    /// Distinguishes the events of this use of the place from those of an earlier one.
-    generation: u32,
-    origin: usize,
-    reader: Reader,
-    actor: u32,
-    /// It has carried an answer before.
-    used: bool,
-    /// In HTTP/2; its streams say who waits.
-    session: Option<Box<Session>>,
-    /// In HTTP/2: it is among the idle, though it may be carrying requests.
-    listed: bool,
-    /// It is among those that have more to read.
-    pending_read: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
-    Wake,
-    Deadline,
-}
+pub(crate) use state::Tick;
 
 /// One thread of the generator.
 pub(crate) struct Worker<'e> {
@@ -72,19 +42,12 @@ pub(crate) struct Worker<'e> {
     record: Record,
 }
 
-/// Room for ready sockets in one wait.
-const BATCH: usize = 512;
-/// Read at once at most.
-const SCRATCH: usize = 256 << 10;
-/// Read at once through TLS: at most so much becomes of it, and what TLS had kept, which is less.
-const WIRE: usize = SCRATCH / 2;
 /// How often flags and profiles are looked at, at least.
 const LOOK_NS: u64 = 50_000_000;
 /// A caller of a closed loop waits so long after a connection that could not be made.
 const BACKOFF_NS: u64 = 10_000_000;
 /// Operations that wait for a connection, at most; more are counted as unsent at once.
 const MOST_QUEUED: usize = 1 << 20;
-const SECOND_NS: u64 = 1_000_000_000;
 /// Users' random streams; the worker's own lie far above.
 const WORKER_STREAM: u64 = 1 << 62;
 

@@ -1,7 +1,8 @@
 //! Requests and answers on connections: which connection carries a request, how it is written, and what the bytes mean.
 
+use super::Worker;
+use super::state::Connection;
 use super::steps::arm;
-use super::{Connection, Worker};
 use crate::actor::{NONE, Role, State};
 use crate::epoll;
 use crate::failure::Failure;

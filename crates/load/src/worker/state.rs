@@ -1,20 +1,60 @@
 //! What a worker keeps, by what it is for.
 
 use super::window::Window;
-use super::{BATCH, Connection, SCRATCH, SECOND_NS, Tick, Timer, WIRE};
 use crate::actor::{Actor, NONE};
 use crate::arrival::Starts;
+use crate::control::Listener;
 use crate::epoll::Epoll;
-use crate::http1::Known;
-use crate::http2::Event;
+use crate::http1::{Known, Reader};
+use crate::http2::{Event, Session};
 use crate::latency::Latencies;
 use crate::load::{Drive, Engine};
 use crate::profile::Curve;
-use crate::rate_control::Listener;
 use crate::record::{Part, SecondPart};
+use crate::transport::Transport;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::mpsc::Sender;
+
+/// Room for ready sockets in one wait.
+const BATCH: usize = 512;
+/// Read at once at most.
+const SCRATCH: usize = 256 << 10;
+/// Read at once through TLS: at most so much becomes of it, and what TLS had kept, which is less.
+const WIRE: usize = SCRATCH / 2;
+pub(super) const SECOND_NS: u64 = 1_000_000_000;
+
+/// A second that has passed at one worker.
+pub(crate) struct Tick {
+    pub(crate) second: usize,
+    pub(crate) part: SecondPart,
+}
+
+/// A connection, or the place of one that is closed.
+pub(super) struct Connection {
+    pub transport: Option<Transport>,
+    pub connecting: bool,
+    /// Distinguishes the events of this use of the place from those of an earlier one.
+    pub generation: u32,
+    pub origin: usize,
+    pub reader: Reader,
+    pub actor: u32,
+    /// It has carried an answer before.
+    pub used: bool,
+    /// In HTTP/2; its streams say who waits.
+    pub session: Option<Box<Session>>,
+    /// In HTTP/2: it is among the idle, though it may be carrying requests.
+    pub listed: bool,
+    /// It is among those that have more to read.
+    pub pending_read: bool,
+}
+
+/// What an actor waits for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Timer {
+    Wake,
+    Deadline,
+}
 
 /// Which part of the load this worker makes.
 pub(super) struct Shard {

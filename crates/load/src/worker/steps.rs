@@ -1,6 +1,7 @@
 //! What each actor does next: when an operation begins, when its requests are answered or fail, and when it has ended.
 
-use super::{BACKOFF_NS, Timer, WORKER_STREAM, Worker};
+use super::state::Timer;
+use super::{BACKOFF_NS, WORKER_STREAM, Worker};
 use crate::actor::{Actor, NONE, Role, State};
 use crate::failure::Failure;
 use crate::http1::After;

@@ -1,14 +1,11 @@
 //! A window of a load under a dial: what was meant to start in it, and what became of that.
 
-use super::Worker;
 use crate::actor::Role;
+use crate::control::Order;
 use crate::epoll;
 use crate::failure::Failure;
-use crate::rate_control::Order;
 use crate::record::{MOST_EXAMPLES, OperationPart, Part, ThreadPart};
-use crate::rng::Rng;
 use baremark_model::units::Nanos;
-use std::cmp::Reverse;
 
 /// A window under way.
 pub(super) struct Window {
@@ -108,7 +105,7 @@ impl Window {
 
     /// Looks at the clock; the part, once the window is complete or has been waited for long enough. What is due at `next` has not been
     /// begun: where that is before the end of the window, this thread was late, and the window is not complete.
-    fn look(&mut self, now: u64, next: u64) -> Option<(u64, Part)> {
+    pub(super) fn look(&mut self, now: u64, next: u64) -> Option<(u64, Part)> {
         if now >= self.order.begin && self.began.is_none() {
             self.began = Some((epoll::thread_cpu_ns(), now));
         }
@@ -130,63 +127,6 @@ impl Window {
         part.counts.unfinished = self.outstanding;
         part.elapsed_ns = self.order.end - self.order.begin;
         Some((self.order.id, part))
-    }
-}
-
-impl Worker<'_> {
-    /// Hears of the dial's orders, changes the level when that is due, and hands over a window that is complete.
-    pub(super) fn heed_dial(&mut self) {
-        let Some(listener) = &mut self.schedule.listener else { return };
-        if let Some(order) = listener.listen(self.schedule.flying) {
-            self.record.window = Some(Box::new(Window::new(order, &self.scenario.operation_names())));
-        }
-        while let Some((at, level)) = listener.due(self.clock.now) {
-            if let Some(starts) = &mut self.schedule.starts {
-                let at_s = at as f64 / 1e9;
-                self.schedule.next_start = starts.change(at_s, level).unwrap_or(u64::MAX);
-            }
-        }
-        let wakes = self.actors.timers.peek().map_or(u64::MAX, |Reverse((at, ..))| *at);
-        let next = wakes.min(self.schedule.next_start);
-        if let Some(window) = &mut self.record.window
-            && let Some((id, part)) = window.look(self.clock.now, next)
-        {
-            self.record.window = None;
-            listener.tell(id, part);
-        }
-        self.hire_users();
-    }
-
-    /// Users who are requested for the first time begin somewhere in their cycle.
-    fn hire_users(&mut self) {
-        if !matches!(self.engine.load.drive, crate::load::Drive::Users { .. }) {
-            return;
-        }
-        let Some((level, hired)) = self.schedule.listener.as_ref().map(|listener| (listener.level, listener.hired))
-        else {
-            return;
-        };
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
-        let wanted = level.ceil() as u64;
-        let (shard, shards) = (self.shard.index, self.shard.count);
-        for number in (hired..wanted).filter(|number| number % shards == shard) {
-            let actor = self.hire(Role::User, number);
-            self.rouse(actor);
-        }
-        if let Some(listener) = &mut self.schedule.listener {
-            listener.hired = hired.max(wanted);
-        }
-    }
-
-    /// A user begins after a part of a cycle that is drawn: many who are requested at once do not come at once.
-    pub(super) fn rouse(&mut self, index: u32) {
-        let cycle = self.scenario.cycle.map_or(0, |cycle| cycle.mean.0);
-        let number = self.actors.all[index as usize].number;
-        let mut draw = Rng::stream(self.engine.load.seed ^ 0x5eed, number);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
-        let at = self.clock.now + (draw.uniform() * cycle as f64) as u64;
-        self.actors.all[index as usize].intended = at;
-        self.sleep_until(index, at);
     }
 }
 

@@ -28,7 +28,6 @@ const STANDING: &[(&str, &[&str])] = &[
             "runner::step",
         ],
     ),
-    ("load", &["load", "rate_control", "worker", "worker::state", "worker::window"]),
     (
         "services",
         &[
