@@ -9,9 +9,11 @@ use baremark_harness::cluster::Wanted;
 use baremark_harness::topology::{Environments, Networking, On};
 use baremark_model::site::Environment;
 use baremark_model::value::Value;
+use baremark_services::card::Card;
+use baremark_services::error::ServiceError;
+use baremark_services::order::Order;
 use baremark_services::place::{Inside, Place};
 use baremark_services::recipe::Step;
-use baremark_services::service::{Order, Service, ServiceError};
 use baremark_sys::confine::{self, Limits};
 use baremark_sys::container_engine::{self, Access, INSIDE, PODMAN, Root};
 use baremark_sys::process_tree::{self, Usage};
@@ -234,8 +236,8 @@ impl Place for Contained {
     }
 
     /// Without the superuser's rights also in its container: databases refuse those, and without a user namespace they are this machine's.
-    fn owner(&self, _order: &Order, service: &dyn Service) -> Result<Option<(u32, u32)>, ServiceError> {
-        Ok(confine::is_root().then(|| service.install().account(confine::user).unwrap_or(NOBODY)))
+    fn owner(&self, _order: &Order, card: &Card) -> Result<Option<(u32, u32)>, ServiceError> {
+        Ok(confine::is_root().then(|| card.install.account(confine::user).unwrap_or(NOBODY)))
     }
 
     fn usage(&self, _order: &Order, started: u32) -> Usage {
@@ -258,7 +260,7 @@ impl Place for Contained {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baremark_services::service::Tier;
+    use baremark_services::card::Tier;
     use baremark_sys::container_engine::NOTHING;
 
     /// The command that starts `program` in a container of an engine.

@@ -4,7 +4,7 @@ use crate::database::Failure;
 use crate::dataset_cache::KeptError;
 use baremark_disks::engine::EngineError;
 use baremark_networks::NetworkError;
-use baremark_services::service::ServiceError;
+use baremark_services::error::ServiceError;
 use std::path::PathBuf;
 
 /// Why there is no database.

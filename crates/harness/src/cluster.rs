@@ -16,9 +16,13 @@ use baremark_databases::dataset_cache::digest;
 use baremark_databases::kind::Kind;
 use baremark_lab::generators::MakeEnvironment;
 use baremark_services::auction::Auction;
-use baremark_services::instance::{self, Instance};
+use baremark_services::card::Tier;
+use baremark_services::error::ServiceError;
+use baremark_services::order::{Order, Tls, Upstream};
 use baremark_services::place::{Native, Place};
-use baremark_services::service::{Order, Service, ServiceError, Statistics, Tier, Tls, Upstream, program};
+use baremark_services::service::{Instance, Service, program};
+use baremark_services::statistics::Statistics;
+use baremark_services::users::make_for;
 use baremark_sys::affinity;
 use baremark_sys::confine::{self, Limits};
 use baremark_sys::network::HeldPort;
@@ -259,14 +263,14 @@ impl Cluster {
             external: None,
         };
         let own = cluster.own_folder();
-        instance::make_for(cluster.owner, &own).map_err(making(&own))?;
+        make_for(cluster.owner, &own).map_err(making(&own))?;
         if let Some(wanted) = &cluster.plan.external {
             cluster.external = Some(ExternalDatabase::create(wanted, &cluster.around.program)?);
         }
         cluster.write_passwords(kept.as_ref().and_then(KeptData::password))?;
         if !cluster.plan.tiers.contains_key(&Tier::Database) {
             let folder = cluster.sqlite_folder();
-            instance::make_for(cluster.owner, &folder).map_err(making(&folder))?;
+            make_for(cluster.owner, &folder).map_err(making(&folder))?;
         }
         for tier in [Tier::Database, Tier::Bus] {
             cluster.grow(tier, cluster.planned(tier), say)?;

@@ -1,7 +1,7 @@
 //! The load on a topology, and its limits.
 
 use baremark_model::maximum::Plan;
-use baremark_services::service::Tier;
+use baremark_services::card::Tier;
 use std::collections::BTreeMap;
 
 /// What load is asked.

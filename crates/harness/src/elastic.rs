@@ -5,7 +5,7 @@
 //! demand asked for (jitter). Demand is users over the capacity of one server, rounded up.
 
 use baremark_model::units::{Nanos, Share};
-use baremark_services::service::Tier;
+use baremark_services::card::Tier;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

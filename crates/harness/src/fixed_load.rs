@@ -21,7 +21,7 @@ use baremark_load::reading::reading;
 use baremark_load::record::Part;
 use baremark_model::qos::{Bound, Qos, Reading};
 use baremark_model::units::Nanos;
-use baremark_services::service::Tier;
+use baremark_services::card::Tier;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,7 +1,7 @@
 //! Instances that get no more requests and finish what they have begun, while everybody else goes on.
 
-use baremark_services::instance::Instance;
-use baremark_services::service::Tier;
+use baremark_services::card::Tier;
+use baremark_services::service::Instance;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -13,7 +13,7 @@ use baremark_model::maximum::Said;
 use baremark_model::qos::Reading;
 use baremark_model::seam::Sample;
 use baremark_model::wire::{Detail, Point};
-use baremark_services::service::Tier;
+use baremark_services::card::Tier;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 //! Processor time that app servers use for checking passwords: what a log-in costs is a setting, and no part of what the mix costs.
 
-use baremark_services::instance::Instance;
+use baremark_services::service::Instance;
 use std::collections::BTreeMap;
 
 /// The counter of an app server, in s: the processor time of threads that do nothing else.

@@ -13,7 +13,7 @@ use crate::under_load::Loaded;
 use crate::users;
 use crate::verify::{self, verify};
 use baremark_model::maximum::{Basis, Ended};
-use baremark_services::service::Tier;
+use baremark_services::card::Tier;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

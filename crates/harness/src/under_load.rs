@@ -12,7 +12,7 @@ use baremark_load::record::Part;
 use baremark_load::transport::Trust;
 use baremark_model::qos::{Qos, Reading};
 use baremark_model::units::Nanos;
-use baremark_services::service::Tier;
+use baremark_services::card::Tier;
 use baremark_sys::process_tree::Waits;
 use baremark_sys::stall_group::Stalls;
 use baremark_sys::wake::sleep_unless;

@@ -1,11 +1,14 @@
 //! Apache httpd as a web server with a cache.
 
 use crate::balance;
+use crate::card::{Card, Install, Tier};
+use crate::error::ServiceError;
 use crate::exchange;
-use crate::instance::Instance;
+use crate::order::{Order, Upstream};
 use crate::recipe::{Ready, Recipe, Reload, Step};
-use crate::service::{Card, Install, Order, Service, ServiceError, Statistics, Tier, Upstream, numbers};
+use crate::service::{Instance, Service};
 use crate::settings::{Settings, knob};
+use crate::statistics::{Statistics, numbers};
 use baremark_model::knob::{Kind, Knob};
 use std::fmt::Write as _;
 

@@ -1,7 +1,8 @@
 //! What balancers and web servers share: what changes when the servers behind one change, and the files of TLS.
 
-use crate::instance::Instance;
-use crate::service::{Order, ServiceError, Upstream};
+use crate::error::ServiceError;
+use crate::order::{Order, Upstream};
+use crate::service::Instance;
 use crate::settings::knob;
 use baremark_model::knob::{Kind, Knob};
 

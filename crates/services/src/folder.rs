@@ -1,7 +1,7 @@
 //! A private folder for the services of one run, removed with all that is in it.
 //!
 //! It is the user's alone. A program that gives up the superuser's rights has its own part of it, and is let through to that
-//! by name (see [`crate::instance`]). A run that was killed could not remove its folder: the next run finds it by its lock,
+//! by name (see [`crate::users`]). A run that was killed could not remove its folder: the next run finds it by its lock,
 //! which died with its owner.
 
 use baremark_sys::private_folder::PrivateFolder;

@@ -1,11 +1,14 @@
 //! HAProxy as a balancer whose servers come and go by its runtime API, without a reload.
 
 use crate::balance;
+use crate::card::{Card, Install, Tier};
+use crate::error::ServiceError;
 use crate::exchange;
-use crate::instance::Instance;
+use crate::order::{Order, Upstream};
 use crate::recipe::{Ready, Recipe, Step};
-use crate::service::{Card, Install, Order, Service, ServiceError, Statistics, Tier, Upstream};
+use crate::service::{Instance, Service};
 use crate::settings::knob;
+use crate::statistics::Statistics;
 use baremark_model::knob::{Kind, Knob};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,25 +1,30 @@
 //! The programs that an application is made of: what they need, how they are configured, started, watched and ended.
 //!
 //! An adapter is a pure function from typed settings to a [`recipe::Recipe`]: files, commands, how to detect that it is
-//! ready. [`instance::Instance`] carries recipes out and leaves nothing behind, also after a kill; at a site of its own a process
+//! ready. [`service::Instance`] carries recipes out and leaves nothing behind, also after a kill; at a site of its own a process
 //! of this program does, see [`remote_instance`]. What a service is for is its caller's business.
 
 pub mod apache;
 pub mod auction;
 pub mod balance;
+pub mod card;
+pub mod error;
 mod exchange;
 mod folder;
 pub mod haproxy;
-pub mod instance;
 pub mod mariadb;
 pub mod nginx;
+pub mod order;
 pub mod place;
 pub mod postgres;
 pub mod recipe;
 pub mod redis;
 pub mod remote_instance;
+pub mod remote_site;
 pub mod service;
 pub mod settings;
+pub mod statistics;
+pub mod users;
 
 pub use folder::Folder;
 

@@ -1,9 +1,12 @@
 //! MariaDB.
 
-use crate::instance::Instance;
+use crate::card::{Card, Install, Tier};
+use crate::error::ServiceError;
+use crate::order::Order;
 use crate::recipe::{Ready, Recipe, Step};
-use crate::service::{Card, Install, Order, Service, ServiceError, Statistics, Tier, numbers};
+use crate::service::{Instance, Service};
 use crate::settings::knob;
+use crate::statistics::{Statistics, numbers};
 use baremark_model::fingerprint;
 use baremark_model::knob::{Kind, Knob};
 use std::fmt::Write as _;

@@ -1,11 +1,14 @@
 //! nginx as a web server with a cache, or as a balancer.
 
 use crate::balance;
+use crate::card::{Card, Install, Tier};
+use crate::error::ServiceError;
 use crate::exchange;
-use crate::instance::Instance;
+use crate::order::{Order, Upstream};
 use crate::recipe::{Ready, Recipe, Reload, Step};
-use crate::service::{Card, Install, Order, Service, ServiceError, Statistics, Tier, Upstream};
+use crate::service::{Instance, Service};
 use crate::settings::{Settings, knob};
+use crate::statistics::Statistics;
 use baremark_model::knob::{Kind, Knob};
 use std::fmt::Write as _;
 

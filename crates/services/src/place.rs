@@ -1,7 +1,9 @@
 //! Where an instance's program runs: here, or inside something that is started by another program.
 
+use crate::card::Card;
+use crate::error::ServiceError;
+use crate::order::Order;
 use crate::recipe::Step;
-use crate::service::{Order, Service, ServiceError};
 use baremark_model::environments::NATIVE;
 use baremark_sys::confine::{self, Limits, MemoryLimit};
 use baremark_sys::process_tree::{self, Usage, Waits};
@@ -52,7 +54,7 @@ pub trait Place: Send {
     ///
     /// # Errors
     /// [`ServiceError::Refused`] where the superuser starts it and there is no other user for it.
-    fn owner(&self, _order: &Order, _service: &dyn Service) -> Result<Option<(u32, u32)>, ServiceError> {
+    fn owner(&self, _order: &Order, _card: &Card) -> Result<Option<(u32, u32)>, ServiceError> {
         Ok(None)
     }
 
@@ -137,16 +139,16 @@ impl Place for Native {
         Ok(step)
     }
 
-    fn owner(&self, order: &Order, service: &dyn Service) -> Result<Option<(u32, u32)>, ServiceError> {
+    fn owner(&self, order: &Order, card: &Card) -> Result<Option<(u32, u32)>, ServiceError> {
         if !confine::is_root() {
             return Ok(None);
         }
-        let install = service.install();
+        let install = card.install;
         let refused = || ServiceError::Refused {
             name: order.name.clone(),
             what: format!(
                 "{} is not run as the superuser, and there is neither a user {} nor a user nobody",
-                service.kind(),
+                card.kind,
                 install.user.unwrap_or("of its own")
             ),
             remedy: format!("apt-get install {}, or run baremark as an ordinary user", install.package),
@@ -209,8 +211,8 @@ impl<K: Send> Place for Inside<K> {
         Ok(Step { program: self.program.clone(), args, env: step.env })
     }
 
-    fn owner(&self, order: &Order, service: &dyn Service) -> Result<Option<(u32, u32)>, ServiceError> {
-        Native.owner(order, service)
+    fn owner(&self, order: &Order, card: &Card) -> Result<Option<(u32, u32)>, ServiceError> {
+        Native.owner(order, card)
     }
 
     fn has_own_environment(&self) -> bool {

@@ -1,10 +1,13 @@
 //! Redis, and Valkey in its place: as the bus between app servers, or with keys and values of a load.
 
+use crate::card::{Card, Install, Tier};
+use crate::error::ServiceError;
 use crate::exchange;
-use crate::instance::Instance;
+use crate::order::Order;
 use crate::recipe::{Ready, Recipe, Step};
-use crate::service::{Card, Install, Order, Service, ServiceError, Statistics, Tier, numbers};
+use crate::service::{Instance, Service};
 use crate::settings::knob;
+use crate::statistics::{Statistics, numbers};
 use baremark_model::knob::{Kind, Knob};
 use std::fmt::Write as _;
 

@@ -4,32 +4,21 @@
 //! there is the order; what comes back is whether it serves, its statistics and its log. Each question is one line of JSON with
 //! the secret of the run, which others who reach the port do not know.
 
-use crate::exchange;
-use crate::instance::Instance;
-use crate::place::{Control, Native, Place};
-use crate::recipe::{Ready, Recipe, Step};
-use crate::service::{Order, ServiceError, Statistics, Upstream};
+use crate::error::ServiceError;
+use crate::place::Native;
+use crate::remote_site::{Answer, Carried, Question, Told};
+use crate::service::{self, Instance};
 use baremark_sys::confine::Limits;
-use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// The file that tells whoever carries an instance out which it is; it holds secrets.
-pub const FILE: &str = "carried.json";
-/// The command that carries it out, of this program.
-const COMMAND: &str = "carry";
-/// A site must come to be first, and may be emulated.
-const READY_LIMIT: Duration = Duration::from_secs(600);
-/// How much of that the instance may take, once whoever carries it out is there.
+/// How long the instance may take until it serves: a part of what is waited at the other side, where a site must come to be first.
 const READY_THERE: Duration = Duration::from_secs(300);
-/// Whether it serves is answered at once; other servers may be waited for.
-const READY_ANSWER: Duration = Duration::from_secs(5);
-const ANSWER: Duration = Duration::from_secs(120);
 /// How long a question may take to arrive.
 const QUESTION: Duration = Duration::from_secs(5);
 const LONGEST_QUESTION: u64 = 1 << 20;
@@ -37,97 +26,6 @@ const LONGEST_QUESTION: u64 = 1 << 20;
 const GLANCE: Duration = Duration::from_millis(10);
 /// How long the program may take to finish what it has begun.
 const STOP_LIMIT: Duration = Duration::from_secs(40);
-
-/// What is carried out.
-#[derive(Serialize, Deserialize)]
-struct Carried {
-    kind: String,
-    order: Order,
-    /// Where it is told what to do.
-    control: SocketAddr,
-}
-
-/// What it can be told.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Told {
-    Ready,
-    Statistics,
-    Reload,
-    Rewire(Vec<Upstream>),
-}
-
-#[derive(Serialize, Deserialize)]
-struct Question {
-    secret: String,
-    told: Told,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Answer {
-    Done,
-    Statistics(Statistics),
-    Failed(String),
-}
-
-/// The recipe here of what is carried out there.
-pub(crate) fn recipe(control: Control) -> Recipe {
-    let mut recipe = Recipe::new(Step::new("", [COMMAND, FILE]), Ready::Carried(control.here));
-    recipe.ready_limit = READY_LIMIT;
-    recipe
-}
-
-/// The text of [`FILE`]: the order as its site sees it.
-pub(crate) fn text(instance: &Instance, control: Control) -> io::Result<String> {
-    let (order, place) = (instance.order(), instance.place());
-    let order =
-        Order { address: place.listens(order.address), upstreams: reached(place, &order.upstreams), ..order.clone() };
-    let carried = Carried { kind: instance.service().kind().to_owned(), order, control: control.there };
-    Ok(serde_json::to_string(&carried)?)
-}
-
-fn reached(place: &dyn Place, upstreams: &[Upstream]) -> Vec<Upstream> {
-    let seen = |one: &Upstream| Upstream { name: one.name.clone(), address: place.reaches(one.address) };
-    upstreams.iter().map(seen).collect()
-}
-
-/// Whether it serves.
-pub(crate) fn is_ready(control: SocketAddr, secret: &str) -> bool {
-    matches!(ask(control, secret, Told::Ready, READY_ANSWER), Ok(Answer::Done))
-}
-
-/// What it reports about itself.
-pub(crate) fn statistics(instance: &Instance, control: Control) -> Result<Statistics, ServiceError> {
-    match tell(instance, control, Told::Statistics)? {
-        Answer::Statistics(statistics) => Ok(statistics),
-        Answer::Done | Answer::Failed(_) => Err(instance.failed("answered something else than its statistics")),
-    }
-}
-
-/// Lets it read its configuration again.
-pub(crate) fn reload(instance: &Instance, control: Control) -> Result<(), ServiceError> {
-    tell(instance, control, Told::Reload).map(drop)
-}
-
-/// Lets it send requests to just these servers.
-pub(crate) fn rewire(instance: &Instance, control: Control, upstreams: &[Upstream]) -> Result<(), ServiceError> {
-    tell(instance, control, Told::Rewire(reached(instance.place(), upstreams))).map(drop)
-}
-
-fn tell(instance: &Instance, control: Control, told: Told) -> Result<Answer, ServiceError> {
-    let answer = ask(control.here, &instance.order().secret, told, ANSWER);
-    match answer.map_err(|why| instance.io("talking to its agent at the remote site", why))? {
-        Answer::Failed(why) => Err(instance.failed(why)),
-        good => Ok(good),
-    }
-}
-
-fn ask(control: SocketAddr, secret: &str, told: Told, limit: Duration) -> io::Result<Answer> {
-    let mut question = serde_json::to_vec(&Question { secret: secret.to_owned(), told })?;
-    question.push(b'\n');
-    Ok(serde_json::from_str(&exchange::whole_within(control, &question, limit)?)?)
-}
 
 /// Carries out the instance that a file describes, in a folder below this one, until it ends or `stop` is raised. `say` gets
 /// the lines of its log.
@@ -145,7 +43,7 @@ pub fn carry(file: &Path, stop: &AtomicBool, say: &mut dyn FnMut(&str)) -> Resul
         what: format!("no service is '{kind}'"),
         remedy: "let the same program run at both sites".to_owned(),
     })?;
-    order.program = crate::service::program(service)?;
+    order.program = service::program(service)?;
     let folder = std::env::current_dir().map_err(|why| trying("asking for this folder", why))?;
     order.folder = folder.join(&order.name);
     let mut instance = Instance::start(service, order, &Limits::default(), Box::new(Native))?;

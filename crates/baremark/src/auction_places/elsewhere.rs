@@ -14,10 +14,11 @@ use baremark_lab::remote_program::{Attended, Orders};
 use baremark_model::spawned::{Spawn, SpawnLimits, Spawned};
 use baremark_model::units::Bytes;
 use baremark_model::value::Value;
+use baremark_services::error::ServiceError;
+use baremark_services::order::Order;
 use baremark_services::place::{Control, Place};
 use baremark_services::recipe::Step;
-use baremark_services::remote_instance;
-use baremark_services::service::{Order, ServiceError};
+use baremark_services::remote_site;
 use baremark_sys::confine::{Limits, MemoryLimit};
 use baremark_sys::network::HeldPort;
 use baremark_sys::process_tree::{self, Usage, Waits};
@@ -155,7 +156,7 @@ impl Elsewhere {
             environment: environment.to_owned(),
             settings: self.settings.clone(),
             attended: Attended {
-                files: vec![(remote_instance::FILE.to_owned(), order.folder.join(remote_instance::FILE))],
+                files: vec![(remote_site::FILE.to_owned(), order.folder.join(remote_site::FILE))],
                 reach: self.reach(order.address),
                 offer: self.offers().iter().map(|(here, there)| (*here, number(there))).collect(),
                 grace_ns: GRACE_NS,

@@ -3,9 +3,10 @@
 use super::{Checked, Cluster, ClusterError, DATABASE_PASSWORD};
 use crate::leaving::STOP_LIMIT;
 use baremark_services::auction::PASSWORD_FILE;
-use baremark_services::instance::{self, Instance};
+use baremark_services::card::Tier;
 use baremark_services::place::{Native, Place};
-use baremark_services::service::Tier;
+use baremark_services::service::Instance;
+use baremark_services::users::as_user;
 use baremark_sys::confine::{self, Limits};
 use baremark_sys::{ending, subreaper};
 use std::io::Read;
@@ -122,7 +123,7 @@ impl Cluster {
         let io = |source| ClusterError::Io { what: format!("running baremark auction {command}"), source };
         let secret = self.database_secret();
         let program = &self.around.program;
-        let mut process = self.owner.map_or_else(|| Command::new(program), |owner| instance::as_user(program, owner));
+        let mut process = self.owner.map_or_else(|| Command::new(program), |owner| as_user(program, owner));
         process.args(["auction", command]).args(args);
         process.arg(PASSWORD_FILE).arg(self.own_folder().join(DATABASE_PASSWORD));
         process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

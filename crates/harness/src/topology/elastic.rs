@@ -3,7 +3,7 @@
 use super::DEFAULTS_FILE;
 use crate::elastic::{Change, Elastic, Policy, Signal};
 use baremark_model::config::{Reader, Section};
-use baremark_services::service::Tier;
+use baremark_services::card::Tier;
 use std::collections::BTreeMap;
 
 pub(super) fn elastic(reader: &mut Reader, root: &Section<'_>) -> Elastic {

@@ -3,7 +3,8 @@
 use crate::demand::Demand;
 use crate::elastic::{Elastic, Fault};
 use baremark_model::value::Value;
-use baremark_services::service::{Service, Tier};
+use baremark_services::card::Tier;
+use baremark_services::service::Service;
 use baremark_services::settings::Settings;
 use baremark_sys::confine::Limits;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The elasticity metrics alongside their definition, computed second by second, and schedules.
 
 use baremark_harness::elastic::{Change, Elastic, demanded, metrics};
-use baremark_services::service::Tier;
+use baremark_services::card::Tier;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

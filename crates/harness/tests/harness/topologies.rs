@@ -3,7 +3,7 @@
 use baremark_harness::cluster::{Cluster, ClusterError};
 use baremark_harness::topology::{On, QUICK, Topology, resolve};
 use baremark_model::maximum::Samples;
-use baremark_services::service::Tier;
+use baremark_services::card::Tier;
 
 fn resolved(text: &str, levels: &[&str]) -> Topology {
     let levels: Vec<String> = levels.iter().map(|level| (*level).to_owned()).collect();

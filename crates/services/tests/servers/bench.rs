@@ -1,10 +1,12 @@
 //! What the tests share: orders with the shipped defaults, small servers, and skips that are printed.
 
 use crate::shipped::defaults;
-use baremark_services::instance::Instance;
+use baremark_services::card::Tier;
+use baremark_services::error::ServiceError;
+use baremark_services::order::{Order, Upstream};
 use baremark_services::place::Native;
 use baremark_services::redis::VALKEY;
-use baremark_services::service::{Order, Service, ServiceError, Tier, Upstream, program};
+use baremark_services::service::{Instance, Service, program};
 use baremark_services::{Folder, find};
 use baremark_sys::confine::Limits;
 use baremark_sys::network::HeldPort;

@@ -3,11 +3,13 @@
 use crate::bench::{before_two, free, order, service};
 use crate::conformance::{left, soon};
 use baremark_services::Folder;
-use baremark_services::instance::Instance;
+use baremark_services::error::ServiceError;
+use baremark_services::order::Order;
 use baremark_services::place::{Control, Place};
 use baremark_services::recipe::Step;
-use baremark_services::remote_instance::{FILE, carry};
-use baremark_services::service::{Order, ServiceError};
+use baremark_services::remote_instance::carry;
+use baremark_services::remote_site::FILE;
+use baremark_services::service::Instance;
 use baremark_sys::confine::Limits;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

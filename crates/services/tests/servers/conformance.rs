@@ -2,9 +2,9 @@
 
 use crate::bench::{Backend, FOREIGN, before_two, order, service, start};
 use baremark_services::Folder;
-use baremark_services::instance::Instance;
+use baremark_services::error::ServiceError;
 use baremark_services::place::Native;
-use baremark_services::service::ServiceError;
+use baremark_services::service::Instance;
 use baremark_sys::confine::Limits;
 use baremark_sys::process_tree;
 use std::net::TcpListener;

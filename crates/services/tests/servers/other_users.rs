@@ -3,7 +3,7 @@
 use crate::bench::{FOREIGN, order, service, start};
 use crate::conformance::soon;
 use baremark_services::Folder;
-use baremark_services::instance::Instance;
+use baremark_services::service::Instance;
 use baremark_sys::confine;
 use baremark_sys::process_tree;
 use std::fs;

@@ -63,7 +63,7 @@ const STORED: &[(&str, &str)] = &[
     ("crates/databases/src/dvd_store/front.rs", "from the process that starts it, by standard input"),
     ("crates/databases/src/endpoint.rs", "from the process that starts it, by standard input"),
     ("crates/programs/src/keeper.rs", "from the process that starts it, by standard input, and back"),
-    ("crates/services/src/service.rs", "from the process that starts it: its private folder and program"),
+    ("crates/services/src/order.rs", "from the process that starts it: its private folder and program"),
     ("crates/lab/src/remote_program.rs", "from the process that starts it, in a folder of the run's own"),
     ("crates/load/src/order.rs", "of the user's own command or study"),
     ("crates/load/src/transport.rs", "of the user's own command or study"),
