@@ -2,6 +2,7 @@
 //!
 //! Each is held against the table of `signatures` and then decided by its number in one place, [`carry_out`]; what is not named there is forwarded.
 //! The parts:
+//! - `outcome`: what a call comes to, and a call that goes to the host unchanged.
 //! - `memory`: the break, and mappings that must not hit the runner's own.
 //! - `files`: descriptor numbers that belong to the runner, and paths.
 //! - `own`: the process's own files in `/proc`, and copies between its memory and itself.
@@ -11,23 +12,24 @@
 pub(crate) mod files;
 pub(crate) mod limits;
 pub(crate) mod memory;
+pub(crate) mod outcome;
 pub(crate) mod own;
 pub(crate) mod processes;
 
+use crate::runner::calls::outcome::{Outcome, forward, refuse, refuse_by_name};
 use crate::runner::checkpoint;
-use crate::runner::counters;
 use crate::runner::deadline;
 use crate::runner::descriptors::DESCRIPTORS;
 use crate::runner::fatal;
+use crate::runner::handler;
 use crate::runner::kvm;
 use crate::runner::permitted;
 use crate::runner::poller;
 use crate::runner::pool;
-use crate::runner::signals::{self, AGAIN};
+use crate::runner::signals;
 use crate::runner::signatures::{self, Wrong};
 use crate::runner::sockets::{self, Answer};
-pub(crate) use crate::runner::sys::descriptor;
-use crate::runner::sys::{self, Errno};
+use crate::runner::sys::{self, Errno, descriptor};
 use crate::runner::thread::Thread;
 use crate::runner::user;
 use crate::shared::UnsupportedKind;
@@ -42,34 +44,6 @@ const ARCH_GET_GS: u64 = 0x1004;
 const SYS_IO_PGETEVENTS: i64 = 333;
 /// Bytes of the `syscall` instruction.
 const INSTRUCTION: u64 = 2;
-
-/// What a call comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// A result, or a negative error number.
-    Returns(i64),
-    /// The program makes the call again, after the handler of a signal.
-    Repeats,
-    /// The program's registers were replaced.
-    Jumped,
-}
-
-impl From<Result<u64, Errno>> for Outcome {
-    fn from(result: Result<u64, Errno>) -> Self {
-        Outcome::Returns(result.map_or_else(Errno::result, u64::cast_signed))
-    }
-}
-
-/// Refuses a call.
-pub(crate) fn refuse(errno: i32) -> Outcome {
-    Outcome::Returns(-i64::from(errno))
-}
-
-/// Refuses a call by name: whoever started the program is told.
-pub(crate) fn refuse_by_name(what: UnsupportedKind, detail: u64, errno: i32) -> Outcome {
-    counters::shared().refuse(what, detail);
-    refuse(errno)
-}
 
 /// Carries out the call that `thread` has just made.
 pub(crate) fn carry_out(thread: &'static Thread) {
@@ -111,19 +85,11 @@ fn wrong(thread: &Thread, number: u64, arguments: &[u64; 6]) -> Option<Outcome> 
     }
 }
 
-/// Has the host carry the call out.
-pub(crate) fn forward(thread: &'static Thread, number: u64, arguments: &[u64; 6]) -> Outcome {
-    match signals::forward(thread, number, arguments) {
-        AGAIN => Outcome::Repeats,
-        result => Outcome::Returns(result),
-    }
-}
-
 fn dispatch(thread: &'static Thread, number: u64, arguments: [u64; 6]) -> Outcome {
     let [a, b, c, d, e, _] = arguments;
     match number.cast_signed() {
         libc::SYS_arch_prctl => thread_bases(thread, a, b).into(),
-        libc::SYS_rt_sigaction => signals::action(thread, arguments).into(),
+        libc::SYS_rt_sigaction => handler::action(thread, arguments).into(),
         libc::SYS_rt_sigreturn => go_back(thread),
         libc::SYS_sigaltstack => signals::set_stack(thread, a, b).into(),
         libc::SYS_rt_sigsuspend => with_mask(thread, number, &arguments, Some(a)),

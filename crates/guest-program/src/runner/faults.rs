@@ -28,6 +28,7 @@ const PAGE_FAULT: u8 = 14;
 const USER: u64 = 4;
 const PRESENT: u64 = 1;
 const SEGV_MAPERR: u64 = 1;
+/// `si_code` of the trap after one instruction.
 const TRAP_TRACE: u64 = 2;
 /// `int 0x80`.
 const LEGACY_CALL: [u8; 2] = [0xcd, 0x80];
@@ -37,7 +38,7 @@ pub(crate) fn refused(thread: &Thread) {
     thread.count(Count::HostFaults);
     // A caught signal comes first; the program then meets its fault again.
     if thread.pending.load(Ordering::SeqCst) == 0 {
-        step::step(thread);
+        step_natively(thread);
     }
 }
 
@@ -92,7 +93,7 @@ fn instruction_fault(thread: &Thread) {
         counters::shared().refuse(UnsupportedKind::LegacyCall, thread.registers.get().rax);
         return signals::deliver_kernel_fault(thread, libc::SIGSEGV, 13, 0x402);
     }
-    step::step(thread);
+    step_natively(thread);
 }
 
 /// A trap: its instruction is over.
@@ -122,5 +123,37 @@ pub(crate) fn foreign_port(thread: &Thread) {
     user::read_some(thread.process(), rip.wrapping_sub(2), &mut code);
     let length = if matches!(code, [0xe4..=0xe7, _]) { 2 } else { 1 };
     thread.change(|registers| registers.rip = rip.wrapping_sub(length));
-    step::step(thread);
+    step_natively(thread);
+}
+
+/// Executes the program's next instruction natively. Its registers go on behind it, or the signal that it causes is on its
+/// way to the program. Signals must not be pending. It is counted: no other code of the program is executed natively.
+fn step_natively(thread: &Thread) {
+    thread.count(Count::NativeSteps);
+    let mask = signals::take_mask(thread);
+    if let Err(error) = pool::save(thread) {
+        fatal::end(error);
+    }
+    step::execute(thread);
+    let stepping = &thread.stepping;
+    let signal = stepping.signal.load(Ordering::Relaxed);
+    let mut info = [0; 16];
+    info.iter_mut().zip(&stepping.info).for_each(|(to, from)| *to = from.load(Ordering::Relaxed));
+    signals::give_mask(thread, mask);
+    if signal == libc::SIGTRAP.cast_unsigned() && info[1] & u64::from(u32::MAX) == TRAP_TRACE {
+        return go_on(thread);
+    }
+    let [trap, error, address] =
+        [&stepping.trap, &stepping.error, &stepping.address].map(|word| word.load(Ordering::Relaxed));
+    signals::deliver_fault(thread, Delivery { signal, info, trap, error, address, mask: 0, during: 0 });
+}
+
+/// The instruction was executed: its results are the program's.
+fn go_on(thread: &Thread) {
+    step::take_registers(thread);
+    // SAFETY: the calling thread is the record's own.
+    let saved = unsafe { thread.saved() };
+    if let Err(failed) = kvm::set_extended_state(pool::fd_of(thread), &saved.extended) {
+        fatal::end(failed.into());
+    }
 }

@@ -13,17 +13,16 @@ use crate::runner::kvm;
 use crate::runner::machine::RETURN_STUB;
 use crate::runner::mailbox::{self, Mailbox, PORT_BEGUN, Position, Settled};
 use crate::runner::poller;
+use crate::runner::run_page::RunPage;
 use crate::runner::sys::Errno;
 use crate::runner::thread::{Ring, Thread};
 use crate::runner::{calls, faults, pool, signals};
 use crate::shared::{Count, Doing};
 use baremark_microvm::layout::{self, PORT_SYSCALL, PORT_VECTORS, VECTORS};
 use baremark_microvm::{exception, supervisor};
-use kvm_bindings::{
-    KVM_EXIT_INTR, KVM_EXIT_IO, KVM_EXIT_IO_OUT, KVM_EXIT_MEMORY_FAULT, KVM_SYNC_X86_REGS, kvm_regs, kvm_run,
-};
+use kvm_bindings::{KVM_EXIT_INTR, KVM_EXIT_IO, KVM_EXIT_MEMORY_FAULT, kvm_regs};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Bytes of the stub of an exception.
 const STUB_BYTES: u64 = 16;
@@ -119,7 +118,7 @@ fn guard(thread: &Thread) {
 
 /// One passage through the guest.
 fn pass(thread: &'static Thread) -> Exit {
-    let shared = Shared(&thread.shared);
+    let shared = RunPage(&thread.shared);
     shared.set_registers(&outgoing(thread));
     shared.clear_immediate_exit();
     if let Some(mailbox) = pool::mailbox_of(thread) {
@@ -140,7 +139,7 @@ fn pass(thread: &'static Thread) -> Exit {
 }
 
 /// Enters the guest once. `None` where it stopped inside a stub and has to go on before anything else.
-fn enter(thread: &'static Thread, shared: &Shared<'_>) -> Option<Exit> {
+fn enter(thread: &'static Thread, shared: &RunPage<'_>) -> Option<Exit> {
     shared.forget_reason();
     let result = kvm::run(pool::fd_of(thread));
     thread.count(Count::Exits);
@@ -318,77 +317,6 @@ fn word_at(address: u64) -> u64 {
     }
     // SAFETY: inside the supervisor area by the line above, which is mapped as long as the process lives.
     unsafe { ptr::with_exposed_provenance::<u64>(address as usize).read() }
-}
-
-/// Makes the virtual processor leave as soon as it is entered, or at once. For signal handlers.
-pub(crate) fn stop_soon(shared: &AtomicPtr<kvm_run>) {
-    Shared(shared).set_immediate_exit();
-}
-
-/// What a virtual processor shares with the runner.
-struct Shared<'a>(&'a AtomicPtr<kvm_run>);
-
-impl Shared<'_> {
-    fn page(&self) -> *mut kvm_run {
-        self.0.load(Ordering::Acquire)
-    }
-
-    fn immediate_exit(&self) -> Option<&AtomicU8> {
-        let page = self.page();
-        if page.is_null() {
-            return None;
-        }
-        // SAFETY: a page that KVM shares and that stays mapped; the flag is only ever used as an atomic here, and KVM reads it.
-        Some(unsafe { AtomicU8::from_ptr(&raw mut (*page).immediate_exit) })
-    }
-
-    fn set_immediate_exit(&self) {
-        if let Some(flag) = self.immediate_exit() {
-            flag.store(1, Ordering::SeqCst);
-        }
-    }
-
-    fn clear_immediate_exit(&self) {
-        if let Some(flag) = self.immediate_exit() {
-            flag.store(0, Ordering::SeqCst);
-        }
-    }
-
-    fn set_registers(&self, registers: &kvm_regs) {
-        // SAFETY: the thread has a virtual processor, whose page is mapped; KVM uses it only while that runs.
-        unsafe {
-            let page = self.page();
-            (*page).s.regs.regs = *registers;
-            (*page).kvm_dirty_regs = KVM_SYNC_X86_REGS.into();
-        }
-    }
-
-    fn registers(&self) -> kvm_regs {
-        // SAFETY: as above; KVM has written them when it left the guest.
-        unsafe { (*self.page()).s.regs.regs }
-    }
-
-    /// Zero is not written by a `KVM_RUN` that fails.
-    fn forget_reason(&self) {
-        // SAFETY: as above.
-        unsafe { (*self.page()).exit_reason = 0 };
-    }
-
-    fn reason(&self) -> u32 {
-        // SAFETY: as above.
-        unsafe { (*self.page()).exit_reason }
-    }
-
-    fn port(&self) -> Option<u16> {
-        // SAFETY: as above; the exit's reason says that this part of the union was written, and it is plain numbers.
-        let io = unsafe { (*self.page()).__bindgen_anon_1.io };
-        (u32::from(io.direction) == KVM_EXIT_IO_OUT).then_some(io.port)
-    }
-
-    fn suberror(&self) -> u32 {
-        // SAFETY: as above; it means something for internal errors only.
-        unsafe { (*self.page()).__bindgen_anon_1.internal.suberror }
-    }
 }
 
 #[cfg(test)]

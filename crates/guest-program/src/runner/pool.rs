@@ -10,11 +10,11 @@ use crate::runner::answers;
 use crate::runner::arena::{ARENA, VCPUS};
 use crate::runner::descriptors::DESCRIPTORS;
 use crate::runner::fatal::{self, Fatal};
+use crate::runner::handler;
 use crate::runner::kvm;
 use crate::runner::lock::Lock;
 use crate::runner::machine::MACHINE;
 use crate::runner::mailbox::{self, Mailbox};
-use crate::runner::signals;
 use crate::runner::space::Space;
 use crate::runner::sys::{self, Errno, Mapping};
 use crate::runner::thread::{NO_VCPU, Ring, State, Thread};
@@ -261,7 +261,7 @@ impl Pool {
         let after = |thread: &&Thread| thread.block.start > self.turn;
         let Some(next) = records().filter(computing).find(after).or_else(|| records().find(computing)) else { return };
         self.turn = next.block.start;
-        signals::interrupt(next);
+        handler::interrupt(next);
     }
 }
 

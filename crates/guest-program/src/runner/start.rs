@@ -8,90 +8,38 @@ use crate::runner::arena::{ARENA, LARGE};
 use crate::runner::backing;
 use crate::runner::calls::{files, limits, memory, processes};
 use crate::runner::checkpoint;
+use crate::runner::config::{CONFIG, NONE, PROCESS};
 use crate::runner::counters;
 use crate::runner::descriptors::DESCRIPTORS;
 use crate::runner::elf::{self, Object, Role};
 use crate::runner::fatal::{self, EXIT_CANNOT_EXECUTE, EXIT_NOT_FOUND, Fatal};
 use crate::runner::guest;
+use crate::runner::handler;
 use crate::runner::machine::{self, MACHINE};
 use crate::runner::mailbox;
 use crate::runner::poller;
 use crate::runner::pool;
 use crate::runner::program::{self, Unfit};
 use crate::runner::restore::Restored;
-use crate::runner::signals;
 use crate::runner::space;
 use crate::runner::stack::{self, Beginning, Stack};
 use crate::runner::step;
 use crate::runner::sys::{self, Errno, Mapping};
-use crate::runner::thread::{Process, Thread};
+use crate::runner::thread::Thread;
 use crate::runner::user;
 use baremark_microvm::layout::BLOCK;
 use std::arch::asm;
 use std::ffi::{CStr, c_char};
 use std::ops::Range;
 use std::ptr;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
-const NONE: i32 = -1;
 /// PR_SET_MM, PR_SET_MM_MAP.
 const PR_SET_MM: u64 = 35;
 const PR_SET_MM_MAP: u64 = 14;
 const ADDR_NO_RANDOMIZE: i64 = 0x0040_0000;
 /// A program's break begins up to this far behind it.
 const BREAK_RANDOM: u64 = 32 << 20;
-
-/// What stays as it was at the start.
-#[derive(Debug)]
-pub(crate) struct Config {
-    kvm: AtomicI32,
-    runner: AtomicI32,
-    counters: AtomicI32,
-    vcpus: AtomicU32,
-}
-
-/// The process's own.
-pub(crate) static CONFIG: Config = Config {
-    kvm: AtomicI32::new(NONE),
-    runner: AtomicI32::new(NONE),
-    counters: AtomicI32::new(NONE),
-    vcpus: AtomicU32::new(0),
-};
-
-static PROCESS: Process = Process::new();
-
-impl Config {
-    /// The process that was started here, or its copy after a fork.
-    pub(crate) fn process(&self) -> &'static Process {
-        &PROCESS
-    }
-
-    /// The most virtual processors.
-    pub(crate) fn most_vcpus(&self) -> u32 {
-        self.vcpus.load(Ordering::Relaxed)
-    }
-
-    /// The runner's own file.
-    pub(crate) fn runner(&self) -> i32 {
-        self.runner.load(Ordering::Relaxed)
-    }
-
-    /// The options for a next runner, as far as they do not change.
-    pub(crate) fn options(&self) -> Options {
-        let fd = |fd: &AtomicI32| Some(fd.load(Ordering::Relaxed)).filter(|fd| *fd != NONE);
-        Options {
-            page: MACHINE.page(),
-            backing: backing::chosen(),
-            prefault: backing::is_prefaulting(),
-            vcpus: self.most_vcpus(),
-            exitless: mailbox::is_chosen(),
-            kvm: fd(&self.kvm),
-            runner: fd(&self.runner),
-            counters: fd(&self.counters),
-            ..Options::default()
-        }
-    }
-}
 
 /// What the kernel gave this process.
 struct Given<'a> {
@@ -194,8 +142,8 @@ fn prepare(given: &Given<'_>) -> Result<&'static Thread, Fatal> {
     own_heap();
     beginnings.spans.iter().try_for_each(|span| MACHINE.cover(span).map(drop))?;
     step::start();
-    signals::start(&PROCESS);
-    let thread = Thread::new(&PROCESS)?;
+    handler::start(&PROCESS);
+    let thread = Thread::new(&PROCESS, guest::live)?;
     thread.settle();
     if options.snapshot.is_some() {
         checkpoint::begin(None, files::program_path().as_bytes(), DESCRIPTORS.first());
@@ -203,7 +151,7 @@ fn prepare(given: &Given<'_>) -> Result<&'static Thread, Fatal> {
         checkpoint::join(thread, true)?;
         checkpoint::settle(thread);
     }
-    signals::use_signal_stack(thread);
+    handler::use_signal_stack(thread);
     pool::acquire(thread);
     poller::start(&PROCESS)?;
     thread.change(|registers| (registers.rip, registers.rsp) = (beginnings.entry, beginnings.stack));
@@ -238,14 +186,14 @@ fn restore(options: &Options, image: i32) -> Result<&'static Thread, Fatal> {
     memory::restore_break(start..end);
     restored.spans().try_for_each(|span| MACHINE.cover(&span).map(drop))?;
     step::start();
-    signals::start(&PROCESS);
-    signals::restore(&PROCESS, checkpoint::actions_of(before));
+    handler::start(&PROCESS);
+    handler::restore(&PROCESS, checkpoint::actions_of(before));
     checkpoint::begin(Some(before), &path, DESCRIPTORS.first());
     checkpoint::open_faults(|fd| DESCRIPTORS.take(fd))?;
     restored.open().unwrap_or_else(|why| unable(why));
     let mut threads = Vec::new();
     for slot in before.threads() {
-        let thread = Thread::new(&PROCESS)?;
+        let thread = Thread::new(&PROCESS, guest::live)?;
         checkpoint::join(thread, threads.is_empty())?;
         checkpoint::become_as(thread, slot);
         threads.push(thread);
@@ -254,7 +202,7 @@ fn restore(options: &Options, image: i32) -> Result<&'static Thread, Fatal> {
     first.settle();
     checkpoint::settle(first);
     checkpoint::restore_robust_list(first);
-    signals::use_signal_stack(first);
+    handler::use_signal_stack(first);
     pool::acquire(first);
     others.iter().try_for_each(|thread| processes::begin_restored(thread))?;
     sys::mask_signals(sys::MaskChange::Set, checkpoint::allowed_mask(first.caught.mask.load(Ordering::Relaxed)));

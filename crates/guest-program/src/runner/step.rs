@@ -7,17 +7,12 @@
 //! `rt_sigreturn` with the trap flag set, and comes back by the signal that the instruction causes, or by the trap after it.
 //!
 //! It comes back by the trap where another thread has made the access possible meanwhile; then the instruction has been
-//! executed, and its results are the program's. Each step is counted: it is the only native execution of the program's code.
+//! executed, and its results are the program's. When a step is made, and what becomes of its signal, is in `faults`.
 
-use crate::runner::fatal;
 use crate::runner::frame::{self, Context, Places, WORDS};
-use crate::runner::kvm;
 use crate::runner::machine::MACHINE;
-use crate::runner::pool;
-use crate::runner::signals::{self, Delivery, bit};
-use crate::runner::sys::{self, ALL_SIGNALS};
+use crate::runner::sys::{self, ALL_SIGNALS, bit};
 use crate::runner::thread::Thread;
-use crate::shared::Count;
 use std::arch::global_asm;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -62,8 +57,6 @@ unsafe extern "C" {
 }
 
 const TRAP_FLAG: u64 = 0x100;
-/// `si_code` of the trap after one instruction.
-const TRAP_TRACE: u64 = 2;
 const ARCH_SET_GS: u64 = 0x1001;
 const ARCH_SET_FS: u64 = 0x1002;
 const ARCH_GET_FS: u64 = 0x1003;
@@ -85,30 +78,9 @@ pub(crate) fn start() {
     HOST_FS.store(fs, Ordering::Relaxed);
 }
 
-/// Executes the program's next instruction natively. Its registers go on behind it, or the signal that it causes is on its
-/// way to the program. Signals must not be pending.
-pub(crate) fn step(thread: &Thread) {
-    thread.count(Count::NativeSteps);
-    let mask = signals::take_mask(thread);
-    if let Err(error) = pool::save(thread) {
-        fatal::end(error);
-    }
-    execute(thread);
-    let stepping = &thread.stepping;
-    let signal = stepping.signal.load(Ordering::Relaxed);
-    let mut info = [0; 16];
-    info.iter_mut().zip(&stepping.info).for_each(|(to, from)| *to = from.load(Ordering::Relaxed));
-    signals::give_mask(thread, mask);
-    if signal == libc::SIGTRAP.cast_unsigned() && info[1] & u64::from(u32::MAX) == TRAP_TRACE {
-        return go_on(thread);
-    }
-    let [trap, error, address] =
-        [&stepping.trap, &stepping.error, &stepping.address].map(|word| word.load(Ordering::Relaxed));
-    signals::deliver_fault(thread, Delivery { signal, info, trap, error, address, mask: 0, during: 0 });
-}
-
-/// Goes there and comes back.
-fn execute(thread: &Thread) {
+/// Goes there and comes back; `thread.stepping` has the signal by which, and the registers. All signals must be blocked, and the
+/// record's saved state that of the virtual processor.
+pub(crate) fn execute(thread: &Thread) {
     let mut room = Room([0; 6144]);
     let room_end = (&raw mut room) as u64 + size_of::<Room>() as u64;
     let bytes = MACHINE.extended_bytes();
@@ -118,7 +90,7 @@ fn execute(thread: &Thread) {
     let faults = [libc::SIGILL, libc::SIGTRAP, libc::SIGBUS, libc::SIGFPE, libc::SIGSEGV];
     let faults = faults.iter().fold(0, |mask, signal| mask | bit(signal.cast_unsigned()));
     let mask = ALL_SIGNALS & !faults;
-    let context = Context { registers, error: 0, trap: 0, address: 0, mask, stack: signals::host_stack(thread) };
+    let context = Context { registers, error: 0, trap: 0, address: 0, mask, stack: thread.host_stack() };
     // SAFETY: the calling thread is the record's own.
     let saved = unsafe { thread.saved() };
     let extended = frame::state(&saved.extended, bytes, MACHINE.xcr0.load(Ordering::Relaxed));
@@ -166,18 +138,13 @@ pub(crate) fn finish(thread: &Thread, signal: u32, info: &[u64; 16], context: &m
     unsafe { mask.write(ALL_SIGNALS) };
 }
 
-/// The instruction was executed: its results are the program's.
-fn go_on(thread: &Thread) {
+/// The registers afterwards are the program's, where its instruction was executed.
+pub(crate) fn take_registers(thread: &Thread) {
     let mut words = [0; REGISTERS];
     words.iter_mut().zip(&thread.stepping.registers).for_each(|(to, from)| *to = from.load(Ordering::Relaxed));
     let mut registers = frame::registers_of(&words);
     registers.rflags &= !TRAP_FLAG;
     thread.registers.set(registers);
-    // SAFETY: the calling thread is the record's own.
-    let saved = unsafe { thread.saved() };
-    if let Err(failed) = kvm::set_extended_state(pool::fd_of(thread), &saved.extended) {
-        fatal::end(failed.into());
-    }
 }
 
 /// The host thread's FS and GS bases.

@@ -174,6 +174,12 @@ pub(crate) enum MaskChange {
     Set,
 }
 
+/// A signal's bit in a mask.
+#[inline]
+pub(crate) fn bit(signal: u32) -> u64 {
+    1u64.checked_shl(signal.wrapping_sub(1)).unwrap_or(0)
+}
+
 /// All signals.
 pub(crate) const ALL_SIGNALS: u64 = u64::MAX;
 
@@ -280,6 +286,12 @@ mod tests {
         assert_eq!(checked(-4095), Err(Errno(4095)));
         assert_eq!(checked(-4096), Ok((-4096i64).cast_unsigned()));
         assert_eq!(checked(7), Ok(7));
+    }
+
+    #[test]
+    fn bits_are_those_of_the_kernels_masks() {
+        assert_eq!((bit(1), bit(9), bit(64)), (1, 1 << 8, 1 << 63));
+        assert_eq!((bit(0), bit(65)), (0, 0));
     }
 
     #[test]

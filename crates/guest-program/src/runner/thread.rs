@@ -15,6 +15,7 @@ use crate::snapshot::Slot;
 use kvm_bindings::{kvm_regs, kvm_run, kvm_xsave};
 use std::arch::asm;
 use std::cell::{Cell, UnsafeCell};
+use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -181,6 +182,8 @@ pub(crate) struct Thread {
     pub(crate) slot: Cell<Option<&'static Slot>>,
     process: Cell<&'static Process>,
     place: Cell<&'static Place>,
+    /// What its host thread does for the rest of its life, once it has begun.
+    pub(crate) live: fn(&'static Thread) -> !,
     pub(crate) saved: UnsafeCell<Saved>,
     /// Room for a process of its own, which the child of a vfork is.
     own_process: UnsafeCell<Process>,
@@ -200,8 +203,8 @@ pub(crate) fn take_block() -> Result<Block, Errno> {
 }
 
 impl Thread {
-    /// A record in a block of its own, for a thread of `process` that does not run yet.
-    pub(crate) fn new(process: &'static Process) -> Result<&'static Thread, Errno> {
+    /// A record in a block of its own, for a thread of `process` that does not run yet and will `live`.
+    pub(crate) fn new(process: &'static Process, live: fn(&'static Thread) -> !) -> Result<&'static Thread, Errno> {
         let block = take_block()?;
         let record = ptr::with_exposed_provenance_mut::<Thread>(block.start as usize);
         let thread = Thread {
@@ -227,6 +230,7 @@ impl Thread {
             slot: Cell::new(None),
             process: Cell::new(process),
             place: Cell::new(&process.counters().places[PLACES - 1]),
+            live,
             saved: UnsafeCell::new(Saved { extended: kvm_xsave::default(), fs: 0, gs: 0, valid: false }),
             own_process: UnsafeCell::new(Process::new()),
         };
@@ -238,8 +242,9 @@ impl Thread {
     }
 
     /// A record for the child of a vfork: a process of its own with a copy of its parent's actions and a page of counters.
-    pub(crate) fn of_new_process(parent: &'static Process) -> Result<&'static Thread, Errno> {
-        let thread = Thread::new(parent)?;
+    pub(crate) fn of_new_process(parent: &Thread) -> Result<&'static Thread, Errno> {
+        let thread = Thread::new(parent.process(), parent.live)?;
+        let parent = parent.process();
         // SAFETY: the record was just made, nobody else knows it, and it lives as long as its block is taken, which is
         // longer than the child runs on it.
         let process: &'static Process = unsafe { &*thread.own_process.get() };
@@ -257,6 +262,13 @@ impl Thread {
         let record = ptr::with_exposed_provenance::<Thread>((stack & !(BLOCK - 1)) as usize);
         // SAFETY: blocks lie on multiples of their size and begin with a record, which lives longer than its thread.
         unsafe { &*record }
+    }
+
+    /// The stack on which the host's signals come: frames of the host must not depend on where a thread's own stack is.
+    #[inline]
+    pub(crate) fn host_stack(&self) -> SignalStack {
+        let Range { start, end } = self.block.signal_stack();
+        SignalStack { start, flags: 0, bytes: end - start }
     }
 
     /// Its process.

@@ -2,12 +2,14 @@
 //! acts on one of the runner's is decided before, by `signatures`.
 
 use crate::options::Line;
+use crate::runner::calls::limits;
+use crate::runner::calls::outcome::{self, Outcome, refuse, refuse_by_name};
 use crate::runner::calls::own::{self, Named};
-use crate::runner::calls::{Outcome, descriptor, limits, refuse, refuse_by_name};
 use crate::runner::descriptors::DESCRIPTORS;
+use crate::runner::handler::AGAIN;
 use crate::runner::lock::Lock;
-use crate::runner::signals::{self, AGAIN};
-use crate::runner::sys;
+use crate::runner::signals;
+use crate::runner::sys::{self, descriptor};
 use crate::runner::thread::{Process, Thread};
 use crate::runner::user;
 use crate::shared::UnsupportedKind;
@@ -100,11 +102,11 @@ pub(crate) fn close_range(thread: &'static Thread, arguments: &[u64; 6]) -> Outc
     let mut from = first;
     let mut own = DESCRIPTORS.own().map(|fd| u64::from(fd.unsigned_abs()));
     if first > last || !own.any(|fd| (first..=last).contains(&fd)) {
-        return super::forward(thread, number, arguments);
+        return outcome::forward(thread, number, arguments);
     }
     for fd in DESCRIPTORS.own().map(|fd| u64::from(fd.unsigned_abs())).filter(|fd| (first..=last).contains(fd)) {
         if fd > from {
-            let outcome = super::forward(thread, number, &[from, fd - 1, flags, 0, 0, 0]);
+            let outcome = outcome::forward(thread, number, &[from, fd - 1, flags, 0, 0, 0]);
             if outcome != Outcome::Returns(0) {
                 return outcome;
             }
@@ -113,7 +115,7 @@ pub(crate) fn close_range(thread: &'static Thread, arguments: &[u64; 6]) -> Outc
     }
     match from {
         _ if from > last => Outcome::Returns(0),
-        _ => super::forward(thread, number, &[from, last, flags, 0, 0, 0]),
+        _ => outcome::forward(thread, number, &[from, last, flags, 0, 0, 0]),
     }
 }
 
@@ -126,7 +128,7 @@ pub(crate) fn duplicate_to(thread: &'static Thread, number: u64, arguments: &[u6
     if DESCRIPTORS.is_own(to) {
         return refuse_by_name(UnsupportedKind::OccupiedDescriptor, to, BAD);
     }
-    super::forward(thread, number, arguments)
+    outcome::forward(thread, number, arguments)
 }
 
 /// `readlink`, `readlinkat`: the program's own path for `/proc/self/exe`.
@@ -140,7 +142,7 @@ pub(crate) fn read_link(thread: &'static Thread, number: u64, arguments: &[u64; 
     match own::named(process, folder, path) {
         Some(Named::Program) => {}
         Some(Named::RunnersDescriptor) => return refuse(libc::ENOENT),
-        _ => return super::forward(thread, number, arguments),
+        _ => return outcome::forward(thread, number, arguments),
     }
     let room = usize::try_from(bytes.cast_signed()).unwrap_or(0);
     if room == 0 {
@@ -155,11 +157,11 @@ pub(crate) fn read_link(thread: &'static Thread, number: u64, arguments: &[u64; 
 pub(crate) fn list(thread: &'static Thread, number: u64, arguments: &[u64; 6]) -> Outcome {
     let [fd, to, bytes, ..] = *arguments;
     if !is_list_of_descriptors(fd) {
-        return super::forward(thread, number, arguments);
+        return outcome::forward(thread, number, arguments);
     }
     let name = if number.cast_signed() == libc::SYS_getdents64 { ENTRY_NAME } else { OLD_ENTRY_NAME };
     loop {
-        let outcome = super::forward(thread, number, &[fd, to, bytes.min(LIST as u64), 0, 0, 0]);
+        let outcome = outcome::forward(thread, number, &[fd, to, bytes.min(LIST as u64), 0, 0, 0]);
         let Outcome::Returns(read @ 1..) = outcome else { return outcome };
         match without_own(thread.process(), to, usize::try_from(read).unwrap_or(0), name) {
             // Nothing but the runner's: the next part decides.

@@ -5,7 +5,7 @@
 
 use crate::options::{Limit, Options};
 use crate::runner::arena::ARENA;
-use crate::runner::calls::{Outcome, forward};
+use crate::runner::calls::outcome::{Outcome, forward};
 use crate::runner::descriptors::{DESCRIPTORS, ROOM};
 use crate::runner::lock::Lock;
 use crate::runner::sys::{self, Errno};

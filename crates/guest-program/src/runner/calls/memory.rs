@@ -2,7 +2,7 @@
 
 use crate::runner::arena::ARENA;
 use crate::runner::backing;
-use crate::runner::calls::{Outcome, forward, refuse, refuse_by_name};
+use crate::runner::calls::outcome::{Outcome, forward, refuse, refuse_by_name};
 use crate::runner::fatal;
 use crate::runner::lock::Lock;
 use crate::runner::machine::MACHINE;

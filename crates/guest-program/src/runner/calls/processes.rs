@@ -7,20 +7,21 @@
 use crate::options::{Line, RUNNER_NAME};
 use crate::runner::arena::{ARENA, Block};
 use crate::runner::backing;
+use crate::runner::calls::outcome::{Outcome, refuse, refuse_by_name};
 use crate::runner::calls::own::{self, Named};
-use crate::runner::calls::{Outcome, descriptor, files, limits, memory, refuse, refuse_by_name};
+use crate::runner::calls::{files, limits, memory};
 use crate::runner::checkpoint;
+use crate::runner::config::CONFIG;
 use crate::runner::counters;
 use crate::runner::descriptors::DESCRIPTORS;
 use crate::runner::fatal;
-use crate::runner::guest;
+use crate::runner::handler;
 use crate::runner::machine::MACHINE;
 use crate::runner::poller;
 use crate::runner::pool;
 use crate::runner::program::{self, Found, Unfit};
 use crate::runner::signals;
-use crate::runner::start::CONFIG;
-use crate::runner::sys::{self, Errno, Mapping};
+use crate::runner::sys::{self, Errno, Mapping, descriptor};
 use crate::runner::thread::{NO_VCPU, Process, State, Thread};
 use crate::runner::user;
 use crate::shared::{Count, UnsupportedKind};
@@ -134,7 +135,7 @@ fn inherit(thread: &Thread, child: &Thread, request: Request) {
 
 /// A thread of the same process.
 fn begin_thread(thread: &'static Thread, request: Request) -> Outcome {
-    let child = match Thread::new(thread.process()) {
+    let child = match Thread::new(thread.process(), thread.live) {
         Ok(child) => child,
         Err(_) => return refuse(libc::EAGAIN),
     };
@@ -221,10 +222,10 @@ extern "C" fn live_as_thread() -> ! {
     thread.settle();
     checkpoint::settle(thread);
     checkpoint::restore_robust_list(thread);
-    signals::use_signal_stack(thread);
+    handler::use_signal_stack(thread);
     pool::acquire(thread);
     signals::give_mask(thread, thread.caught.mask.load(Ordering::Relaxed));
-    guest::live(thread)
+    (thread.live)(thread)
 }
 
 /// A process with a copy of the memory.
@@ -303,7 +304,7 @@ pub(crate) fn count_image(thread: &Thread, began: u64) {
 
 /// A process that shares this one's memory until it ends or executes another program.
 fn vfork(thread: &'static Thread, request: Request) -> Outcome {
-    let child = match Thread::of_new_process(thread.process()) {
+    let child = match Thread::of_new_process(thread) {
         Ok(child) => child,
         Err(_) => return refuse(libc::EAGAIN),
     };
@@ -343,14 +344,14 @@ extern "C" fn live_as_vforked() -> ! {
     let thread = Thread::current();
     thread.process().begin();
     thread.settle();
-    signals::use_signal_stack(thread);
+    handler::use_signal_stack(thread);
     let index = usize::try_from(thread.vcpu.load(Ordering::Relaxed)).unwrap_or(0);
     if let Err(error) = pool::install(thread, index) {
         fatal::end(error);
     }
     count_image(thread, began);
     signals::give_mask(thread, thread.caught.mask.load(Ordering::Relaxed));
-    guest::live(thread)
+    (thread.live)(thread)
 }
 
 /// `exit`: of one thread, and of the process with its last.
@@ -437,12 +438,12 @@ fn replace(thread: &'static Thread, found: &Found, path: u64, [arguments, enviro
     poller::count_time(process);
     let inherited = [options.kvm, options.runner, options.counters, options.program];
     keep_open(inherited, true);
-    signals::leave_to_next(process, true);
+    handler::leave_to_next(process, true);
     let empty = c"".as_ptr() as u64;
     let arguments = [CONFIG.runner() as u64, empty, list_address, environment, AT_EMPTY_PATH, 0];
     // SAFETY: on success nothing of this process continues; the kernel checks every address.
     let result = unsafe { sys::raw(libc::SYS_execveat, arguments) };
-    signals::leave_to_next(process, false);
+    handler::leave_to_next(process, false);
     keep_open(inherited, false);
     Outcome::Returns(result)
 }
