@@ -183,11 +183,6 @@ impl Database for MariaDb {
         task.await.map_err(|why| Fault::Unconfirmed(why.to_string()))?
     }
 
-    async fn insert(&self, sql: &'static str, values: Vec<Value>) -> Result<i64, Fault> {
-        let rows = self.query(sql, values).await?;
-        rows.into_iter().next().ok_or_else(|| Fault::Unexpected("no id for a new row".to_owned()))?.int()
-    }
-
     async fn define(&self, statements: Vec<String>) -> Result<(), Fault> {
         let mut connection = self.connection().await?;
         for statement in statements {

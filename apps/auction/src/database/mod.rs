@@ -85,7 +85,10 @@ pub(crate) trait Database: Send + Sync {
     /// Runs a script in one transaction. Once begun it runs to its end, even if the caller is gone.
     async fn run(&self, script: Script) -> Result<Outcome, Fault>;
     /// Stores one row and returns the id that the database gave it (`INSERT ... RETURNING id`).
-    async fn insert(&self, sql: &'static str, values: Vec<Value>) -> Result<i64, Fault>;
+    async fn insert(&self, sql: &'static str, values: Vec<Value>) -> Result<i64, Fault> {
+        let rows = self.query(sql, values).await?;
+        rows.into_iter().next().ok_or_else(|| Fault::Unexpected("no id for a new row".to_owned()))?.int()
+    }
     /// Statements without values, such as a schema, one after another.
     async fn define(&self, statements: Vec<String>) -> Result<(), Fault>;
     /// Adds rows to a table in the fastest way there is, without anybody else using it.

@@ -289,11 +289,6 @@ impl Database for Postgres {
         task.await.map_err(|why| Fault::Unconfirmed(why.to_string()))?
     }
 
-    async fn insert(&self, sql: &'static str, values: Vec<Value>) -> Result<i64, Fault> {
-        let rows = self.query(sql, values).await?;
-        rows.into_iter().next().ok_or_else(|| Fault::Unexpected("no id for a new row".to_owned()))?.int()
-    }
-
     async fn define(&self, statements: Vec<String>) -> Result<(), Fault> {
         // On a connection of its own: a schema or an index may take longer than a request.
         let (client, connection) = self.config.connect(NoTls).await.map_err(|why| fault(&why))?;
