@@ -3,10 +3,13 @@
 //! What a file says lies over the shipped defaults, what a level of a factor says over both. A [`Topology`] that was
 //! resolved holds together: known keys, possible counts, tiers that fit each other.
 
+mod defaults;
 mod elastic;
 mod load;
 mod plan;
 
+pub use self::defaults::DEFAULTS;
+use self::defaults::DEFAULTS_FILE;
 use self::elastic::elastic;
 use self::load::{cpus, demand};
 pub use self::plan::{Application, Environments, External, Networking, On, TierPlan, Topology};
@@ -23,10 +26,6 @@ use baremark_sys::confine::Limits;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The name of the shipped defaults in messages.
-const DEFAULTS_FILE: &str = "the defaults";
-/// The shipped defaults: every key with its value.
-pub const DEFAULTS: &str = include_str!("../../../studies/auction/defaults.toml");
 /// Named sizes, each a text of settings between a topology's own and the defaults.
 pub const CONFIGURATIONS: &[(&str, &str)] = &[
     ("micro", include_str!("../../../studies/auction/configurations/micro.toml")),

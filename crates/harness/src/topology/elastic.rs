@@ -1,6 +1,6 @@
 //! `[elastic]`: how the numbers of servers change while an application runs.
 
-use super::DEFAULTS_FILE;
+use super::defaults::DEFAULTS_FILE;
 use crate::elastic::{Change, Elastic, Policy, Signal};
 use baremark_model::config::{Reader, Section};
 use baremark_services::card::Tier;

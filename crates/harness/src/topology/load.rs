@@ -1,6 +1,6 @@
 //! `[load]` and `[limits]`: how load is found or kept, and what must hold meanwhile.
 
-use super::DEFAULTS_FILE;
+use super::defaults::DEFAULTS_FILE;
 use crate::demand::Demand;
 use crate::users;
 use baremark_model::config::{Reader, Section};
