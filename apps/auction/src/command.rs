@@ -148,6 +148,9 @@ struct ServeArgs {
     /// Connections at once, at most
     #[arg(long, default_value_t = 20_000, value_name = "N")]
     connections: u32,
+    /// How long a request's head may take, and a connection may be without its first request
+    #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration::parse)]
+    head_time: Duration,
     /// Long polls and event streams at once, at most
     #[arg(long, default_value_t = 100_000, value_name = "N")]
     waiters: u32,
@@ -279,7 +282,12 @@ impl ServeArgs {
         if bus == BusKind::Postgres && !postgres {
             return Err("--bus postgres needs a PostgreSQL database; write process or redis://HOST:PORT".into());
         }
-        for (name, time) in [("--open", self.open), ("--last-call", self.last_call), ("--lease", self.lease)] {
+        for (name, time) in [
+            ("--open", self.open),
+            ("--last-call", self.last_call),
+            ("--lease", self.lease),
+            ("--head-time", self.head_time),
+        ] {
             if time < Duration::from_millis(50) || time > Duration::from_secs(86_400) {
                 return Err(format!("{name}: 50ms to 24h").into());
             }
@@ -296,6 +304,7 @@ impl ServeArgs {
             drain: self.drain,
             threads: threads(self.threads),
             connections: count(self.connections)?.max(1),
+            head_time: self.head_time,
             waiters: count(self.waiters)?.max(1),
             admin_token: secret(self.admin_token_file.as_ref(), ADMIN)?,
             proxies: self.proxy.iter().map(IpAddr::to_canonical).collect(),

@@ -153,11 +153,11 @@ impl ReadyJob for PreparedPingPong {
     fn run(&mut self) -> Result<JobRun, JobError> {
         let half = self.phase / 2;
         self.session = self.session.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let (trips, one_way) = match self.settings.datagrams {
-            false => (self.stream_trips(half), self.stream_one_way(half)),
-            true => (self.datagram_trips(half), self.datagrams_one_way(half)),
-        };
+        let datagrams = self.settings.datagrams;
+        let trips = if datagrams { self.datagram_trips(half) } else { self.stream_trips(half) };
+        // A peer that does not answer is not waited for a second time.
         let (trips, lost_trips) = trips.map_err(|why| self.trouble(&why))?;
+        let one_way = if datagrams { self.datagrams_one_way(half) } else { self.stream_one_way(half) };
         let one_way = one_way.map_err(|why| self.trouble(&why))?;
         if one_way.wrong > 0 {
             let what = format!("{} of {} messages arrived with wrong bytes", one_way.wrong, one_way.came);

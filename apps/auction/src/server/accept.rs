@@ -15,19 +15,17 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 
-/// How long a request's head may take; it also bounds how long a connection may be idle before its first request.
-const HEAD_TIME: Duration = Duration::from_secs(30);
 /// How long sent data may stay unacknowledged, or a peer's window closed.
 const STALL_TIME: Duration = Duration::from_secs(20);
 /// How long what runs may take when the server ends.
 const LAST_TIME: Duration = Duration::from_secs(10);
 
-/// Accepts until the server leaves, then lets what runs come to its end.
-pub(crate) async fn serve(app: &Arc<App>, listener: TcpListener, router: Router) {
+/// Accepts until the server leaves, then lets what runs come to its end. A request's head may take `head_time`.
+pub(crate) async fn serve(app: &Arc<App>, listener: TcpListener, router: Router, head_time: Duration) {
     let graceful = GracefulShutdown::new();
     let mut leaving = app.leaving.subscribe();
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(64 << 10);
+    http.timer(TokioTimer::new()).header_read_timeout(head_time).max_buf_size(64 << 10);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,

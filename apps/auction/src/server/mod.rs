@@ -61,6 +61,8 @@ pub(crate) struct Settings {
     pub drain: Duration,
     pub threads: usize,
     pub connections: usize,
+    /// How long a request's head may take; it also bounds how long a connection may be idle before its first request.
+    pub head_time: Duration,
     pub waiters: usize,
     pub admin_token: Option<String>,
     /// Balancers that say whom they forward.
@@ -174,7 +176,7 @@ pub(crate) fn serve(settings: Settings, out: &mut (dyn Write + Send)) -> Result<
 async fn serve_on(settings: Settings, out: &mut (dyn Write + Send)) -> Result<(), ServeError> {
     let listener = TcpListener::bind(settings.listen).await.map_err(|why| ServeError::Listen(settings.listen, why))?;
     let address = listener.local_addr().map_err(|why| ServeError::Listen(settings.listen, why))?;
-    let drain = settings.drain;
+    let (drain, head_time) = (settings.drain, settings.head_time);
     let (app, router, outgoing) = build(settings, address).await?;
     if let Some(outgoing) = outgoing {
         tokio::spawn(bus::carry(Arc::clone(&app), outgoing));
@@ -188,7 +190,7 @@ async fn serve_on(settings: Settings, out: &mut (dyn Write + Send)) -> Result<()
         .and_then(|()| out.flush())
         .map_err(|why| ServeError::Start(format!("standard output: {why}")))?;
     let leave = tokio::spawn(until_asked(Arc::clone(&app), drain));
-    accept::serve(&app, listener, router.with_state(Arc::clone(&app))).await;
+    accept::serve(&app, listener, router.with_state(Arc::clone(&app)), head_time).await;
     keeping.abort();
     sweeping.abort();
     leave.abort();

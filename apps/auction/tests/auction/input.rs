@@ -50,16 +50,20 @@ fn commands_say_what_is_wrong() {
 fn a_taken_port_is_named() {
     let folder = TempDir::new().unwrap();
     let site = Site::load(&format!("sqlite:{}/site.db", folder.path().display()), folder.path(), 15);
-    let server = site.serve("1h");
+    let server = site.serve_with(&["--open", "1h", "--last-call", "1h", "--head-time", "8s"]);
     let (code, err) = refused(&["serve", "--database", &site.database, "--listen", &server.address]);
     assert!(code == 1 && err.contains(&server.address), "{err}");
-    requests_are_refused(&site, &server.address);
-    slow_clients_are_given_up(&site, &server.address);
-    pages_of_other_sites_change_nothing(&site, &server.address);
-    answers_are_what_they_say(&site, &server.address);
-    passwords_cannot_be_guessed(&site, &server.address);
-    names_cannot_be_tried(&site, &server.address);
-    a_request_names_one_host(&server.address);
+    let at = server.address.as_str();
+    std::thread::scope(|scope| {
+        // They are waited for, and are no user that the others are.
+        scope.spawn(|| slow_clients_are_given_up(&site, at));
+        requests_are_refused(&site, at);
+        pages_of_other_sites_change_nothing(&site, at);
+        answers_are_what_they_say(&site, at);
+        passwords_cannot_be_guessed(&site, at);
+        names_cannot_be_tried(&site, at);
+        a_request_names_one_host(at);
+    });
     let (code, err) = refused(&["reset", "--database", &site.database, "--wait", "1s"]);
     assert!(code == 1 && err.contains(&server.address), "a reset under a running server: {err}");
     site.holds(&[&server]);
