@@ -154,14 +154,15 @@ fn search(queue: &mut Queue, qos: &Qos, plan: Plan) -> Document {
     document
 }
 
-/// The whole conduct, from a ramp over two decades to the interval over trials, at the coverage that it claims.
+/// The whole conduct, from a ramp over two decades to the interval over trials, at the coverage that it claims: 95 %, which 150 studies show with a
+/// standard error of 1.78 %.
 #[test]
 fn intervals_over_trials_cover_a_known_capacity() {
-    let (known, studies) = (capacity(0.05, 0.08), 300);
+    let (known, studies) = (capacity(0.05, 0.08), 150_u32);
     let (mut covered, mut within, mut bias) = (0, 0, 0.0);
     for study in 0..studies {
         let plan = Plan { visits: 24, ..Plan::between(5.0, 5000.0) };
-        let document = search(&mut Queue::new(study), &qos(&["p95<80ms"]), plan);
+        let document = search(&mut Queue::new(study.into()), &qos(&["p95<80ms"]), plan);
         assert_eq!(document.ended, Ended::Found);
         let maximum = document.maximum.unwrap();
         assert_eq!(maximum.basis, Basis::FreshTrials);
@@ -169,16 +170,17 @@ fn intervals_over_trials_cover_a_known_capacity() {
         let first = document.trials[0].maximum.unwrap();
         assert_eq!(first.basis, Basis::WithinRun);
         within += i32::from((first.low.unwrap()..=first.high.unwrap()).contains(&known));
-        bias += (maximum.level / known).ln() / f64::from(u32::try_from(studies).unwrap());
+        bias += (maximum.level / known).ln() / f64::from(studies);
         assert_eq!(document.limited_by[0].what, "p95<80 ms");
     }
-    let coverage = f64::from(covered) / 300.0;
+    let coverage = f64::from(covered) / f64::from(studies);
     println!(
         "search on a queue of known capacity: covered {coverage:.3} over 3 trials (first trial alone {:.3}), bias {:+.2} %",
-        f64::from(within) / 300.0,
+        f64::from(within) / f64::from(studies),
         100.0 * bias
     );
-    assert!((0.92..=0.98).contains(&coverage) && bias.abs() < 0.01, "{coverage} {bias}");
+    let error = (0.95 * 0.05 / f64::from(studies)).sqrt();
+    assert!((coverage - 0.95).abs() <= 2.5 * error && bias.abs() < 0.01, "{coverage} {bias}");
 }
 
 #[test]

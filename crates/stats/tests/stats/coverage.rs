@@ -1,12 +1,14 @@
 //! The contract of the intervals: what they cover under the stopping rule, for noise of many kinds.
 //!
-//! The bounds are those of the true coverage; a test allows three Monte Carlo standard errors. `soak` runs ten times as many
-//! studies and every precision from strict to lax. Lines are printed with `--nocapture`.
+//! The bounds are those of the true coverage; a test allows three Monte Carlo standard errors: at 400 studies 3.8 % of a coverage of 93 %, so that
+//! intervals which cover less than 85 % are found in nearly every row. `soak` runs 25 times as many studies and every precision from strict to lax.
+//! Lines are printed with `--nocapture`.
 
 use crate::simulated::{Coverage, Noise, SIZES, Start, coverage, coverage_extended};
 use baremark_stats::interim::rate;
 
-const STUDIES: u64 = 1_000;
+const STUDIES: u64 = 400;
+const SOAKED: u64 = 10_000;
 
 /// The least and the most that a row may cover; `None` where nothing is promised.
 fn bounds(noise: Noise, size: u32, start: Start) -> Option<(f64, f64)> {
@@ -94,7 +96,7 @@ fn soak() {
         for noise in Noise::INDEPENDENT.into_iter().chain(Noise::SKEWED).chain(Noise::CORRELATED) {
             for size in SIZES {
                 for stretch in [0.8, 1.0, 1.3, 1.8] {
-                    check(noise, size, start, stretch, 10 * STUDIES);
+                    check(noise, size, start, stretch, SOAKED);
                 }
             }
         }
@@ -105,9 +107,9 @@ fn soak() {
 #[ignore = "10,000 studies of each number of extensions"]
 fn extensions_soak() {
     for most in [0, 1, 2, 3, 5] {
-        let covered = coverage_extended(Noise::Normal, 10, most, rate, 10 * STUDIES);
+        let covered = coverage_extended(Noise::Normal, 10, most, rate, SOAKED);
         println!("{most} extensions at most: covered {covered:.4}");
-        let error = (0.93 * 0.07 / (10 * STUDIES) as f64).sqrt();
+        let error = (0.93 * 0.07 / SOAKED as f64).sqrt();
         assert!(covered >= 0.93 - 3.0 * error, "{most} extensions: {covered}");
     }
 }

@@ -77,9 +77,10 @@ fn check(designs: &[Design], gates: u64) {
     }
 }
 
+/// Three standard errors of 150 gates are 5.3 % at 5 %, and 9.8 % at 20 %: without a correction for 20 rows 64 % would be alarms.
 #[test]
 fn false_alarms_and_missed_losses() {
-    check(&DESIGNS, 300);
+    check(&DESIGNS, 150);
 }
 
 #[test]

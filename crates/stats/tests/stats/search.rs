@@ -78,9 +78,10 @@ fn search(queue: &mut Queue, plan: &Staircase) -> (End, Vec<Window>) {
     }
 }
 
+/// The coverage is 95 %, and at 300 studies has a standard error of 1.26 %.
 #[test]
 fn a_queue_of_known_capacity() {
-    let (trials, studies) = (3, 600);
+    let (trials, studies) = (3, 300);
     let (mut covered, mut within, mut bias, mut isotonic) = (0, 0, 0.0, Vec::new());
     for study in 0..studies {
         let mut levels = Vec::new();
@@ -109,12 +110,13 @@ fn a_queue_of_known_capacity() {
         isotonic.len(),
         studies * trials
     );
-    assert!((0.93..=0.97).contains(&coverage), "{coverage}");
+    let error = (0.95 * 0.05 / studies as f64).sqrt();
+    assert!((coverage - 0.95).abs() <= 2.5 * error, "{coverage}");
     assert!(within < 0.93, "a single run does not know how starts differ, and must stay labelled");
     assert!(bias.abs() < 0.003 && other.abs() < 0.01 && isotonic.len() as f64 > 0.9 * (studies * trials) as f64);
 }
 
-/// At exactly the capacity neither "pass" nor "fail" may come out more often than asked.
+/// At exactly the capacity neither "pass" nor "fail" may come out more often than asked: of 500 studies at most 5 % and three standard errors, 7.9 %.
 #[test]
 fn a_level_is_judged_with_its_error() {
     let level = |rate: f64, queue: u64| {
@@ -122,14 +124,17 @@ fn a_level_is_judged_with_its_error() {
         let windows: Vec<Count> = (0..10).map(|_| queue.window(rate, false)).collect();
         judge_level(&[Operation { windows: &windows, allowed: ALLOWED }], 0.05)
     };
-    let studies = 1000;
-    let share = |rate: f64, verdict: fn(&LevelVerdict) -> bool| {
-        (0..studies).filter(|&i| verdict(&level(rate, i))).count() as f64 / studies as f64
+    let studies = 500;
+    // Shares of "pass" and of "fail".
+    let shares = |rate: f64| {
+        let verdicts: Vec<LevelVerdict> = (0..studies).map(|study| level(rate, study)).collect();
+        let share = |of: fn(&LevelVerdict) -> bool| {
+            verdicts.iter().filter(|verdict| of(verdict)).count() as f64 / studies as f64
+        };
+        [share(|verdict| *verdict == LevelVerdict::Pass), share(|verdict| matches!(verdict, LevelVerdict::Fail(_)))]
     };
-    let pass = |verdict: &LevelVerdict| *verdict == LevelVerdict::Pass;
-    let fail = |verdict: &LevelVerdict| matches!(verdict, LevelVerdict::Fail(_));
-    let at = [share(true_capacity(), pass), share(true_capacity(), fail)];
-    let beside = [share(0.93 * true_capacity(), pass), share(1.07 * true_capacity(), fail)];
+    let at = shares(true_capacity());
+    let beside = [shares(0.93 * true_capacity())[0], shares(1.07 * true_capacity())[1]];
     println!(
         "at capacity: pass {:.3}, fail {:.3}; 7 % below pass {:.3}, 7 % above fail {:.3}",
         at[0], at[1], beside[0], beside[1]
