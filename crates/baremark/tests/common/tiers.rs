@@ -369,7 +369,7 @@ pub fn kept_data_are_reused(more: &[&str]) {
     let bench = Bench::new();
     // A database runs as somebody else, who must get to the run's own folder, not to the kept data.
     let data = format!("topology.data=keep:{}", bench.path("kept").display());
-    let few = ["load.users=20", "load.warm_up=1 s", "load.duration=3 s", "limits.mix=900 %"];
+    let few = ["load.users=20", "load.warm_up=200 ms", "load.duration=1 s", "limits.mix=900 %"];
     let set = [&[data.as_str()][..], more, &few].concat();
     for _ in 0..2 {
         // Invariants hold: the second run has the rows of the first load, and none of its bids.

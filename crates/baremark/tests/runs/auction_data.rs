@@ -8,7 +8,7 @@ fn loaded_data_of_sqlite_are_kept_verified_and_reused() {
     kept_data_are_reused(&[]);
 }
 
-const FEW: [&str; 3] = ["load.users=10", "load.warm_up=1 s", "load.duration=3 s"];
+const FEW: [&str; 3] = ["load.users=10", "load.warm_up=200 ms", "load.duration=1 s"];
 const TWO: &str = "load.on=['native', 'native']";
 
 #[test]

@@ -59,7 +59,7 @@ fn an_interrupted_run_leaves_nothing() {
 fn a_killed_run_is_resumed_without_its_finished_block() {
     let bench = Bench::new();
     let users = format!("load.scenario={}", without_pictures(&bench).display());
-    let few = ["topology.max_users=75", "load.users=10", "load.warm_up=200 ms", "load.duration=2 s", &users];
+    let few = ["topology.max_users=75", "load.users=10", "load.warm_up=50 ms", "load.duration=500 ms", &users];
     let words: Vec<&str> = arguments(&few).into_iter().filter(|word| *word != "--json").collect();
     let mut command = bench.command(&words);
     command.args(["--blocks", "2"]).stdout(Stdio::null()).stderr(Stdio::null());

@@ -79,7 +79,8 @@ fn two_runs_of_a_database_are_joined() {
     let bench = Bench::new();
     let factors = "[factors]\nsynchronous_commit = [true, false]\n\
                    [report]\ncolumns = \"synchronous_commit\"\nratio_to = { synchronous_commit = true }\n";
-    let workload = |more: &str| study(&bench, &format!("kind = \"oltp-hammer\"\nrows = 1000{more}"));
+    let workload =
+        |more: &str| study(&bench, &format!("kind = \"oltp-hammer\"\nrows = 1000{more}")).replace("300 ms", "150 ms");
     let mut runs = Vec::new();
     for more in ["", "\nbuffers = \"64 MiB\""] {
         bench.write("study.toml", workload(more) + factors);

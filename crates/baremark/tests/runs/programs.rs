@@ -11,7 +11,7 @@ const BAD: &str = r#"
 title = "a program that does not do what it should"
 [workload]
 kind = "command"
-timeout = "6 s"
+timeout = "2 s"
 [command]
 argv = ["sh", "-c", "{script}"]
 [command.parameters]
@@ -48,13 +48,13 @@ fn a_treatment_that_hangs_is_given_up_and_the_other_goes_on() {
     let (document, complaints) = measured(&bench, &["--json", "run", "study.toml"]);
     let hanging = of(&document, &format!("echo rate 1; sleep {seconds}"));
     assert_eq!(hanging.len(), 3, "given up after three in a row: {complaints}");
-    let ended = "sh did not end within 6 s and was ended with all that it had started";
+    let ended = "sh did not end within 2 s and was ended with all that it had started";
     for trial in hanging {
         let reason = trial["reason"].as_str().unwrap();
         assert!(trial["status"] == "failed" && reason.contains(ended), "{trial:#}");
         assert!(reason.ends_with(ended) || reason.ends_with("; its last words:\n    rate 1"), "{trial:#}");
     }
-    // A machine that stands still for six seconds fails a trial of the other as well, and says so.
+    // A machine that stands still for two seconds fails a trial of the other as well, and says so.
     for trial in of(&document, "echo rate 1") {
         assert!(
             trial["status"] == "ok" || trial["reason"].as_str().is_some_and(|why| why.contains(ended)),
@@ -74,13 +74,13 @@ fn a_program_in_the_microvm_that_does_not_end_is_ended_and_says_where_it_stood()
     let (study, seconds) = study(3456);
     let inside = study.replace("[factors]", "[factors]\nenvironment = \"microvm\"").replace("sleep ", "exec sleep ");
     let once = inside.replace("least_blocks = 4\nmost_blocks = 4", "least_blocks = 1\nmost_blocks = 1");
-    bench.write("study.toml", once.replace("timeout = \"6 s\"", "timeout = \"30 s\""));
+    bench.write("study.toml", once.replace("timeout = \"2 s\"", "timeout = \"10 s\""));
     let (document, complaints) = measured(&bench, &["--json", "run", "study.toml"]);
     let hanging = of(&document, &format!("echo rate 1; exec sleep {seconds}"));
     let reason = hanging.iter().find_map(|trial| trial["reason"].as_str()).expect(&complaints);
     // It waits in clock_nanosleep(2).
     let expected = [
-        "the program did not end within 30 s and was killed; thread ".to_owned(),
+        "the program did not end within 10 s and was killed; thread ".to_owned(),
         format!(" is in system call {} from 0x", libc::SYS_clock_nanosleep),
     ];
     assert!(expected.iter().all(|words| reason.contains(words)), "{reason}");
@@ -92,7 +92,7 @@ fn a_program_in_the_microvm_that_does_not_end_is_ended_and_says_where_it_stood()
 fn a_killed_lab_leaves_no_program() {
     let bench = Bench::new();
     let (study, seconds) = study(4321);
-    bench.write("study.toml", study.replace("timeout = \"6 s\"", "timeout = \"24 h\""));
+    bench.write("study.toml", study.replace("timeout = \"2 s\"", "timeout = \"24 h\""));
     let mut command = bench.command(&["run", "study.toml"]);
     let mut lab = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     wait_for(|| is_running(&seconds).then_some(()));

@@ -8,7 +8,7 @@ use crate::common::schemas::assert_fits;
 use baremark_model::maximum::{Document as Maximum, Ended, Said, Window};
 use std::process::Stdio;
 
-const SEARCH: [&str; 14] = [
+const SEARCH: [&str; 16] = [
     "--find-max",
     // What else runs decides nothing here.
     "--count-disturbed",
@@ -24,6 +24,9 @@ const SEARCH: [&str; 14] = [
     "50 ms",
     "--connections",
     "32",
+    // Few levels.
+    "--step",
+    "30%",
 ];
 
 /// The rows of a search's windows as comma-separated values.
@@ -161,7 +164,8 @@ fn every_kind_of_limit_is_counted_in_a_search() {
         arguments.push("--count-disturbed");
         let limits = ["look:p90<9s", "hear:failures<50%", "mix<80%", "hear:delay.p50<9s", last];
         limits.into_iter().for_each(|limit| arguments.extend(["--limit", limit]));
-        arguments.extend(["--window", "300 ms", "--settle", "50 ms", "--visits", "6", "--timeout", "5 min", "--json"]);
+        arguments.extend(["--window", "300 ms", "--settle", "50 ms", "--visits", "6", "--step", "30%"]);
+        arguments.extend(["--timeout", "5 min", "--json"]);
         let output = bench.run(&arguments);
         assert_fits(&output.stdout, "baremark-maximum/1");
         let found = serde_json::from_slice::<Maximum>(&output.stdout).unwrap();

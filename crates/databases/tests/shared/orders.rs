@@ -88,10 +88,10 @@ pub fn runs_and_stays_consistent(database: &dyn Database) {
     let acknowledged = Arc::new(Acknowledged::default());
     let mut clients = terminals(&rules(database, &acknowledged), 4);
     let (mut ended, deadline) = ([0_u64; NAMES.len()], Instant::now() + LIMIT);
-    // However few of them a slow machine ends in a second.
+    // However few of them a slow machine ends in that time.
     while ended.contains(&0) {
         assert!(Instant::now() < deadline, "of {NAMES:?} there ended {ended:?}");
-        let outcome = engine::run(database, &mut clients, &NAMES, &closed(1.0), &mut || 0, &QUIET);
+        let outcome = engine::run(database, &mut clients, &NAMES, &closed(0.3), &mut || 0, &QUIET);
         let outcome = outcome.unwrap_or_else(|why| panic!("{why}"));
         for (sum, operation) in ended.iter_mut().zip(&outcome.operations) {
             *sum += operation.latencies.count();

@@ -56,7 +56,7 @@ pub(crate) enum Asks {
 }
 
 /// How long a load lasts, and a request may take that is to come to its timeout: longer where much is taken from an answer.
-const QUICK_MS: (u64, u64) = (50, 600);
+const QUICK_MS: (u64, u64) = (50, 250);
 const TAKING_MS: (u64, u64) = (100, 5000);
 /// How long a request may take that is to come to another end, and what a busy machine may add.
 const LONG_MS: u64 = 60_000;
