@@ -180,7 +180,7 @@ fn a_flipped_byte_never_changes_what_a_command_prints() {
     let before: Vec<Option<String>> = commands.iter().map(|command| printed(&bench, command)).collect();
     let mut rng = Rng::new(20_261_122);
     let (mut refused, mut spared) = (0, 0);
-    for round in 0..80 {
+    for round in 0..48 {
         // Half of them in the first pages, where the structure is.
         let within = if round % 2 == 0 { whole.len() } else { 12 * 4096 };
         let at = usize::try_from(rng.below(within as u64)).unwrap();
@@ -200,7 +200,7 @@ fn a_flipped_byte_never_changes_what_a_command_prints() {
         refused += u32::from(any[0]);
         spared += u32::from(any == [true, true]);
     }
-    assert!(refused >= 12 && spared > refused / 4, "{refused} of 80 were noticed, {spared} left something to read");
+    assert!(refused >= 7 && spared > refused / 4, "{refused} of 48 were noticed, {spared} left something to read");
 }
 
 #[test]
