@@ -184,7 +184,7 @@ mod tests {
         thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
-                    for round in 1..=200 {
+                    for round in 1..=60 {
                         before.fetch_add(1, Ordering::SeqCst);
                         team.barrier();
                         assert_eq!(before.load(Ordering::SeqCst), 3 * round);

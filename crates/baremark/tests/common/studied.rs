@@ -19,7 +19,7 @@ size = "quick"
 [topology]
 max_users = 75
 [topology.load]
-cycle = "80 ms"
+cycle = "40 ms"
 [topology.app.settings]
 drain = "10 ms"
 [factors]

@@ -3,7 +3,7 @@
 use crate::common::bench::{Bench, text};
 use crate::common::points::stopped_at;
 use crate::common::tiers::{
-    arguments, assert_merged_by_one_rule, assert_stored, document, kill_with_all, metric, ran, result, searched,
+    BRISK, arguments, assert_merged_by_one_rule, assert_stored, document, kill_with_all, metric, ran, result, searched,
     shrunk, sound,
 };
 use serde_json::Value;
@@ -12,7 +12,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// A search of a few short windows. How many users it finds is judged by `measured`.
-const SHORT: [&str; 8] = [
+const SHORT: [&str; 9] = [
     "load.users=0",
     "load.cycle=100 ms",
     "load.finest=30 %",
@@ -21,6 +21,7 @@ const SHORT: [&str; 8] = [
     "load.settle=200 ms",
     "load.trials=1",
     "load.verify=2 s",
+    "app.settings.drain=10 ms",
 ];
 
 #[test]
@@ -59,6 +60,7 @@ fn an_exceeded_limit_and_too_many_failures_have_codes_of_their_own() {
     let bench = Bench::new();
     let few = ["load.users=40", "load.cycle=100 ms", "load.warm_up=500 ms", "load.duration=3 s", "limits.mix=900 %"];
     // Each operation takes longer.
+    let few = [&few[..], &["app.settings.drain=10 ms"]].concat();
     let strict = ran(&bench, &[&few[..], &["limits.delay=1 us"]].concat(), &[]);
     assert_eq!(strict.status.code(), Some(4), "{}", text(&strict.stderr));
     let found = result(&strict);
@@ -93,6 +95,7 @@ fn a_topology_has_its_own_users_database_folder_and_limit_on_a_tier() {
         "load.warm_up=500 ms",
         "load.duration=3 s",
     ];
+    let set = [&set[..], &BRISK].concat();
     let words = [&arguments(&set)[..], &["--keep", kept.to_str().unwrap()]].concat();
     let mut child = bench.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let below = |folder: &Path| {
@@ -180,7 +183,7 @@ fn a_search_ends_with_its_time_budget_and_says_so() {
     let bench = Bench::new();
     let slow = ["load.users=0", "load.cycle=200 ms", "load.lowest=20", "load.highest=300", "load.visits=1000"];
     let times = ["load.window=400 ms", "load.settle=200 ms", "load.verify=2 s", "load.budget=24 s"];
-    let result = searched(&ran(&bench, &[&slow[..], &times].concat(), &[]));
+    let result = searched(&ran(&bench, &[&slow[..], &times, &["app.settings.drain=10 ms"]].concat(), &[]));
     // So many visits would take half an hour at each level.
     assert_eq!(result["budget_s"].as_f64(), Some(24.0), "{result}");
     let remark = "the time budget of 24 s ended the search before its last step";

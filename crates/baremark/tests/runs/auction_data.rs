@@ -1,7 +1,7 @@
 //! Loaded data of the auction that are kept, and users from two sites, on the embedded database.
 
 use crate::common::bench::{Bench, text};
-use crate::common::tiers::{document, kept_data_are_reused, ran, sound, without_pictures};
+use crate::common::tiers::{BRISK, document, kept_data_are_reused, ran, sound, without_pictures};
 
 #[test]
 fn loaded_data_of_sqlite_are_kept_verified_and_reused() {
@@ -15,7 +15,7 @@ const TWO: &str = "load.on=['native', 'native']";
 fn users_of_two_sites_are_one_load() {
     let bench = Bench::new();
     let users = format!("load.scenario={}", without_pictures(&bench).display());
-    let result = document(&ran(&bench, &[&[TWO, &users][..], &FEW].concat(), &[]));
+    let result = document(&ran(&bench, &[&[TWO, &users][..], &FEW, &BRISK].concat(), &[]));
     let row = sound(&result);
     let load = &row["load"];
     let sites = load["sites"].as_array().unwrap();

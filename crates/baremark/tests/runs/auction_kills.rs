@@ -3,7 +3,7 @@
 use crate::common::bench::{Bench, lives, signal, text};
 use crate::common::points::stopped_at;
 use crate::common::tiers::{
-    SMALL, all_gone, arguments, assert_private, assert_without_rights_and_secrets, connections, kill_with_all,
+    BRISK, SMALL, all_gone, arguments, assert_private, assert_without_rights_and_secrets, connections, kill_with_all,
     offspring, ran, runs, sound, under_way, windows, without_pictures,
 };
 use serde_json::Value;
@@ -60,7 +60,8 @@ fn a_killed_run_is_resumed_without_its_finished_block() {
     let bench = Bench::new();
     let users = format!("load.scenario={}", without_pictures(&bench).display());
     let few = ["topology.max_users=75", "load.users=10", "load.warm_up=50 ms", "load.duration=500 ms", &users];
-    let words: Vec<&str> = arguments(&few).into_iter().filter(|word| *word != "--json").collect();
+    let set = [&few[..], &BRISK].concat();
+    let words: Vec<&str> = arguments(&set).into_iter().filter(|word| *word != "--json").collect();
     let mut command = bench.command(&words);
     command.args(["--blocks", "2"]).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = stopped_at(&mut command, "trial-stored:1");
@@ -86,6 +87,7 @@ fn a_killed_search_is_resumed_without_its_finished_windows() {
         "load.window=300 ms",
         "load.settle=100 ms",
         "load.trials=1",
+        "app.settings.drain=10 ms",
     ];
     let words = arguments(&set);
     let mut command = bench.command(&words);
