@@ -61,14 +61,14 @@ impl Growing {
     #[must_use]
     #[inline]
     #[target_feature(enable = "pclmulqdq,sse2,sse4.1")]
-    pub fn new(key: Key) -> Self {
+    pub(crate) fn new(key: Key) -> Self {
         Growing { key, sum: _mm_setzero_si128() }
     }
 
     /// Adds what was added at `index` by exclusive-or.
     #[inline]
     #[target_feature(enable = "pclmulqdq,sse2,sse4.1")]
-    pub fn add(&mut self, index: u64, change: u64) {
+    pub(crate) fn add(&mut self, index: u64, change: u64) {
         let pair = _mm_set_epi64x(self.key.coefficient(index).cast_signed(), change.cast_signed());
         self.sum = _mm_xor_si128(self.sum, _mm_clmulepi64_si128::<0x10>(pair, pair));
     }
@@ -77,7 +77,7 @@ impl Growing {
     #[must_use]
     #[inline]
     #[target_feature(enable = "pclmulqdq,sse2,sse4.1")]
-    pub fn whole(self) -> Fingerprint {
+    pub(crate) fn whole(self) -> Fingerprint {
         Fingerprint([
             _mm_extract_epi64::<0>(self.sum).cast_unsigned(),
             _mm_extract_epi64::<1>(self.sum).cast_unsigned(),
