@@ -1,4 +1,5 @@
-//! Data that waits in TCP sockets: `/proc/net/tcp` and `tcp6` of the network namespace in which the observer runs, and what TCP counts.
+//! Data that waits in TCP sockets of the network namespace in which the observer runs, and what TCP counts. The kernel is asked for the sockets that are
+//! connected or listen ([`TcpSockets`]); where it cannot be, and of another machine, `/proc/net/tcp` and `tcp6` are read, which have those that have ended, too.
 //!
 //! Data that waits to be sent is the network's or the peer's; data that waits to be read, or a connection that waits to be accepted, is
 //! the application's. A socket whose queue never changed since observing began is not counted: whatever holds it is not at work.
@@ -8,6 +9,7 @@
 use crate::source::{Root, Source, row};
 use baremark_model::observer::{Absence, Observer, Price, Readings};
 use baremark_model::quantity::Quantity;
+use baremark_sys::tcp_sockets::{TcpSocket, TcpSockets};
 use std::collections::HashMap;
 
 const ESTABLISHED: &str = "01";
@@ -24,8 +26,8 @@ const COUNTED: [(&str, &str); 3] = [
 /// What one socket's queues hold, in bytes, or connections that wait to be accepted.
 #[derive(Clone, Copy, Debug, Default)]
 struct Queues {
-    unsent: u64,
-    unread: u64,
+    unsent: u32,
+    unread: u32,
     /// Whether either has changed since observing began.
     moved: bool,
     round: u64,
@@ -33,9 +35,10 @@ struct Queues {
 
 pub(crate) struct Sockets {
     root: Root,
+    kernel: Option<TcpSockets>,
     tables: Vec<Source>,
     counts: Vec<Source>,
-    seen: HashMap<String, Queues>,
+    seen: HashMap<Vec<u8>, Queues>,
     round: u64,
     rows: [&'static Quantity; 2],
     counted: [(&'static str, &'static Quantity); 3],
@@ -45,6 +48,7 @@ impl Sockets {
     pub(crate) fn new(root: Root) -> Self {
         Sockets {
             root,
+            kernel: None,
             tables: Vec::new(),
             counts: Vec::new(),
             seen: HashMap::new(),
@@ -54,24 +58,43 @@ impl Sockets {
         }
     }
 
-    /// Takes one line of a table of sockets; whether data waits to be sent since the reading before, and to be read now.
-    fn take(&mut self, line: &str) -> Option<[bool; 2]> {
-        let mut words = line.split_ascii_whitespace().skip(1);
-        let (local, remote, state) = (words.next()?, words.next()?, words.next()?);
-        let (unsent, unread) = words.next()?.split_once(':')?;
-        let (unsent, unread) = (u64::from_str_radix(unsent, 16).ok()?, u64::from_str_radix(unread, 16).ok()?);
-        if state != ESTABLISHED && state != LISTENING {
-            return Some([false; 2]);
+    /// The sockets that are connected or listen now.
+    fn sockets(&mut self) -> Result<Vec<TcpSocket>, Absence> {
+        if let Some(kernel) = &mut self.kernel {
+            return kernel.read().map_err(|why| Absence::new("sockets", format!("sock_diag(7): {why}")));
         }
-        let probing = words.next().is_some_and(|timer| timer.starts_with(PROBING));
-        let before = self.seen.get(&format!("{local} {remote}")).copied();
+        let texts: Result<Vec<String>, Absence> = self.tables.iter_mut().map(Source::read).collect();
+        Ok(texts?.iter().flat_map(|text| text.lines().skip(1).filter_map(socket)).collect())
+    }
+
+    /// Takes a socket; whether data waits to be sent since the reading before, and to be read now.
+    fn take(&mut self, socket: TcpSocket) -> [bool; 2] {
+        let TcpSocket { ends, listens, probes, unsent, unread } = socket;
+        let before = self.seen.get(&ends).copied();
         // A socket that came since the first reading has moved.
         let moved =
             before.map_or(self.round > 1, |queues| queues.moved || queues.unsent != unsent || queues.unread != unread);
         let waited = before.is_some_and(|queues| queues.unsent > 0 && queues.round + 1 == self.round);
-        self.seen.insert(format!("{local} {remote}"), Queues { unsent, unread, moved, round: self.round });
-        Some([moved && !probing && state == ESTABLISHED && waited && unsent > 0, moved && unread > 0])
+        self.seen.insert(ends, Queues { unsent, unread, moved, round: self.round });
+        [moved && !probes && !listens && waited && unsent > 0, moved && unread > 0]
     }
+}
+
+/// The socket of a line of a table, if it is connected or listens.
+fn socket(line: &str) -> Option<TcpSocket> {
+    let mut words = line.split_ascii_whitespace().skip(1);
+    let (local, remote, state) = (words.next()?, words.next()?, words.next()?);
+    if state != ESTABLISHED && state != LISTENING {
+        return None;
+    }
+    let (unsent, unread) = words.next()?.split_once(':')?;
+    Some(TcpSocket {
+        ends: format!("{local} {remote}").into_bytes(),
+        listens: state == LISTENING,
+        probes: words.next().is_some_and(|timer| timer.starts_with(PROBING)),
+        unsent: u32::from_str_radix(unsent, 16).ok()?,
+        unread: u32::from_str_radix(unread, 16).ok()?,
+    })
 }
 
 /// The values below the names in a file of pairs of lines, names first.
@@ -91,29 +114,35 @@ impl Observer for Sockets {
 
     fn start(&mut self) -> Result<(), Absence> {
         self.stop();
-        let mut first = Source::new("sockets", "proc/net/tcp");
-        first.open(&self.root)?;
-        self.tables.push(first);
+        let counted = ["proc/net/snmp", "proc/net/netstat"];
+        if self.root.is_this_machine() {
+            // A kernel without the table says so when it is asked.
+            let opened = TcpSockets::open().and_then(|mut sockets| sockets.read().map(|_| sockets));
+            self.kernel = opened.ok();
+        }
         let open = |name: &str| {
             let mut source = Source::new("sockets", name);
             source.open(&self.root).is_ok().then_some(source)
         };
+        self.counts = counted.into_iter().filter_map(open).collect();
+        if self.kernel.is_some() {
+            return Ok(());
+        }
+        let mut first = Source::new("sockets", "proc/net/tcp");
+        first.open(&self.root)?;
+        self.tables.push(first);
         self.tables.extend(open("proc/net/tcp6"));
-        self.counts = ["proc/net/snmp", "proc/net/netstat"].into_iter().filter_map(open).collect();
         Ok(())
     }
 
     fn read(&mut self, into: &mut Readings) -> Result<(), Absence> {
-        if self.tables.is_empty() {
+        if self.kernel.is_none() && self.tables.is_empty() {
             return Err(Absence::new("sockets", "they were read before they were started"));
         }
         self.round += 1;
         let mut waiting = [false; 2];
-        let mut tables = std::mem::take(&mut self.tables);
-        let texts: Result<Vec<String>, Absence> = tables.iter_mut().map(Source::read).collect();
-        self.tables = tables;
-        for line in texts?.iter().flat_map(|text| text.lines().skip(1)) {
-            for (found, now) in waiting.iter_mut().zip(self.take(line).unwrap_or_default()) {
+        for socket in self.sockets()? {
+            for (found, now) in waiting.iter_mut().zip(self.take(socket)) {
                 *found |= now;
             }
         }
@@ -134,6 +163,7 @@ impl Observer for Sockets {
     }
 
     fn stop(&mut self) {
+        self.kernel = None;
         self.tables.clear();
         self.counts.clear();
         self.seen.clear();

@@ -56,6 +56,7 @@ pub mod subreaper;
 pub mod supervised;
 pub mod supervisor;
 pub mod suspended;
+pub mod tcp_sockets;
 pub mod terminal;
 pub mod thread_team;
 pub mod topology;

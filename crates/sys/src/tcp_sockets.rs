@@ -1,0 +1,215 @@
+//! What waits in the TCP sockets of this network namespace, by `sock_diag(7)`.
+//!
+//! `/proc/net/tcp` has a line for every connection that has ended within the last minute, too, and no way to ask without them: after a load of short connections
+//! they are thousands. Here the kernel is told the states that are meant.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// `linux/netlink.h` and `linux/sock_diag.h`.
+const NETLINK_SOCK_DIAG: libc::c_int = 4;
+const REQUEST_AND_DUMP: u16 = 0x1 | 0x300;
+const ERROR: u16 = 2;
+const DONE: u16 = 3;
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+const TCP: u8 = 6;
+const FAMILIES: [u8; 2] = [2, 10];
+/// `net/tcp_states.h`.
+const ESTABLISHED: u8 = 1;
+const LISTENING: u8 = 10;
+const STATES: u32 = 1 << ESTABLISHED | 1 << LISTENING;
+/// The timer of a sender whose peer has no room.
+const PROBING: u8 = 4;
+
+/// Bytes of the head of a message (`struct nlmsghdr`), of a request (`struct inet_diag_req_v2`) and of what is told of a socket (`struct inet_diag_msg`).
+const HEAD: usize = 16;
+const ASKED: usize = 56;
+const TOLD: usize = 72;
+/// Where a socket's ports and addresses are in what is told of it, and what is in its queues.
+const ENDS: std::ops::Range<usize> = 4..40;
+const UNREAD: usize = 56;
+const UNSENT: usize = 60;
+/// The kernel gives as many messages at once as fit 32 KiB (`NLMSG_GOODSIZE` and what `netlink_dump` makes of it).
+const BUFFER: usize = 64 << 10;
+
+/// One socket that is connected or listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TcpSocket {
+    /// Its ports and addresses, which no other socket of this network namespace has.
+    pub ends: Vec<u8>,
+    /// Whether it listens; else it is connected.
+    pub listens: bool,
+    /// Whether it waits for room at its peer.
+    pub probes: bool,
+    /// Bytes that its peer has not acknowledged; of one that listens the most connections that may wait.
+    pub unsent: u32,
+    /// Bytes that nobody has read, or connections that nobody has accepted.
+    pub unread: u32,
+}
+
+/// Asks the kernel for sockets again and again.
+#[derive(Debug)]
+pub struct TcpSockets {
+    socket: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+impl TcpSockets {
+    /// Opens the way to the kernel.
+    ///
+    /// # Errors
+    /// What `socket(2)` gives, such as in a sandbox without it.
+    pub fn open() -> io::Result<Self> {
+        // SAFETY: socket(2) reads no memory of ours.
+        let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, NETLINK_SOCK_DIAG) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new, and nobody else's.
+        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(TcpSockets { socket, buffer: vec![0; BUFFER] })
+    }
+
+    /// The sockets that are connected or listen now, of IPv4 and IPv6.
+    ///
+    /// # Errors
+    /// What `send(2)` and `recv(2)` give, what the kernel answers where it has no such table (`tcp_diag`), or `InvalidData` when its answer is none.
+    pub fn read(&mut self) -> io::Result<Vec<TcpSocket>> {
+        let mut found = Vec::new();
+        for family in FAMILIES {
+            self.ask(family)?;
+            while self.answer(&mut found)? {}
+        }
+        Ok(found)
+    }
+
+    fn ask(&self, family: u8) -> io::Result<()> {
+        let request = request(family);
+        // SAFETY: the request lives through the call, and is as long as it says.
+        let sent = unsafe { libc::send(self.socket.as_raw_fd(), request.as_ptr().cast(), request.len(), 0) };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Takes what the kernel says next; whether it says more.
+    fn answer(&mut self, found: &mut Vec<TcpSocket>) -> io::Result<bool> {
+        let length = loop {
+            let (room, most) = (self.buffer.as_mut_ptr().cast(), self.buffer.len());
+            // SAFETY: the kernel writes at most as many bytes as the buffer has, which lives through the call.
+            let length = unsafe { libc::recv(self.socket.as_raw_fd(), room, most, 0) };
+            match usize::try_from(length) {
+                Ok(length) => break length,
+                Err(_) => {
+                    let why = io::Error::last_os_error();
+                    if why.kind() != io::ErrorKind::Interrupted {
+                        return Err(why);
+                    }
+                }
+            }
+        };
+        taken(self.buffer.get(..length).unwrap_or_default(), found)
+    }
+}
+
+/// A request for all sockets of a family in the states that are meant.
+fn request(family: u8) -> [u8; HEAD + ASKED] {
+    let mut request = [0; HEAD + ASKED];
+    let length = u32::try_from(request.len()).unwrap_or_default();
+    request[0..4].copy_from_slice(&length.to_ne_bytes());
+    request[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+    request[6..8].copy_from_slice(&REQUEST_AND_DUMP.to_ne_bytes());
+    request[HEAD] = family;
+    request[HEAD + 1] = TCP;
+    request[HEAD + 4..HEAD + 8].copy_from_slice(&STATES.to_ne_bytes());
+    request
+}
+
+/// Takes the messages in `bytes`; whether more follow them.
+fn taken(mut bytes: &[u8], found: &mut Vec<TcpSocket>) -> io::Result<bool> {
+    let odd = || io::Error::new(io::ErrorKind::InvalidData, "an answer of sock_diag that ends within a message");
+    if bytes.is_empty() {
+        return Err(odd());
+    }
+    while !bytes.is_empty() {
+        let length = usize::try_from(number(bytes, 0).ok_or_else(odd)?).unwrap_or(usize::MAX);
+        let kind = bytes.get(4..6).and_then(|kind| kind.try_into().ok()).map(u16::from_ne_bytes).ok_or_else(odd)?;
+        let content = bytes.get(HEAD..length).ok_or_else(odd)?;
+        match kind {
+            DONE => return Ok(false),
+            ERROR => {
+                let code = number(content, 0).ok_or_else(odd)?.cast_signed();
+                return Err(io::Error::from_raw_os_error(code.saturating_neg()));
+            }
+            SOCK_DIAG_BY_FAMILY => found.push(socket(content).ok_or_else(odd)?),
+            _ => {}
+        }
+        // Each begins at a multiple of four bytes.
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Ok(true)
+}
+
+fn socket(told: &[u8]) -> Option<TcpSocket> {
+    let told = told.get(..TOLD)?;
+    Some(TcpSocket {
+        ends: told.get(ENDS)?.to_vec(),
+        listens: told[1] == LISTENING,
+        probes: told[2] == PROBING,
+        unsent: number(told, UNSENT)?,
+        unread: number(told, UNREAD)?,
+    })
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A message of the kernel of this kind.
+    fn message(kind: u16, content: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(HEAD + content.len()).expect("short");
+        [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), &[0; 10], content].concat()
+    }
+
+    fn told(state: u8, timer: u8, unread: u32, unsent: u32) -> Vec<u8> {
+        let mut told = vec![0; TOLD];
+        (told[0], told[1], told[2], told[4]) = (2, state, timer, 0x23);
+        told[UNREAD..UNREAD + 4].copy_from_slice(&unread.to_ne_bytes());
+        told[UNSENT..UNSENT + 4].copy_from_slice(&unsent.to_ne_bytes());
+        told
+    }
+
+    #[test]
+    fn sockets_are_taken_until_the_kernel_is_done() {
+        let mut found = Vec::new();
+        // With an attribute behind it, whose length is no multiple of four.
+        let long = [&told(LISTENING, 0, 3, 128)[..], &[5, 0, 1, 0, 7]].concat();
+        let long = [message(SOCK_DIAG_BY_FAMILY, &long), vec![0; 3]].concat();
+        let first = [message(SOCK_DIAG_BY_FAMILY, &told(ESTABLISHED, PROBING, 7, 9)), long].concat();
+        assert!(taken(&first, &mut found).expect("messages"));
+        assert!(!taken(&message(DONE, &[0; 4]), &mut found).expect("the end"));
+        let of = |of: &TcpSocket| (of.listens, of.probes, of.unread, of.unsent, of.ends[0]);
+        assert_eq!(found.iter().map(of).collect::<Vec<_>>(), [(false, true, 7, 9, 0x23), (true, false, 3, 128, 0x23)]);
+    }
+
+    #[test]
+    fn what_the_kernel_refuses_and_what_is_cut_off_is_an_error() {
+        let mut found = Vec::new();
+        let refused = taken(&message(ERROR, &(-libc::ENOENT).to_ne_bytes()), &mut found).expect_err("refused");
+        assert_eq!(refused.raw_os_error(), Some(libc::ENOENT));
+        let whole = message(SOCK_DIAG_BY_FAMILY, &told(ESTABLISHED, 0, 0, 0));
+        for length in 0..whole.len() {
+            assert!(taken(&whole[..length], &mut found).is_err(), "{length} bytes");
+        }
+        assert_eq!(found, []);
+    }
+
+    #[test]
+    fn a_request_names_its_states_and_its_length() {
+        let request = request(10);
+        assert_eq!((number(&request, 0), number(&request, 4)), (Some(72), Some(0x0301_0014)));
+        assert_eq!((request[HEAD], request[HEAD + 1], number(&request, HEAD + 4)), (10, TCP, Some(0x402)));
+    }
+}
