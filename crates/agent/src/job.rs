@@ -27,8 +27,8 @@ use std::time::{Duration, Instant};
 /// When it could not be run to its end.
 pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) -> Result<TrialResult, TrialError> {
     let begun = Instant::now();
-    // Preparation and warm-up take longer than the calibration, mostly: of a trial of half a second it would be a tenth.
-    let calibration = Calibration::begin()?;
+    // Preparation and warm-up take longer than the rest of the calibration, mostly: of a trial of half a second it would be a tenth.
+    let calibration = Calibration::ahead()?;
     let arms = one_of_each(spec)?;
     if let Some(arm) = arms.iter().find(|arm| !job.descriptor().executors.contains(&arm.executor)) {
         return Err(TrialError::spec(format!("the executor {} runs no programs", arm.executor)));

@@ -49,7 +49,7 @@ pub(crate) fn run(
     progress: &mut dyn Progress,
 ) -> Result<TrialResult, TrialError> {
     let mut spent = Spent::begin();
-    let calibration = clock::Calibration::begin()?;
+    let calibration = clock::Calibration::ahead()?;
     let crowds = crowds(spec)?;
     let arms: Vec<&ResolvedArm> = crowds.iter().map(|(arm, _)| *arm).collect();
     let site = placing::site(spec)?;
