@@ -124,9 +124,9 @@ fn imported_files() {
         assert_eq!(code, Some(if refused.is_some() { 2 } else { 0 }), "{name}: {said}");
         assert!(said.contains(refused.unwrap_or("values: 100001")), "{name}: {said}");
     }
-    write(&bench, "table.csv", ["test,seconds\n", "a name that is there many times,1.25\n", ""], 100_000);
+    write(&bench, "table.csv", ["test,seconds\n", "a name that is there many times,1.25\n", ""], 20_000);
     let (code, said) = bounded(&bench, &["import", "table.csv", "--quiet", "--columns", "test,seconds:lower:s"]);
-    assert!(code == Some(0) && said.contains("values: 100000"), "{said}");
+    assert!(code == Some(0) && said.contains("values: 20000"), "{said}");
     // A column that nobody asked for is not kept: a table took seven times its size in memory.
     let row = format!("sort,1.25,{}\n", "x".repeat(60 << 10));
     write(&bench, "comments.csv", ["test,seconds,comment\n", &row, ""], 1000);
