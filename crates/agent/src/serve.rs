@@ -12,7 +12,6 @@ use baremark_model::wire::{
     FromAgent, MemberResult, PROTOCOL, SideResult, ToAgent, TrialSpec, WireError, read_frame, write_frame,
 };
 use baremark_observe::watch::Watch;
-use baremark_sys::clock::Calibration;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -42,8 +41,6 @@ pub struct Means<'m> {
 /// When the stream is torn or the other side is not a lab of this protocol.
 pub fn serve(input: &mut (impl Read + Send), output: &mut impl Write, means: Means<'_>) -> Result<(), WireError> {
     let used = UsedUntilHeard::default();
-    // Until the first trial there is more to do than it takes.
-    Calibration::begin_ahead();
     thread::scope(|scope| {
         let (sender, heard) = channel();
         let used = &used;

@@ -35,6 +35,7 @@ mod watch;
 
 use baremark_model::plan::Mode;
 use baremark_model::units::{Nanos, Share};
+use baremark_sys::clock::Calibration;
 use baremark_sys::secrets;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use commands::{
@@ -493,6 +494,8 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         secrets::take().map_err(|why| Refusal::failure(format!("taking secrets out of the environment: {why}")))?;
     }
     changes::record_all();
+    // What commands and agents do first takes longer than the calibration that some need.
+    Calibration::begin_ahead();
     if let Some(ended) = cli.command.as_ref().and_then(part_of_a_run) {
         return ended;
     }

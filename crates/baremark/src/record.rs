@@ -372,7 +372,7 @@ pub fn find_unfinished(store: &Store, named: Option<&str>) -> Result<RunId, Refu
 
 /// Refuses to continue a run that was begun on another machine.
 pub fn same_machine(stored: &StoredRun) -> Result<(), Refusal> {
-    if machine::this().fingerprint() == stored.machine.fingerprint() {
+    if machine::at_once().fingerprint() == stored.machine.fingerprint() {
         return Ok(());
     }
     Err(Refusal::bad_input(format!(

@@ -10,7 +10,7 @@ mod recorded;
 pub(crate) mod tree;
 mod virtualization;
 
-use crate::clock;
+use crate::clock::{self, Calibration};
 use baremark_model::machine::{FrequencyFacts, KernelFacts, MachineFacts};
 use std::path::Path;
 use std::time::Duration;
@@ -19,15 +19,24 @@ use tree::Tree;
 pub use recorded::{Recorded, is_recorded, root, unpack};
 
 /// The facts of this machine, with those that only the processor itself can tell. Takes 50 ms, in which the time-stamp
-/// counter's rate is calibrated. Where plans are for a recorded machine, what its files tell.
+/// counter's rate is calibrated, less what has passed since one was begun ahead. Where plans are for a recorded machine, what its files tell.
 #[must_use]
 pub fn this() -> MachineFacts {
-    let mut facts = read(root());
-    if is_recorded() {
-        return facts;
+    let mut facts = at_once();
+    if !is_recorded() {
+        let calibrated = Calibration::ahead().and_then(|calibration| calibration.end(Duration::from_millis(50)));
+        facts.clock = calibrated.ok().map(|(_, clock)| clock);
     }
-    facts.virtualization.hypervisor_vendor = clock::hypervisor_vendor();
-    facts.clock = clock::tick_rate(Duration::from_millis(50)).ok().map(|(_, clock)| clock);
+    facts
+}
+
+/// The same without the time-stamp counter's rate: what tells this machine from another is known at once.
+#[must_use]
+pub fn at_once() -> MachineFacts {
+    let mut facts = read(root());
+    if !is_recorded() {
+        facts.virtualization.hypervisor_vendor = clock::hypervisor_vendor();
+    }
     facts
 }
 

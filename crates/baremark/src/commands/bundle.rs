@@ -105,7 +105,7 @@ fn redacted(head: &Head, trials: &[Trial]) -> Result<(Head, Vec<Trial>), Refusal
     let home = std::env::var("HOME").ok();
     let account = home.as_deref().and_then(|home| home.rsplit('/').next()).map(str::to_owned);
     secrets.extend(environment.into_iter().flatten().chain(account));
-    secrets.extend(baremark_sys::machine::this().hostname);
+    secrets.extend(baremark_sys::machine::at_once().hostname);
     let mut redactor = Redactor::new(&secrets);
     redactor.value(&mut run);
     redactor.value(&mut all);

@@ -127,7 +127,7 @@ fn study_of(context: &Context, checked: &Chosen) -> Result<(Source, Mode), Refus
     if matches!(Origin::of(&stored.study_file), Origin::Load | Origin::Import(_)) {
         return Err(refuse("was not measured by a study; measure again, and check the new runs"));
     }
-    if baremark_sys::machine::this().fingerprint() != stored.machine.fingerprint() {
+    if baremark_sys::machine::at_once().fingerprint() != stored.machine.fingerprint() {
         return Err(refuse("was measured on another machine; check it there"));
     }
     Ok((Source::new(stored.study_file, stored.study_text.into_bytes()), stored.plan.mode))

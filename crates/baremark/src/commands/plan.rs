@@ -97,7 +97,7 @@ fn priors(context: &Context, plan: &Plan) -> Result<Vec<Run>, Refusal> {
     if machine::is_recorded() || !context.store_path()?.exists() {
         return Ok(Vec::new());
     }
-    let here = machine::this().fingerprint();
+    let here = machine::at_once().fingerprint();
     let store = record::open_existing(context)?;
     let (mut checks, mut others) = (Vec::new(), Vec::new());
     for run in store.runs().map_err(Refusal::failure)?.into_iter().take(MOST_PRIORS) {

@@ -115,7 +115,7 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
     let paging = if arguments.machine.is_none() { mmu_virtualization().mode } else { MmuMode::Unknown };
     let places: Vec<Has> = arguments.environments.iter().map(|typed| has(typed, &paging)).collect::<Result<_, _>>()?;
     let (mut machine, outer) = machine_of(arguments.machine.as_deref())?;
-    let processor = baremark_sys::machine::this().cpu.model_name.unwrap_or_default();
+    let processor = baremark_sys::machine::at_once().cpu.model_name.unwrap_or_default();
     if arguments.calibrate {
         let (calibration, path) = crate::commands::calibrate::run(context, &machine, &processor)?;
         let text = match context.json {
@@ -175,7 +175,7 @@ fn keep(context: &Context, arguments: &Arguments, whole: bool, prediction: &Pred
     let words: Option<Vec<String>> = arguments.program.iter().map(|word| word.to_str().map(str::to_owned)).collect();
     let (Some(words), Ok(folder)) = (words, std::env::current_dir()) else { return };
     let Some(key) = kept::key(&words, &folder, &search_path()) else { return };
-    let machine = baremark_sys::machine::this().fingerprint();
+    let machine = baremark_sys::machine::at_once().fingerprint();
     let mut kept = Kept::of(prediction, words, machine, processor);
     (kept.whole, kept.cores) = (whole, arguments.cores.unwrap_or(1));
     match kept.save(context, &key) {
@@ -245,7 +245,7 @@ fn machine_of(named: Option<&str>) -> Result<(Machine, Vec<Page>), Refusal> {
         })?;
         return Ok((machine, Vec::new()));
     }
-    let facts = baremark_sys::machine::this();
+    let facts = baremark_sys::machine::at_once();
     let number = |number: Option<u64>| number.and_then(|number| u32::try_from(number).ok());
     let found = number(facts.cpu.family).zip(number(facts.cpu.model));
     let recognised = found.and_then(|(family, model)| machine::recognised(family, model));
