@@ -34,7 +34,7 @@ pub fn one_stopped(child: &mut Child, point: &str, mut among: impl FnMut() -> Ve
         assert!(child.try_wait().unwrap().is_none(), "it ended before it reached {point}");
         assert!(Instant::now() < deadline, "{point} was not reached");
         // Whoever lists processes reads all that there are.
-        thread::sleep(Duration::from_millis(20));
+        thread::sleep(Duration::from_millis(50));
     }
 }
 

@@ -68,7 +68,7 @@ fn an_exceeded_limit_and_too_many_failures_have_codes_of_their_own() {
     assert!(found["flags"].to_string().contains("limit exceeded: next-bid:delay.p99<1 us"), "{}", found["flags"]);
     // Without its only server nobody is answered.
     let gone = "faults=[{ at = '200 ms', tier = 'app', what = 'kill' }]";
-    let failing = ran(&bench, &[&["load.duration=1 s"], &few[..], &[gone, "limits.failures=0.5 %"]].concat(), &[]);
+    let failing = ran(&bench, &[&["load.duration=1 s"][..], &few, &[gone, "limits.failures=0.5 %"]].concat(), &[]);
     let said = text(&failing.stderr);
     assert_eq!(failing.status.code(), Some(1), "{said}");
     assert!(said.contains(" operations failed: "), "{said}");
