@@ -372,7 +372,8 @@ mod tests {
             (0..count).map(|rank| ((-(1.0 - at(rank)).ln() * scale_ns) as u64, 1)).collect()
         }
         let mut rng = Rng::new(7);
-        for (spread, trials, least) in [(0.1, 4, 0.9), (0.1, 12, 0.9), (0.3, 6, 0.85)] {
+        // Of 100 rounds a share of 95 % has a standard error of 2.2 %, one of 90 % of 3 %: at least three of these below.
+        for (spread, trials, least) in [(0.1, 4, 0.88), (0.1, 12, 0.88), (0.3, 6, 0.81)] {
             let scale = |normal: f64| 1e6 * (spread * normal).exp();
             let population: Vec<Histogram> =
                 (0..200).map(|at| drawn(scale(normal_quantile((f64::from(at) + 0.5) / 200.0)), 4000)).collect();
@@ -381,7 +382,7 @@ mod tests {
                 .map(|key| percentile_of(&whole, &Percentile::of_key(key).expect("a percentile")).expect("samples"))
                 .to_vec();
             let mut held = [0_u32; KEYS.len()];
-            const ROUNDS: u32 = 200;
+            const ROUNDS: u32 = 100;
             for _ in 0..ROUNDS {
                 let drawn: Vec<Histogram> = (0..trials)
                     .map(|_| drawn(scale(rng.normal()), 3000 + u32::try_from(rng.below(4000)).expect("below 4000")))

@@ -109,7 +109,7 @@ fn failover_from_a_primary_or_a_program_that_hangs_loses_and_repeats_no_order() 
         return;
     }
     // A machine that stands still for so long makes one more failover; no order is lost by that either.
-    let limit_ms = 5000;
+    let limit_ms = 2000;
     let mut hanging = [false, true].into_iter();
     let server = Server::start_with(1, &["--heartbeat-ms", &limit_ms.to_string()]);
     let report = orders_through(server, 1, |server, await_orders| {

@@ -47,7 +47,7 @@ fn sites_share_a_load_and_begin_together() {
 fn a_site_that_is_lost_is_told_and_the_others_count() {
     let bench = Bench::new();
     let url = format!("http://{}/", server());
-    let arguments = ["load", &url, "--rate", "100", "--duration", "8s", "--site", "native", "--site", "native"];
+    let arguments = ["load", &url, "--rate", "100", "--duration", "5s", "--site", "native", "--site", "native"];
     let mut command = bench.command(&arguments);
     // Both have reported a second.
     let child = stopped_at(command.stdout(Stdio::piped()).stderr(Stdio::piped()), "progress-stored:1");
@@ -63,5 +63,5 @@ fn a_site_that_is_lost_is_told_and_the_others_count() {
     let history = json(&bench.run(&["history", "--json"]).stdout);
     assert_eq!(history["runs"][0]["stop_reason"], "a site was lost");
     let document = json(&bench.run(&["report", "--json"]).stdout);
-    assert_eq!((&document["ended"], &document["counts"]["intended"]), (&"site-lost".into(), &400.into()));
+    assert_eq!((&document["ended"], &document["counts"]["intended"]), (&"site-lost".into(), &250.into()));
 }
