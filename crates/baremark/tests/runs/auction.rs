@@ -4,7 +4,7 @@ use crate::common::bench::{Bench, text};
 use crate::common::points::stopped_at;
 use crate::common::tiers::{
     BRISK, arguments, assert_merged_by_one_rule, assert_stored, document, kill_with_all, metric, ran, result, searched,
-    shrunk, sound,
+    shrunk, sound, without_pictures,
 };
 use serde_json::Value;
 use std::path::Path;
@@ -128,11 +128,14 @@ fn a_topology_has_its_own_users_database_folder_and_limit_on_a_tier() {
 #[test]
 fn the_shipped_study_is_resumed_observed_and_explained() {
     let bench = Bench::new();
-    let busy =
-        "[topology.load]\ncycle = \"50 ms\"\n\n[topology.limits]\ndelay = \"1 us\"\n\n[topology.variants.native]";
+    // A limit that is exceeded whoever does what.
+    let busy = format!(
+        "[topology.load]\nscenario = \"{}\"\ncycle = \"50 ms\"\n\n[topology.limits.utilization]\napp = \"0.01 %\"\n\n[topology.variants.native]",
+        without_pictures(&bench).display()
+    );
     let study = shrunk("auction")
         .replacen("users = 20", "users = 40", 1)
-        .replacen("[topology.variants.native]", busy, 1)
+        .replacen("[topology.variants.native]", &busy, 1)
         .replacen(
             "variant = [\"native\", \"container\", \"not-durable\"]",
             "variant = [\"native\", \"not-durable\"]",
