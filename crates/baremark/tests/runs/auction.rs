@@ -42,7 +42,8 @@ fn a_search_of_the_embedded_default_is_stored_and_reported() {
 #[test]
 fn several_applications_carry_their_sum() {
     let bench = Bench::new();
-    let several = ["instances.a.app.count=1", "instances.b.app.settings.threads=1", "load.budget=24 s"];
+    let users = format!("load.scenario={}", without_pictures(&bench).display());
+    let several = [&users, "instances.a.app.count=1", "instances.b.app.settings.threads=1", "load.budget=24 s"];
     let set = [&SHORT[..], &["load.lowest=10", "load.highest=20"], &several].concat();
     let result = searched(&ran(&bench, &set, &[]));
     let rows = result["applications"].as_array().unwrap();

@@ -77,7 +77,9 @@ fn a_killed_run_is_resumed_without_its_finished_block() {
 #[test]
 fn a_killed_search_is_resumed_without_its_finished_windows() {
     let bench = Bench::new();
+    let users = format!("load.scenario={}", without_pictures(&bench).display());
     let set = [
+        &users,
         "load.users=0",
         "load.cycle=100 ms",
         "load.lowest=10",
