@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn sockets_are_taken_until_the_kernel_is_done() {
         let mut found = Vec::new();
-        // With an attribute behind it, whose length is no multiple of four.
+        // With an attribute of five bytes behind it.
         let long = [&told(LISTENING, 0, 3, 128)[..], &[5, 0, 1, 0, 7]].concat();
         let long = [message(SOCK_DIAG_BY_FAMILY, &long), vec![0; 3]].concat();
         let first = [message(SOCK_DIAG_BY_FAMILY, &told(ESTABLISHED, PROBING, 7, 9)), long].concat();
