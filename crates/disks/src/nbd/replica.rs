@@ -350,7 +350,7 @@ mod tests {
     use crate::nbd::client;
 
     const BYTES: u64 = 16 << 20;
-    const PATIENCE: Duration = Duration::from_secs(1);
+    const PATIENCE: Duration = Duration::from_secs(2);
 
     fn replica() -> Replica {
         Replica::with_patience(&std::env::temp_dir(), BYTES, PATIENCE).expect("a second copy")
