@@ -200,7 +200,8 @@ fn a_flipped_byte_never_changes_what_a_command_prints() {
         refused += u32::from(any[0]);
         spared += u32::from(any == [true, true]);
     }
-    assert!(refused >= 7 && spared > refused / 4, "{refused} of 48 were noticed, {spared} left something to read");
+    // A seventh is 7, with a standard error of 2.4.
+    assert!(refused >= 5 && spared > refused / 4, "{refused} of 48 were noticed, {spared} left something to read");
 }
 
 #[test]

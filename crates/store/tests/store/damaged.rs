@@ -293,6 +293,7 @@ fn a_flipped_byte_is_refused_or_changes_nothing() {
         refused += usize::from(after.iter().any(Option::is_none));
         spared += usize::from(after.iter().any(Option::is_none) && after.iter().any(Option::is_some));
     }
-    assert!(refused > 250, "only {refused} of 750 were noticed: the test flips what does not matter");
+    // A third is 250, with a standard error of 13.
+    assert!(refused > 212, "only {refused} of 750 were noticed: the test flips what does not matter");
     assert!(spared > refused / 2, "of {refused} damaged stores only {spared} had anything left to read");
 }
