@@ -157,7 +157,7 @@ fn run_until(command: &mut Command, limit: Duration, grace: Option<Duration>) ->
         tail.finish(LOG_LIMIT);
         said.extend(tail.lines());
     }
-    let status = ended.map_err(|source| SiteError::Io { what: format!("waiting for {}", program(command)), source })?;
+    let status = ended.map_err(SiteError::io(format!("waiting for {}", program(command))))?;
     Ok(Ran { status, said })
 }
 

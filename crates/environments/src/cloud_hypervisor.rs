@@ -114,8 +114,8 @@ impl CloudHypervisor {
     fn boot(&self, interrupt: &AtomicBool) -> Result<GuestSite, SiteError> {
         let initial = self.once.initial.path(&self.program, || machine::module_files(&self.settings), None)?;
         let config = machine::config(&self.settings, &initial)?;
-        let sockets = Sockets::make().map_err(io_error("making sockets for Cloud Hypervisor"))?;
-        let (events, theirs) = Events::heard().map_err(io_error("making a pipe for Cloud Hypervisor"))?;
+        let sockets = Sockets::make().map_err(SiteError::io("making sockets for Cloud Hypervisor"))?;
+        let (events, theirs) = Events::heard().map_err(SiteError::io("making a pipe for Cloud Hypervisor"))?;
         let mut command = Command::new(self.executable()?);
         command.arg("--api-socket").arg(format!("path={API_SOCKET}"));
         command.arg("--event-monitor").arg(format!("fd={}", theirs.as_raw_fd()));
@@ -160,10 +160,6 @@ impl Environment for CloudHypervisor {
         drop(Folder::orphans(NAME));
         Ok(Box::new(self.boot(interrupt)?))
     }
-}
-
-fn io_error(what: &'static str) -> impl FnOnce(io::Error) -> SiteError {
-    move |source| SiteError::Io { what: what.to_owned(), source }
 }
 
 /// Says that a version is too early, where its number can be read: `cloud-hypervisor v49.0`.
@@ -269,7 +265,7 @@ impl GuestSite {
         api.put("vm.boot", None, within_limit(long))?;
         let until = within_limit(settings.boot_limit);
         let stream = self.accepted(&sockets.agent, until)?;
-        let copy = stream.try_clone().map_err(io_error("the guest's socket"))?;
+        let copy = stream.try_clone().map_err(SiteError::io("the guest's socket"))?;
         match connect(FromGuest(stream), copy, until.deadline, interrupt) {
             Ok(link) => self.link = Some(link),
             Err(NotThere::Other(why)) => return Err(Failure::Own(why)),
@@ -302,7 +298,7 @@ impl GuestSite {
             match listener.accept() {
                 Ok((stream, _)) => return Ok(stream),
                 Err(why) if why.kind() != io::ErrorKind::WouldBlock => {
-                    return Err(io_error("waiting for the guest's agent")(why).into());
+                    return Err(SiteError::io("waiting for the guest's agent")(why).into());
                 }
                 Err(_) if Instant::now() >= until.deadline => return Err(Failure::Silent),
                 Err(_) => self.still_runs(until.interrupt)?,

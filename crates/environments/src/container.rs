@@ -264,8 +264,7 @@ impl Container {
             let folder = Folder::create("container")?;
             let tar = folder.inner().join("nothing.tar");
             // The end of an archive, and nothing before it.
-            fs::write(&tar, [0; 10 << 10])
-                .map_err(|source| SiteError::Io { what: format!("writing {}", tar.display()), source })?;
+            fs::write(&tar, [0; 10 << 10]).map_err(SiteError::io(format!("writing {}", tar.display())))?;
             ask(&["import".as_ref(), tar.as_ref(), NOTHING.as_ref()])
         };
         let why = match import() {
@@ -444,7 +443,7 @@ impl Site for ContainerSite {
     fn offer(&mut self, here: u16, _there: u16) -> Result<SocketAddr, SiteError> {
         if let Some(port) = &mut self.lab {
             let what = format!("leading a container to port {here} of this machine");
-            return port.offer(here).map_err(|source| SiteError::Io { what, source });
+            return port.offer(here).map_err(SiteError::io(what));
         }
         self.shares_the_network().map(|()| loopback(here))
     }

@@ -26,8 +26,7 @@ impl Folder {
             Directory::make_new(&folder.inner())?;
             Ok(folder)
         });
-        let what = || format!("creating a folder in {}", parent.display());
-        made.map_err(|source| SiteError::Io { what: what(), source })
+        made.map_err(SiteError::io(format!("creating a folder in {}", parent.display())))
     }
 
     /// Folders of this kind and user whose owner is gone. They are removed when they are dropped.

@@ -183,8 +183,7 @@ impl Kubernetes {
     }
 
     fn bring(&self, pod: &OwnPod, interrupt: &AtomicBool) -> Result<(), SiteError> {
-        let what = || format!("reading {}", self.program.display());
-        let content = fs::read(&self.program).map_err(|source| SiteError::Io { what: what(), source })?;
+        let content = fs::read(&self.program).map_err(SiteError::io(format!("reading {}", self.program.display())))?;
         let mut command = self.cluster.exec(&pod.name, BRING);
         command.args(["sh".to_owned(), content.len().to_string()]);
         match finish(&mut command, Some(content), Instant::now() + BRING_LIMIT, interrupt)? {

@@ -135,8 +135,7 @@ impl Qemu {
         if settings.port == Port::Serial {
             command.args(["-serial", "chardev:frames"]);
         }
-        let qmp = Qmp::attach(&mut command)
-            .map_err(|source| SiteError::Io { what: "preparing QEMU's machine protocol".to_owned(), source })?;
+        let qmp = Qmp::attach(&mut command).map_err(SiteError::io("preparing QEMU's machine protocol"))?;
         Ok((command, qmp))
     }
 
@@ -356,8 +355,7 @@ impl Site for QemuSite {
         let to = format!("127.0.0.1:{here}-{}:{there}", self.address()?);
         for transport in ["tcp", "udp"] {
             let forwarded = self.qmp.monitor(&format!("hostfwd_add net0 {transport}:{to}"));
-            let what = || format!("leading port {here} into the guest");
-            forwarded.map_err(|source| SiteError::Io { what: what(), source })?;
+            forwarded.map_err(SiteError::io(format!("leading port {here} into the guest")))?;
         }
         Ok(loopback(here))
     }
@@ -365,7 +363,7 @@ impl Site for QemuSite {
     fn offer(&mut self, here: u16, _there: u16) -> Result<SocketAddr, SiteError> {
         if let Some(port) = &mut self.lab {
             let what = format!("leading a guest to port {here} of this machine");
-            return port.offer(here).map_err(|source| SiteError::Io { what, source });
+            return port.offer(here).map_err(SiteError::io(what));
         }
         self.address()?;
         Ok(SocketAddr::from((HOST_SEEN, here)))

@@ -283,8 +283,7 @@ impl Keeper {
     /// Brings the program there.
     fn send(program: &PathBuf, mut ssh: Command, way: &Way<'_>) -> Result<Self, SiteError> {
         let &Way { destination, limit, interrupt } = way;
-        let what = || format!("reading {}", program.display());
-        let content = fs::read(program).map_err(|source| SiteError::Io { what: what(), source })?;
+        let content = fs::read(program).map_err(SiteError::io(format!("reading {}", program.display())))?;
         let mut hasher = DefaultHasher::new();
         hasher.write(&content);
         let hash = format!("{:016x}", hasher.finish());

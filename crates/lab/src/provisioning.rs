@@ -23,8 +23,7 @@ impl AgentLink<'_> {
         let mut append = false;
         loop {
             let mut piece = Vec::new();
-            let reading =
-                |source| LinkError::Site(SiteError::Io { what: format!("reading what is put as {name}"), source });
+            let reading = SiteError::io(format!("reading what is put as {name}"));
             content.take(LONGEST_PIECE as u64).read_to_end(&mut piece).map_err(reading)?;
             let last = piece.len() < LONGEST_PIECE;
             let file = PutFile { name: name.to_owned(), append, executable, content: piece };
@@ -49,9 +48,7 @@ impl AgentLink<'_> {
             let executable = opened.metadata()?.permissions().mode() & 0o111 != 0;
             Ok((opened, executable))
         };
-        let what = || format!("reading {}", file.display());
-        let (mut content, executable) =
-            opened().map_err(|source| LinkError::Site(SiteError::Io { what: what(), source }))?;
+        let (mut content, executable) = opened().map_err(SiteError::io(format!("reading {}", file.display())))?;
         self.put(name, &mut content, executable)
     }
 
@@ -122,7 +119,5 @@ impl AgentLink<'_> {
 /// A port of this machine's loopback that is free now. Where another machine needs one, it is most likely free there as well.
 pub(crate) fn free_port() -> Result<u16, SiteError> {
     let bound = TcpListener::bind(loopback(0)).and_then(|bound| bound.local_addr());
-    bound
-        .map(|address| address.port())
-        .map_err(|source| SiteError::Io { what: "looking for a free port".to_owned(), source })
+    bound.map(|address| address.port()).map_err(SiteError::io("looking for a free port"))
 }

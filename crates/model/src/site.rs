@@ -47,6 +47,14 @@ pub enum SiteError {
     Interrupted,
 }
 
+impl SiteError {
+    /// The operating system refused `what`: for an error that it gave.
+    pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> SiteError {
+        let what = what.into();
+        move |source| SiteError::Io { what, source }
+    }
+}
+
 fn last_words(log: &[String]) -> String {
     if log.is_empty() { String::new() } else { format!("; its last words:\n    {}", log.join("\n    ")) }
 }

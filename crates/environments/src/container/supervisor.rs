@@ -69,7 +69,7 @@ pub fn supervise(
     let requests = EndRequests::expect()?;
     let container = Leftover::new(engine, name)?;
     let start = || {
-        begins().map_err(|source| SiteError::Io { what: "announcing the start".to_owned(), source })?;
+        begins().map_err(SiteError::io("announcing the start"))?;
         child::spawn(Command::new(engine).args(arguments), libc::SIGKILL)
     };
     let (mut client, held) = journal.make(container.change()?, start)?;

@@ -37,8 +37,7 @@ pub(crate) fn connect(
     deadline: Instant,
     interrupt: &AtomicBool,
 ) -> Result<Link, NotThere> {
-    let (from_agent, passed): (PipeReader, _) =
-        io::pipe().map_err(|source| SiteError::Io { what: "piping to the guest".to_owned(), source })?;
+    let (from_agent, passed): (PipeReader, _) = io::pipe().map_err(SiteError::io("piping to the guest"))?;
     let credit = Arc::new(Credit::default());
     let granted = Arc::clone(&credit);
     let (ready, is_ready) = sync_channel(1);

@@ -44,9 +44,7 @@ impl Initial {
 }
 
 fn make(program: &Path, modules: &[PathBuf], search_path: Option<&OsStr>) -> Result<File, SiteError> {
-    let read = |path: &Path| {
-        fs::read(path).map_err(|source| SiteError::Io { what: format!("reading {}", path.display()), source })
-    };
+    let read = |path: &Path| fs::read(path).map_err(SiteError::io(format!("reading {}", path.display())));
     let program = loaded_program::loaded(read(program)?);
     let modules = modules.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
     let write = || {
@@ -65,5 +63,5 @@ fn make(program: &Path, modules: &[PathBuf], search_path: Option<&OsStr>) -> Res
         cpio.program("init", &program)?;
         cpio.finish()?.into_inner().map_err(io::IntoInnerError::into_error)
     };
-    write().map_err(|source| SiteError::Io { what: "making the guest's initial file system".to_owned(), source })
+    write().map_err(SiteError::io("making the guest's initial file system"))
 }

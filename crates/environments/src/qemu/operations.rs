@@ -82,11 +82,6 @@ pub struct GuestOperations {
     copies: u64,
 }
 
-fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> SiteError {
-    let what = what.into();
-    move |source| SiteError::Io { what, source }
-}
-
 fn not_ready(what: impl Into<String>) -> SiteError {
     SiteError::NotReady { what: what.into(), log: Vec::new() }
 }
@@ -104,7 +99,7 @@ impl GuestOperations {
         (image_bytes, seed): (u64, u64),
         cpus: &[usize],
     ) -> Result<GuestOperations, SiteError> {
-        let image = Image::random(image_bytes.max(2 * LOG_BYTES as u64), seed).map_err(io_error(
+        let image = Image::random(image_bytes.max(2 * LOG_BYTES as u64), seed).map_err(SiteError::io(
             "making the image of a guest: a file without a name in the folder for temporary files (TMPDIR)",
         ))?;
         let settings = Settings { beat: Some(settings.beat.unwrap_or(0)), ..settings };
@@ -126,7 +121,7 @@ impl GuestOperations {
             self.qemu.settings.accel = if self.emulated { Accel::Tcg } else { Accel::Kvm };
         }
         if self.operation != Operation::Deploy && self.running.is_none() {
-            let disk = self.image.copy().map_err(io_error("copying the image"))?;
+            let disk = self.image.copy().map_err(SiteError::io("copying the image"))?;
             self.running = Some(self.booted(disk, self.qemu.settings.boot_limit, interrupt)?);
         }
         Ok(())
@@ -140,7 +135,7 @@ impl GuestOperations {
             return Ok(*emulated);
         }
         self.emulated = false;
-        let disk = self.image.copy().map_err(io_error("copying the image"))?;
+        let disk = self.image.copy().map_err(SiteError::io("copying the image"))?;
         let device = File::options().read(true).write(true).open("/dev/kvm");
         let emulated = device.is_err() || self.booted(disk, self.qemu.settings.test_limit, interrupt).is_err();
         unless(interrupt)?;
@@ -182,7 +177,7 @@ impl GuestOperations {
 
     fn deploy(&mut self, interrupt: &AtomicBool) -> Result<Done, SiteError> {
         let begin = Instant::now();
-        let disk = self.image.copy().map_err(io_error("copying the image"))?;
+        let disk = self.image.copy().map_err(SiteError::io("copying the image"))?;
         let guest = self.booted(disk, self.qemu.settings.boot_limit, interrupt)?;
         let seconds = begin.elapsed().as_secs_f64();
         self.is_image(&guest.disk)?;
@@ -212,7 +207,7 @@ impl GuestOperations {
     fn migrate(&mut self, mut running: Running, interrupt: &AtomicBool) -> Result<(Done, Running), SiteError> {
         running.beats.begin_again();
         let begin = Instant::now();
-        let disk = running.disk.again().map_err(io_error("opening a guest's disk again"))?;
+        let disk = running.disk.again().map_err(SiteError::io("opening a guest's disk again"))?;
         let mut target = self.started(disk, Some(RECEIVED_AT))?;
         let port = until(interrupt, "QEMU waits for a guest", || {
             let answer = target.execute("query-migrate", &json!({}))?;
@@ -266,7 +261,7 @@ impl GuestOperations {
         // What is kept from now on is in the new file, with all that was kept before.
         let promised = running.beats.last()?.record;
         let kept = running.beats.wait_for_record(promised + 1, SILENCE, interrupt).map_err(|why| running.ended(why))?;
-        let found = running.disk.last_record().map_err(io_error("reading a guest's disk"))?;
+        let found = running.disk.last_record().map_err(SiteError::io("reading a guest's disk"))?;
         if found < kept {
             return Err(running.failed(format!("record {kept} was kept, and the new file has {found}")));
         }
@@ -282,7 +277,7 @@ impl GuestOperations {
 
     /// Copies the disk of a running guest by a job of QEMU's, to its end.
     fn copied(&mut self, running: &mut Running, how: &str, interrupt: &AtomicBool) -> Result<Image, SiteError> {
-        let disk = Image::empty(self.image.bytes).map_err(io_error("making a file for a disk"))?;
+        let disk = Image::empty(self.image.bytes).map_err(SiteError::io("making a file for a disk"))?;
         self.copies += 1;
         let node = self.node();
         let direct = json!({ "direct": true, "no-flush": false });
@@ -326,7 +321,7 @@ impl GuestOperations {
         let (mut command, mut qmp) = qemu.command(self.emulated)?;
         command.args(incoming.map(|at| ["-incoming", at]).into_iter().flatten());
         let _held =
-            confine::hold(&mut command, &self.limits, libc::SIGKILL).map_err(io_error("giving QEMU its CPUs"))?;
+            confine::hold(&mut command, &self.limits, libc::SIGKILL).map_err(SiteError::io("giving QEMU its CPUs"))?;
         let mut guest = Piped::spawn(&mut command)?;
         qmp.handed_over();
         let (from_port, to_port) = guest.streams("QEMU")?;
@@ -343,7 +338,7 @@ impl GuestOperations {
 
     /// Whether a disk is the image beyond its records.
     fn is_image(&self, disk: &Image) -> Result<(), SiteError> {
-        let same = self.image.same_beyond_records(disk).map_err(io_error("comparing a disk with its image"))?;
+        let same = self.image.same_beyond_records(disk).map_err(SiteError::io("comparing a disk with its image"))?;
         if same { Ok(()) } else { Err(not_ready("the disk of a guest differs from its image")) }
     }
 }

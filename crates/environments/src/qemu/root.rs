@@ -57,8 +57,7 @@ pub fn serve(settings: &Settings, command: &mut Command) -> Result<Option<(Piped
     if settings.root == Root::Program {
         return Ok(None);
     }
-    let (listener, ours) =
-        sockets().map_err(|source| SiteError::Io { what: "making a socket for virtiofsd".to_owned(), source })?;
+    let (listener, ours) = sockets().map_err(SiteError::io("making a socket for virtiofsd"))?;
     let mut daemon = Command::new(daemon()?);
     daemon.arg("-f").args(["-o", "source=/", "-o", "cache=always", "-o", "sandbox=chroot"]);
     hand_over(&mut daemon, &listener);

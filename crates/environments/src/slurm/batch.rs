@@ -41,12 +41,11 @@ impl Slurm {
         let settings = &self.settings;
         let parent = match &settings.folder {
             Some(folder) => folder.clone(),
-            None => std::env::current_dir()
-                .map_err(|source| SiteError::Io { what: "asking for the working directory".to_owned(), source })?,
+            None => std::env::current_dir().map_err(SiteError::io("asking for the working directory"))?,
         };
         let folder = Folder::create_in(&parent, "slurm")?;
         let inner = folder.inner();
-        self.fill(&inner).map_err(|source| SiteError::Io { what: format!("preparing {}", inner.display()), source })?;
+        self.fill(&inner).map_err(SiteError::io(format!("preparing {}", inner.display())))?;
         let heart = Heart::beat(inner.join(LAB));
         let job = Arc::new(Job::new(settings));
         self.submit(&job, &inner)?;
@@ -63,7 +62,7 @@ impl Slurm {
                 let to_agent = File::options()
                     .append(true)
                     .open(inner.join(TO_AGENT))
-                    .map_err(|source| SiteError::Io { what: "opening the file to the agent".to_owned(), source })?;
+                    .map_err(SiteError::io("opening the file to the agent"))?;
                 site.link = Some(Link { from_agent, to_agent: Box::new(to_agent) });
                 Ok(Box::new(site))
             }
