@@ -4,18 +4,15 @@
 //! child here shares the parent's memory until it executes its program, as that of `posix_spawn` does, which itself can neither
 //! set the signal of a parent's death nor CPUs. Nothing is allocated between the clock's reading and the program's start.
 
+use crate::subreaper::{BUSY_LIMIT, unless_busy};
 use crate::{affinity, process};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
-use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a program that others hold open for writing is tried again, and for how long.
-const GLANCE: Duration = Duration::from_millis(1);
-const BUSY_LIMIT: Duration = Duration::from_secs(1);
 /// Bytes of the stack on which the child runs until it executes its program.
 const STACK: usize = 64 << 10;
 
@@ -81,17 +78,9 @@ impl Launch<'_> {
     }
 
     fn start_within(&self, limit: Duration) -> io::Result<Launched> {
-        let first = Instant::now();
         let mut stack = vec![MaybeUninit::<u128>::uninit(); STACK / size_of::<u128>()];
         let mut child = self.child()?;
-        loop {
-            match attempt(&mut child, &mut stack) {
-                Err(why) if why.kind() == io::ErrorKind::ExecutableFileBusy && first.elapsed() < limit => {
-                    thread::sleep(GLANCE);
-                }
-                started => return started,
-            }
-        }
+        unless_busy(limit, || attempt(&mut child, &mut stack))
     }
 
     fn child(&self) -> io::Result<Child> {
@@ -224,6 +213,7 @@ mod tests {
     use std::io::Read;
     use std::os::fd::AsFd;
     use std::os::unix::fs::PermissionsExt;
+    use std::thread;
 
     fn texts(texts: &[&str]) -> Vec<CString> {
         texts.iter().map(|&text| CString::new(text).expect("no 0 in it")).collect()

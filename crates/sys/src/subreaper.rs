@@ -14,11 +14,11 @@ use std::process::{Child, Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often processes that were killed are looked for again.
+/// How often processes that were killed are looked for again, and a busy program is tried again.
 const GLANCE: Duration = Duration::from_millis(1);
 
 /// How long a program may be open for writing in others' hands.
-const BUSY_LIMIT: Duration = Duration::from_secs(1);
+pub(crate) const BUSY_LIMIT: Duration = Duration::from_secs(1);
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,13 +67,14 @@ pub fn adopt_orphans() -> io::Result<()> {
 /// # Errors
 /// What starting it gives.
 pub fn start(command: &mut Command) -> io::Result<Child> {
-    start_within(BUSY_LIMIT, command)
+    unless_busy(BUSY_LIMIT, || command.spawn())
 }
 
-fn start_within(limit: Duration, command: &mut Command) -> io::Result<Child> {
+/// Starts a program, again and again within `limit` where it is open for writing.
+pub(crate) fn unless_busy<T>(limit: Duration, mut start: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let first = Instant::now();
     loop {
-        match command.spawn() {
+        match start() {
             Err(why) if why.kind() == io::ErrorKind::ExecutableFileBusy && first.elapsed() < limit => {
                 thread::sleep(GLANCE);
             }
@@ -295,7 +296,7 @@ mod tests {
             thread::sleep(Duration::from_millis(50));
             drop(held);
         });
-        let mut child = start_within(Duration::from_secs(60), &mut command).expect("it is closed soon");
+        let mut child = unless_busy(Duration::from_secs(60), || command.spawn()).expect("it is closed soon");
         assert_eq!(child.wait().expect("a child").code(), Some(3));
 
         let _held = open();
