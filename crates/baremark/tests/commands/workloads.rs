@@ -31,7 +31,7 @@ fn mistakes_of_loads_and_topologies_are_told_all_at_once_before_anything_runs() 
     );
     let topology = "[topology]\nmax_users = 75\nimagse = \"memory\"\nhistory = 5\nstudy = 1\n";
     let wrong = AUCTION.replace("[topology]\nmax_users = 75\n", topology);
-    let wrong = wrong.replace("cycle = \"80 ms\"", "cycle = \"80 ms\"\nusers = 9");
+    let wrong = wrong.replace("cycle = \"40 ms\"", "cycle = \"40 ms\"\nusers = 9");
     refused(
         &wrong.replace("[topology.app.settings]", "[topology.app]\non = \"qeum\"\n[topology.app.settings]"),
         2,
