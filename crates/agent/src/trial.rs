@@ -72,13 +72,13 @@ pub(crate) fn run(
     let preparations = side_by_side(maps, |(&arm, map)| workload.prepare(arms[arm], map));
     let preparations = preparations.into_iter().collect::<Result<Vec<_>, _>>()?;
     spent.on("preparation");
+    let (rate, _) = calibration.end(CALIBRATION)?;
+    spent.on("clock");
     if let Some(reps) = spec.reps {
-        // What is known needs no rate: the calibration goes on meanwhile.
+        // Right before the first phase: a CPU that has waited for the calibration is slower for its first milliseconds.
         ensembles.run_once(&preparations, &memory.of_arm, reps)?;
         spent.on("pacing");
     }
-    let (rate, _) = calibration.end(CALIBRATION)?;
-    spent.on("clock");
     let rows = workload.descriptor().metrics;
     let mut stage = Stage {
         spec,
