@@ -22,12 +22,13 @@ fn derived(bench: &Bench, bundle: &str) -> (Option<i32>, String) {
     (ran.status.code(), text(&ran.stdout) + &text(&ran.stderr))
 }
 
-/// What a result has of it: rows of estimates, members, fairness, ratios and slopes, and how many of them have an interval.
+/// What a result has of it: rows of estimates, members, fairness, ratios and slopes, with means next to estimates, and how many rows have an interval.
 fn rows(result: &[u8]) -> [usize; 2] {
     let result: Value = serde_json::from_slice(result).unwrap();
     let kinds = ["estimates", "members", "fairness", "ratios", "slopes"];
     let all: Vec<&Value> = kinds.iter().filter_map(|kind| result.get(kind)?.as_array()).flatten().collect();
-    [all.len(), all.iter().filter(|row| row["lo"].is_number()).count()]
+    let with = |key: &str| all.iter().filter(|row| row[key].is_number()).count();
+    [all.len() + with("mean"), with("lo")]
 }
 
 #[test]
