@@ -64,7 +64,7 @@ pub(crate) fn run(
         let own = executor_of[index] == index;
         ensembles.push(own.then(|| start(spec, arm, (&site, &cpus[index]), &mut memory, index)).transpose()?);
     }
-    let mut ensembles = Ensembles { own: ensembles, of_arm: executor_of };
+    let ensembles = Ensembles { own: ensembles, of_arm: executor_of };
     spent.on("executors");
     let pages_before = inspect(&memory, &arms);
     spent.on("pages");
@@ -74,11 +74,6 @@ pub(crate) fn run(
     spent.on("preparation");
     let (rate, _) = calibration.end(CALIBRATION)?;
     spent.on("clock");
-    if let Some(reps) = spec.reps {
-        // Right before the first phase: a CPU that has waited for the calibration is slower for its first milliseconds.
-        ensembles.run_once(&preparations, &memory.of_arm, reps)?;
-        spent.on("pacing");
-    }
     let rows = workload.descriptor().metrics;
     let mut stage = Stage {
         spec,
@@ -92,6 +87,7 @@ pub(crate) fn run(
         waited: Duration::ZERO,
         void: Vec::new(),
     };
+    // Right before the first phase: a CPU that has waited, such as for the calibration, is slower for its first milliseconds.
     let mut reps = blinded::whole(stage.reps()?, &arms);
     stage.ensembles.warmed()?;
     spent.on("pacing");
@@ -442,6 +438,7 @@ impl Stage<'_> {
     /// Repetitions of a phase, the same for every arm, so that all do the same work: those that are known, or as many as make it long enough. Every arm has run by then.
     fn reps(&mut self) -> Result<u64, Fault> {
         if let Some(reps) = self.spec.reps {
+            self.ensembles.run_once(&self.preparations, self.of_arm, reps)?;
             return Ok(reps.max(1));
         }
         let mut most = 1;

@@ -3,8 +3,9 @@
 //! `/proc/net/tcp` has a line for every connection that has ended within the last minute, too, and no way to ask without them: after a load of short connections
 //! they are thousands. Here the kernel is told the states that are meant.
 
+use crate::calls::{checked, new_descriptor, was_interrupted};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// `linux/netlink.h` and `linux/sock_diag.h`.
 const NETLINK_SOCK_DIAG: libc::c_int = 4;
@@ -60,13 +61,10 @@ impl TcpSockets {
     /// # Errors
     /// What `socket(2)` gives, such as in a sandbox without it.
     pub fn open() -> io::Result<Self> {
-        // SAFETY: socket(2) reads no memory of ours.
-        let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, NETLINK_SOCK_DIAG) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor is new, and nobody else's.
-        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        // SAFETY: socket(2) reads no memory of ours; the descriptor that it makes is nobody else's.
+        let socket = unsafe {
+            new_descriptor(libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, NETLINK_SOCK_DIAG))
+        }?;
         Ok(TcpSockets { socket, buffer: vec![0; BUFFER] })
     }
 
@@ -86,8 +84,7 @@ impl TcpSockets {
     fn ask(&self, family: u8) -> io::Result<()> {
         let request = request(family);
         // SAFETY: the request lives through the call, and is as long as it says.
-        let sent = unsafe { libc::send(self.socket.as_raw_fd(), request.as_ptr().cast(), request.len(), 0) };
-        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        checked(unsafe { libc::send(self.socket.as_raw_fd(), request.as_ptr().cast(), request.len(), 0) }).map(drop)
     }
 
     /// Takes what the kernel says next; whether it says more.
@@ -98,12 +95,7 @@ impl TcpSockets {
             let length = unsafe { libc::recv(self.socket.as_raw_fd(), room, most, 0) };
             match usize::try_from(length) {
                 Ok(length) => break length,
-                Err(_) => {
-                    let why = io::Error::last_os_error();
-                    if why.kind() != io::ErrorKind::Interrupted {
-                        return Err(why);
-                    }
-                }
+                Err(_) => was_interrupted()?,
             }
         };
         taken(self.buffer.get(..length).unwrap_or_default(), found)
