@@ -26,7 +26,7 @@ pub struct Changes {
     /// Set a key of the study, such as table='256 MiB' or design.quads=8 (repeat for several)
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Vary a key as a factor: a list A,B,C or a range FIRST..LAST[..STEP]
+    /// Vary a key as a factor: a list A,B,C, compared with A where nothing else is compared, or a range FIRST..LAST[..STEP]
     #[arg(long, value_name = "KEY=VALUES")]
     pub vary: Vec<String>,
 }
@@ -72,9 +72,10 @@ pub fn applied(source: Source, changes: &Changes, spending: &Spending) -> Result
         let place = place_of("--set", &text, &before, &key)?;
         text = put(&text, &place, &typed_value(&value));
     }
-    for (key, values) in vary {
-        text = varied(text, &before, (&key, &values), &named)?;
+    for (key, values) in &vary {
+        text = varied(text, &before, (key, values), &named)?;
     }
+    text = compared_with_first(text, &source.name, &vary);
     // Half of the smallest difference of interest is the coarsest precision.
     let delta = spending.precision.map(|share| Share(2.0 * share.0)).filter(|delta| before.design.delta.0 < delta.0);
     let typed = [
@@ -320,6 +321,27 @@ fn varied(text: String, study: &Study, (key, values): (&str, &str), named: &[Str
     Ok(put(&text, &["factors".to_owned(), own], &format!("[{}]", levels.join(", "))))
 }
 
+/// The study with a ratio to the first value of a list of `vary`, where it has no ratio: who lists two databases asks which of them is faster. A range is a scan.
+fn compared_with_first(text: String, file: &str, vary: &[(String, String)]) -> String {
+    let parsed = |text: &str| study::parse(file, text.as_bytes(), &descriptors()).ok();
+    let report = ["report", "ratio_to"].map(str::to_owned);
+    let first = |document: &DeTable<'_>, (key, values): &(String, String)| {
+        let own = key.rsplit('.').next()?;
+        let listed = find(document, &["factors".to_owned(), own.to_owned()])?.get_ref().as_array()?;
+        let is_list = listed.len() > 1 && !values.contains("..");
+        Some(format!("{{ {} = {} }}", literal::key(own), &text[listed.first().filter(|_| is_list)?.span()]))
+    };
+    let with_ratio = || {
+        let document = DeTable::parse(&text).ok()?;
+        let document = document.get_ref();
+        let asks_none = find(document, &report).is_none() && parsed(&text)?.layout.ratio_to.is_empty();
+        let ratio = vary.iter().filter(|_| asks_none).find_map(|varied| first(document, varied))?;
+        // A place that runs no work is none to compare with.
+        Some(put(&text, &report, &ratio)).filter(|text| parsed(text).is_some())
+    };
+    with_ratio().unwrap_or(text)
+}
+
 /// The study without factors that apply to none of these environments, which would be refused. Those that somebody has asked for stay: they are given on the command
 /// line, or a table has them, or something is divided by a level of theirs.
 fn without_idle(text: String, study: &Study, there: &[String], named: &[String]) -> String {
@@ -477,6 +499,23 @@ environment = [\"native\", \"microvm\"]
         assert!(text.contains("kernel = [\"copy\", \"triad\"]\n") && text.contains("ranks = [1, 3]\n"), "{text}");
         let text = changed(&[], &["environment=native,sandbox"], &Spending::default()).unwrap_or_default();
         assert!(text.contains("[factors]\nenvironment = [\"native\", \"sandbox\"]\n"), "{text}");
+    }
+
+    #[test]
+    fn a_list_is_compared_with_its_first_value_where_nothing_else_is() {
+        let ratio = |vary: &[&str]| {
+            let text = varied(STUDY, vary);
+            let study = study::parse("file", text.as_bytes(), &descriptors()).expect("it is a study");
+            let levels = study.layout.ratio_to.iter().map(|(key, level)| format!("{key} = {level}"));
+            levels.collect::<Vec<_>>().join(", ")
+        };
+        assert_eq!(ratio(&["kernel=copy,triad", "environment=native"]), "kernel = copy");
+        assert_eq!(ratio(&["environment=native", "ranks=1..3", "factors.kernel=copy,triad"]), "kernel = copy");
+        assert_eq!(ratio(&["environment=container,sandbox"]), "environment = container");
+        assert_eq!(ratio(&["kernel=copy,triad"]), "environment = native");
+        for none in ["ranks=1..3", "kernel=copy"] {
+            assert_eq!(ratio(&["environment=native", none]), "");
+        }
     }
 
     /// It was refused, for its sandbox stood for a container that was not there any more.
