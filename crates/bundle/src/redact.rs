@@ -108,7 +108,9 @@ impl Redactor {
         let name: String = name.chars().filter(|c| c.is_ascii_lowercase() || *c == '_').collect();
         let count = self.counts.entry(name.clone()).or_default();
         *count += 1;
-        let word = format!("removed-{name}-{count}");
+        // An absolute path stays one, where only such a path may stand.
+        let root = if secret.starts_with('/') { "/" } else { "" };
+        let word = format!("{root}removed-{name}-{count}");
         self.given.insert(secret.to_owned(), word.clone());
         word
     }
@@ -141,7 +143,7 @@ impl Redactor {
 
     fn leaf(&mut self, text: &str, place: Place<'_>) -> String {
         match place.leave {
-            Leave::Never if text.is_empty() || text.starts_with("removed-") => return text.to_owned(),
+            Leave::Never if text.is_empty() || is_removed(text) => return text.to_owned(),
             Leave::Never => return self.word(place.key, text),
             Leave::Word | Leave::Text => drop(self.left.insert(text.to_owned())),
         }
@@ -230,10 +232,18 @@ const PATTERNS: [(&str, &str); 6] = [
     ("path", r#"(^|[\s"'=:,;(\[{`]|://)((?:/|~/)[A-Za-z0-9._+@%~-]{2}[^\s"'`,;:)\]}<>|\\]*)()"#),
 ];
 
+/// Whether a text is what [`Redactor::word`] puts in the place of another.
+fn is_removed(text: &str) -> bool {
+    let parts = text.strip_prefix('/').unwrap_or(text).strip_prefix("removed-").and_then(|rest| rest.rsplit_once('-'));
+    parts.is_some_and(|(name, count)| {
+        name.bytes().all(|c| c.is_ascii_lowercase() || c == b'_') && count.bytes().all(|c| c.is_ascii_digit())
+    })
+}
+
 /// Whether what a pattern found identifies nobody: the kernel's own files, and texts that only look like an address.
 fn keeps(name: &str, secret: &str) -> bool {
     match name {
-        _ if secret.starts_with("removed-") => true,
+        _ if is_removed(secret) => true,
         "path" => ["/dev", "/proc", "/sys"].iter().any(|root| {
             secret.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
                 && !secret.contains("..")
@@ -325,10 +335,13 @@ mod tests {
             ("52:54:00:12:34:56", "removed-mac-1"),
             ("at 03:37:41 on 0000:00:1f.2", "at 03:37:41 on 0000:00:1f.2"),
             ("http://shop.example:8080/items", "http://removed-url-1/items"),
-            ("/home/x/a.dat and -I/home/x/inc and /opt/tool", "removed-path-1 and -Iremoved-path-2 and removed-path-3"),
-            ("file:///var/lib/x ~/notes", "file://removed-path-1 removed-path-2"),
+            (
+                "/home/x/a.dat and -I/home/x/inc and /opt/tool",
+                "/removed-path-1 and -I/removed-path-2 and /removed-path-3",
+            ),
+            ("file:///var/lib/x ~/notes", "file:///removed-path-1 removed-path-2"),
             ("/dev/kvm /proc/self/maps /sys/kernel", "/dev/kvm /proc/self/maps /sys/kernel"),
-            ("/proc/../home/x", "removed-path-2"),
+            ("/proc/../home/x", "/removed-path-2"),
             ("335/s, GUP/s, native / microvm, 7 /s", "335/s, GUP/s, native / microvm, 7 /s"),
         ] {
             assert_eq!(removed(text), expected);
@@ -347,7 +360,7 @@ mod tests {
             value,
             serde_json::json!({
                 "lab7": { "hostname": "removed-name-1", "command_line": "removed-command_line-1", "n": 1.25 },
-                "arms": [{ "environment": "native", "argv": ["removed-path-1", "removed-name-1"] }],
+                "arms": [{ "environment": "native", "argv": ["/removed-path-1", "removed-name-1"] }],
                 "program": { "environment": {} },
             })
         );
@@ -433,7 +446,7 @@ mod tests {
         redactor.value(&mut plan);
         let expected = "\n[factors] \nenvironment = [\"native\"]\n[command.environment]\n[design]\nphase = \"10 ms\"\n\
                         [environments.pods]\nnamespace = \"removed-namespace-1\" \npull = \"always\"\nnew = \"removed-new-1\"\n\
-                        argv = [\"sh\", \"removed-path-1\", \"say \\\"x\\\"\"]\n";
+                        argv = [\"sh\", \"/removed-path-1\", \"say \\\"x\\\"\"]\n";
         assert_eq!(redactor.study(text), expected);
     }
 

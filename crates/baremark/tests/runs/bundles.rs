@@ -43,6 +43,19 @@ fn a_run_with_page_frames_is_bundled_and_verified() {
     assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
 }
 
+/// What is put in the place of an absolute path is one: without, no plan could be made of the text of a study that `ab` writes.
+#[test]
+fn the_plan_of_programs_that_have_a_folder_follows_from_the_text_that_leaves() {
+    let bench = Bench::new();
+    let output = bench.run(&["ab", "true", "sh -c true", "--budget", "1s"]);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
+    let bundle = unpack(&written(&bench, "run.tar.gz")).unwrap();
+    let (code, said) = verified(&bench, &bundle);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("the plan from the study's text; rederive.py is"), "{said}");
+    assert!(text(&bundle.run).contains("/removed-directory-1"), "{}", text(&bundle.run));
+}
+
 #[test]
 fn a_bundle_is_verified_and_names_nobody() {
     let bench = Bench::new();
