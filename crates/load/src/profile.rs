@@ -320,11 +320,10 @@ impl FromStr for Profile {
         let Some((&kind, rest)) = words.split_first() else {
             return Err(refused("is empty", "write such as: ramp from=0 to=2000 over=30s"));
         };
-        if let Ok(level) = kind.parse() {
-            return Ok(Profile::steady(level));
-        }
-        let shape = if kind == "intervals" { intervals(rest)? } else { keyed(kind, rest)? };
-        let profile = Profile { shape, after };
+        let profile = match kind.parse() {
+            Ok(level) => Profile::steady(level),
+            Err(_) => Profile { shape: if kind == "intervals" { intervals(rest)? } else { keyed(kind, rest)? }, after },
+        };
         profile.curve()?;
         Ok(profile)
     }
