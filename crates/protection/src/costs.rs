@@ -20,6 +20,8 @@ const ROUNDS: usize = 3;
 const SHORT_US: u64 = 2_000;
 /// An epoch of programs that write many.
 const LONG_US: u64 = 10_000;
+/// An epoch in which faults are few beside the work, from which the others of the microVM follow.
+const CALM_US: u64 = 50_000;
 /// An epoch that no program reaches.
 const NEVER_US: u64 = 60_000_000;
 /// Processes that wait next to a program.
@@ -29,11 +31,14 @@ const WAITING: u32 = 8;
 struct Program {
     /// The arguments of `baremark protect` without those of its threads.
     arguments: &'static [&'static str],
+    /// The shortest epoch.
     epoch_us: u64,
+    /// Pages that it uses again after a checkpoint.
+    pages: u64,
 }
 
-const fn program(arguments: &'static [&'static str], epoch_us: u64) -> Program {
-    Program { arguments, epoch_us }
+const fn program(arguments: &'static [&'static str], epoch_us: u64, pages: u64) -> Program {
+    Program { arguments, epoch_us, pages }
 }
 
 /// The programs that costs are measured with.
@@ -52,20 +57,20 @@ struct Programs {
 
 /// Those that run natively.
 static NATIVE: Programs = Programs {
-    few: program(&["--write", "16", "--passes", "3000"], SHORT_US),
-    many: program(&["--write", "2048", "--passes", "1500"], LONG_US),
-    holding: program(&["--write", "16", "--passes", "1500", "--held", "8192"], SHORT_US),
-    new: program(&["--write", "20", "--passes", "1500", "--new"], LONG_US),
-    starting: program(&["--start", "60"], NEVER_US),
+    few: program(&["--write", "16", "--passes", "3000"], SHORT_US, 16),
+    many: program(&["--write", "2048", "--passes", "1500"], LONG_US, 2048),
+    holding: program(&["--write", "16", "--passes", "1500", "--held", "8192"], SHORT_US, 16),
+    new: program(&["--write", "20", "--passes", "1500", "--new"], LONG_US, 20),
+    starting: program(&["--start", "60"], NEVER_US, 0),
 };
 
-/// Those that run in the microVM: their faults must leave most of an epoch for their work.
+/// Those that run in the microVM. Their epochs are longer where a fault takes long ([`Place::epoch_us`]).
 static IN_GUEST: Programs = Programs {
-    few: program(&["--write", "16", "--passes", "2000"], SHORT_US),
-    many: program(&["--write", "256", "--passes", "1500"], LONG_US),
-    holding: program(&["--write", "16", "--passes", "1500", "--held", "512"], LONG_US),
-    new: program(&["--write", "20", "--passes", "1000", "--new"], LONG_US),
-    starting: program(&["--start", "8"], NEVER_US),
+    few: program(&["--write", "16", "--passes", "2000"], SHORT_US, 16),
+    many: program(&["--write", "256", "--passes", "1500"], LONG_US, 256),
+    holding: program(&["--write", "16", "--passes", "1500", "--held", "512"], LONG_US, 528),
+    new: program(&["--write", "20", "--passes", "1000", "--new"], LONG_US, 20),
+    starting: program(&["--start", "8"], NEVER_US, 0),
 };
 
 /// The CPUs of the programs, and their threads.
@@ -75,6 +80,8 @@ struct Place<'p> {
     threads: usize,
     /// The words before each program; none natively.
     before: &'p [OsString],
+    /// What the first use of a page after a checkpoint takes at most, where it is that long that epochs must be longer.
+    fault_us: u64,
 }
 
 /// Measures them with so many threads on these CPUs (none for any); `baremark` is this program, and `before` are the words that have a program
@@ -83,7 +90,10 @@ struct Place<'p> {
 /// # Errors
 /// When the programs cannot be run or protected.
 pub fn measure(baremark: &Path, cpus: &[usize], threads: usize, before: &[OsString]) -> io::Result<Costs> {
-    let place = Place { baremark, cpus, threads, before };
+    let mut place = Place { baremark, cpus, threads, before, fault_us: 0 };
+    if !before.is_empty() {
+        place.fault_us = place.fault_in_guest_us()?;
+    }
     let rounds: Vec<Costs> = (0..ROUNDS).map(|_| place.round()).collect::<io::Result<_>>()?;
     let median = |of: fn(&Costs) -> f64| {
         let mut values: Vec<f64> = rounds.iter().map(of).collect();
@@ -111,8 +121,8 @@ impl Place<'_> {
         let pause_ns = per(added, few.epochs);
         // Of most pauses, for the first one has all pages of all processes.
         let pause_of = |report: &Report| report.pause_p50_ns.map_or(0.0, |pause| pause as f64);
-        let Program { arguments, epoch_us } = programs.few;
-        let waiting = self.run(arguments, epoch_us, &["--waiting", &WAITING.to_string()])?;
+        let few_us = self.epoch_us(&programs.few);
+        let waiting = self.run(programs.few.arguments, few_us, &["--waiting", &WAITING.to_string()])?;
         let without_pauses = |report: &Report, added: f64| added - report.epochs as f64 * pause_ns;
         let (holding, added) = self.pair(&programs.holding)?;
         let held_page_ns = per(without_pauses(&holding, added), holding.held_pages);
@@ -134,10 +144,24 @@ impl Place<'_> {
         })
     }
 
+    /// An epoch of which faults leave half for the work: where all of it went into faults, a program would fault on every page that it uses, and not end.
+    fn epoch_us(&self, program: &Program) -> u64 {
+        program.epoch_us.max(2 * program.pages * self.fault_us)
+    }
+
+    /// What a page of few costs an epoch, the pause included.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most a second")]
+    fn fault_in_guest_us(&self) -> io::Result<u64> {
+        let few = Program { epoch_us: CALM_US, ..IN_GUEST.few };
+        let (report, added_ns) = self.pair(&few)?;
+        let pages = (report.epochs * few.pages).max(1) as f64;
+        Ok((added_ns / pages / 1000.0).clamp(0.0, 1e6).ceil() as u64)
+    }
+
     /// What was counted of a program under protection, and how many nanoseconds that added to its run time.
     fn pair(&self, program: &Program) -> io::Result<(Report, f64)> {
         let without = self.run(program.arguments, 0, &[])?;
-        let report = self.run(program.arguments, program.epoch_us, &[])?;
+        let report = self.run(program.arguments, self.epoch_us(program), &[])?;
         let added = report.wall_ns as f64 - without.wall_ns as f64;
         Ok((report, added))
     }
