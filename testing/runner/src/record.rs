@@ -164,7 +164,7 @@ pub fn measured(rows: &[Measured]) -> Result<(), String> {
     let row = |row: &Measured| {
         let word = row.test.rsplit("::").next().unwrap_or_default();
         let command = format!("`make test-measured ROUNDS={} WHAT={word}`", row.tried);
-        let figures = row.figures.join("; ").replace('|', "/");
+        let figures = over_rounds(&row.figures).replace('|', "/");
         let holds = format!("{} of {} ({} wanted)", row.held, row.tried, row.bound);
         format!("| {} | {holds} | {figures} | {command} | {date} | {commit} | {cpu} |", row.test)
     };
@@ -173,6 +173,38 @@ pub fn measured(rows: &[Measured]) -> Result<(), String> {
     let text = with_rows(&text, rows.iter().map(row).collect())
         .ok_or_else(|| format!("{}: no table before a line '{MEASURED}'", page.display()))?;
     fs::write(&page, text).map_err(|why| format!("{}: {why}", page.display()))
+}
+
+/// What rounds have measured, in one text: of figures that differ in their numbers alone, the median of each number (of an even count the lower one), and from what to what it went.
+fn over_rounds(figures: &[String]) -> String {
+    let split: Vec<(Vec<&str>, Vec<&str>)> = figures.iter().map(|figure| words_and_numbers(figure)).collect();
+    let Some((words, numbers)) = split.first().filter(|(words, _)| split.iter().all(|other| other.0 == *words)) else {
+        return figures.join("; ");
+    };
+    let of_number = |place: usize| {
+        let value = |text: &&str| text.parse::<f64>().unwrap_or_default();
+        let mut all: Vec<&str> = split.iter().map(|(_, numbers)| numbers[place]).collect();
+        all.sort_by(|one, other| value(one).total_cmp(&value(other)));
+        let (lowest, median, highest) = (all[0], all[(all.len() - 1) / 2], all[all.len() - 1]);
+        if lowest == highest { median.to_owned() } else { format!("{median} ({lowest} to {highest})") }
+    };
+    let (first, others) = words.split_at(1);
+    let others = others.iter().zip(0..numbers.len()).map(|(word, place)| of_number(place) + word);
+    first.concat() + &others.collect::<String>()
+}
+
+/// A text without its numbers, cut where they stood, and the numbers.
+fn words_and_numbers(text: &str) -> (Vec<&str>, Vec<&str>) {
+    let (mut words, mut numbers, mut rest) = (Vec::new(), Vec::new(), text);
+    while let Some(begin) = rest.find(|c: char| c.is_ascii_digit()) {
+        let end = rest[begin..].find(|c: char| !c.is_ascii_digit() && c != '.').map_or(rest.len(), |end| begin + end);
+        let number = rest[begin..end].trim_end_matches('.');
+        words.push(&rest[..begin]);
+        numbers.push(number);
+        rest = &rest[begin + number.len()..];
+    }
+    words.push(rest);
+    (words, numbers)
 }
 
 /// The page with these rows, sorted; a row of the same test and processor, its first and its last cell, goes.
@@ -215,7 +247,19 @@ fn printed(program: &str, arguments: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Table, with_row, with_rows};
+    use super::{Table, over_rounds, with_row, with_rows};
+
+    #[test]
+    fn figures_of_rounds_are_medians_with_their_range() {
+        let of = |figures: &[&str]| over_rounds(&figures.iter().map(|figure| (*figure).to_owned()).collect::<Vec<_>>());
+        assert_eq!(of(&["8 in 3.5 s.", "24 in 3.5 s.", "10 in 3.5 s."]), "10 (8 to 24) in 3.5 s.");
+        assert_eq!(of(&["width 0.4 %", "width 0.12 %"]), "width 0.12 (0.12 to 0.4) %");
+        assert_eq!(of(&["one 1", "two 2"]), "one 1; two 2", "other words are other figures");
+        assert_eq!(
+            (of(&["p99 is 5"]), of(&["none", "none"]), of(&[])),
+            ("p99 is 5".to_owned(), "none".to_owned(), String::new())
+        );
+    }
 
     #[test]
     fn the_last_ten_rows_are_kept() {
