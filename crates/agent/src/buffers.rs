@@ -11,9 +11,18 @@ use baremark_model::arm::ResolvedArm;
 use baremark_model::page_size::PageSize;
 use baremark_model::placement::{Placed, Topology};
 use baremark_model::seam::{Owner, Workload};
-use baremark_model::wire::{PagesSeen, TrialSpec};
+use baremark_model::wire::{MUCH_BYTES, PagesSeen, TrialSpec};
 use baremark_sys::memory::Map;
+use baremark_sys::process;
 use baremark_sys::smaps::SmapsError;
+use std::sync::{Mutex, PoisonError};
+
+/// The memory of this agent's last trial, if it was much ([`Buffers::end`]).
+static LEFT: Mutex<Vec<Map>> = Mutex::new(Vec::new());
+
+fn leave(maps: Vec<Map>) {
+    *LEFT.lock().unwrap_or_else(PoisonError::into_inner) = maps;
+}
 
 /// The buffers and which of them each arm uses.
 pub struct Buffers {
@@ -37,6 +46,7 @@ impl Buffers {
         site: &Topology,
         spec: &TrialSpec,
     ) -> Result<Self, TrialError> {
+        leave(Vec::new());
         let of_arm = vec![Vec::new(); arms.len()];
         let mut buffers = Buffers { maps: Vec::new(), first_arm: Vec::new(), of_arm, owners: Vec::new() };
         for &index in &spec.allocation_order {
@@ -62,6 +72,16 @@ impl Buffers {
         match buffers.of_arm.iter().zip(arms).position(|(maps, (_, members))| maps.len() != *members) {
             Some(index) => Err(TrialError::spec(format!("allocation_order must name arm {index} once"))),
             None => Ok(buffers),
+        }
+    }
+
+    /// Keeps the frames of much memory until this agent ends, or has its next trial: where a kernel tells its hypervisor which frames are free (free page
+    /// reporting, Linux 5.7), that takes them after two seconds, and the next trial's memory takes several times as long as what is measured in it.
+    /// Nobody uses the memory any more. Twice as much must be left to others.
+    pub fn end(self) {
+        let bytes: u64 = self.maps.iter().map(Map::bytes).sum();
+        if bytes >= MUCH_BYTES && process::available_memory_bytes().is_ok_and(|available| available / 2 >= bytes) {
+            leave(self.maps);
         }
     }
 

@@ -119,7 +119,8 @@ pub(crate) fn run(
     void.dedup();
     flags.dedup();
     spent.on("pages");
-    drop((ensembles, memory));
+    drop(ensembles);
+    memory.end();
     spent.on("end");
     spent.of_phases("measured", measured(&phases, rate));
     spent.of_phases("waits", waited);

@@ -14,7 +14,7 @@ use crate::host_observer::{HostObserver, placed};
 use crate::link::{AgentLink, Came, LinkError};
 use crate::members;
 use crate::schedule;
-use crate::sites::{Sites, Wanted};
+use crate::sites::{self, Sites, Wanted};
 use crate::spend;
 use crate::trials::{self, Finished, PATIENCE};
 use crate::turns::{self, Side};
@@ -267,6 +267,7 @@ impl<'c> Conductor<'c> {
         (self.watch)(&Event::TrialStarted { block, cell, treatments });
         let began = Instant::now();
         let wanted = self.wanted(&spec, block, cell);
+        state.sites.make_room(state.memory_of(cell));
         // All arms of a trial have the same state of the host.
         let host = arms.first().map_or(Ok(()), |&arm| self.set_host(arm));
         let outcome = host.map_err(LinkError::Host).and_then(|()| match wanted.as_slice() {
@@ -356,7 +357,7 @@ impl<'c> Conductor<'c> {
         };
         let on_host = elsewhere.map(|_| state.host_observer.end());
         let mut result = run?;
-        state.sites.keep(self.plan, wanted, agents);
+        state.sites.keep(self.plan, wanted, agents, sites::memory_of(&result.arms));
         result.observations.extend(on_host);
         Ok(result)
     }
@@ -397,8 +398,9 @@ impl<'c> Conductor<'c> {
         };
         let on_host = elsewhere.map(|_| state.host_observer.end());
         let mut result = run?;
-        for (own, agent) in wanted.into_iter().zip(agents) {
-            state.sites.keep(self.plan, own, vec![agent]);
+        for (arm, (own, agent)) in wanted.into_iter().zip(agents).enumerate() {
+            let bytes = sites::memory_of(result.arms.get(arm..=arm).unwrap_or_default());
+            state.sites.keep(self.plan, own, vec![agent], bytes);
         }
         result.observations.extend(on_host);
         Ok(result)
@@ -579,6 +581,12 @@ impl State<'_> {
     /// The repetitions that the first trial of `cell` that counts has found; all others of the cell have the same.
     fn reps(&self, cell: usize) -> Option<u64> {
         self.trials.iter().filter(|trial| trial.cell == cell).find_map(repetitions)
+    }
+
+    /// The memory that the last trial of `cell` had; `None` where none came to its end.
+    fn memory_of(&self, cell: usize) -> Option<u64> {
+        let ended = self.trials.iter().rev().find(|trial| trial.cell == cell && trial.result.is_some())?;
+        ended.result.as_ref().map(|result| sites::memory_of(&result.arms))
     }
 
     /// The repetitions that the first trial of the same work in another cell has found. What they are here is measured: environments, executors and frames

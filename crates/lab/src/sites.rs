@@ -6,9 +6,11 @@
 
 use crate::link::{AgentLink, LinkError};
 use crate::parallel_start::start_in_parallel;
+use baremark_model::environments::NATIVE;
 use baremark_model::plan::Plan;
 use baremark_model::site::{Environment, Portion, SiteError};
 use baremark_model::value::Value;
+use baremark_model::wire::{ArmRecord, MUCH_BYTES};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
@@ -48,10 +50,23 @@ struct Kept<'i> {
     agents: Vec<AgentLink<'i>>,
 }
 
+/// An agent of this machine that has had its trial and holds the frames of its memory, so that no hypervisor takes them before another trial needs as many.
+struct Holding<'i> {
+    bytes: u64,
+    #[expect(dead_code, reason = "held for its drop, which ends the agent")]
+    agent: AgentLink<'i>,
+}
+
 /// The agents that are kept, by environment, and whether they are the second there.
 #[derive(Default)]
 pub(crate) struct Sites<'i> {
     kept: BTreeMap<(String, bool), Kept<'i>>,
+    holding: Option<Holding<'i>>,
+}
+
+/// The memory of some arms of a trial.
+pub(crate) fn memory_of(arms: &[ArmRecord]) -> u64 {
+    arms.iter().map(|arm| arm.pages_after.resident_bytes).sum()
 }
 
 impl<'i> Sites<'i> {
@@ -73,11 +88,21 @@ impl<'i> Sites<'i> {
         start_all(environment, wanted, interrupt)
     }
 
-    /// Keeps agents that have just run a trial well, if the study wants them kept.
-    pub(crate) fn keep(&mut self, plan: &Plan, wanted: Wanted<'_>, agents: Vec<AgentLink<'i>>) {
+    /// Before a trial that needs so much memory, or nobody knows how much: frames that are held for one like it are free.
+    pub(crate) fn make_room(&mut self, needed: Option<u64>) {
+        self.holding.take_if(|holding| needed.is_none_or(|needed| needed >= holding.bytes / 2));
+    }
+
+    /// Keeps agents that have just run a trial well, in so much memory, if the study wants them kept.
+    pub(crate) fn keep(&mut self, plan: &Plan, wanted: Wanted<'_>, mut agents: Vec<AgentLink<'i>>, bytes: u64) {
         if fresh(plan, wanted.environment) != Fresh::Trial {
             let kept = Kept { block: wanted.block, ranks: wanted.ranks, agents };
             self.kept.insert((wanted.environment.to_owned(), wanted.second), kept);
+        } else if wanted.environment == NATIVE && agents.len() == 1 && bytes >= MUCH_BYTES {
+            let most = self.holding.as_ref().map_or(0, |holding| holding.bytes);
+            if bytes > most {
+                self.holding = agents.pop().map(|agent| Holding { bytes, agent });
+            }
         }
     }
 }

@@ -102,9 +102,11 @@ fn cost(plan: &Plan, trial: &Finished) -> Option<TrialCost> {
     #[expect(clippy::cast_precision_loss, reason = "a number of quads")]
     let quad_s = seconds(phases_ns) / done as f64;
     let least = u32::try_from(done.min(FEWEST)).unwrap_or(1);
+    let start_ns = trial.elapsed_ns.saturating_sub(phases_ns);
+    // What is long to start, such as a database that is loaded, may be measured for as long.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most a thousand")]
-    let most = (seconds(schedule::MOST_MEASURED_NS) / quad_s).clamp(1.0, MOST_QUADS) as u32;
-    let start_s = seconds(trial.elapsed_ns.saturating_sub(phases_ns));
+    let most = (seconds(start_ns.max(schedule::MOST_MEASURED_NS)) / quad_s).clamp(1.0, MOST_QUADS) as u32;
+    let start_s = seconds(start_ns);
     Some(TrialCost { start_s, quad_s, variance: variance(plan, trial)?, least, most: most.max(least) })
 }
 

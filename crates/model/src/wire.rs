@@ -463,6 +463,9 @@ pub struct MemberRecord {
     pub samples: Vec<Sample>,
 }
 
+/// A trial whose buffers are so large together leaves their frames with its agent, and the lab ends an agent of this machine only when another trial needs as much.
+pub const MUCH_BYTES: u64 = 256 << 20;
+
 /// The pages behind a span of memory, as reported by the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PagesSeen {

@@ -234,7 +234,7 @@ impl<'c> Conductor<'c> {
             cpu_s: of_a_run(&result, command::CPU.key),
             throttled: result.disturbance.as_ref().and_then(|disturbance| disturbance.throttled),
         };
-        state.sites.keep(plan, wanted, vec![agent]);
+        state.sites.keep(plan, wanted, vec![agent], 0);
         Ok((side, uncounted))
     }
 

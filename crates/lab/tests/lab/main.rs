@@ -12,6 +12,7 @@
 mod conduct;
 mod examined;
 mod generators;
+mod holding;
 mod members;
 mod observed;
 mod own_time;

@@ -34,6 +34,8 @@ pub enum Answer {
     Values(Vec<f64>),
     /// As values, of phases that last so long each and vary by so much, as the trial's seed draws them.
     Varying(Vec<f64>, u64, f64),
+    /// As values, with so much memory in each arm.
+    In(u64, Vec<f64>),
     /// It gives these metrics, in every phase of every arm.
     Named(Vec<(&'static str, f64)>),
     /// It gives values, and the trial is void for this reason.
@@ -236,6 +238,11 @@ fn play(mut stream: UnixStream, played: &Played) {
                     Answer::Values(values) => FromAgent::TrialDone(Box::new(result(&spec, &values))),
                     Answer::Varying(values, phase_ns, sd) => {
                         FromAgent::TrialDone(Box::new(varying(&spec, &values, phase_ns, sd)))
+                    }
+                    Answer::In(bytes, values) => {
+                        let mut result = result(&spec, &values);
+                        result.arms.iter_mut().for_each(|arm| arm.pages_after.resident_bytes = bytes);
+                        FromAgent::TrialDone(Box::new(result))
                     }
                     Answer::Named(values) => {
                         let mut result = result(&spec, &vec![1.0; spec.arms.len()]);

@@ -115,6 +115,22 @@ fn a_run_that_is_resumed_or_extended_keeps_its_quads() {
     assert!(whole.trials.len() > before && quads[1..].iter().all(|quads| *quads == decided), "{quads:?}");
 }
 
+/// A trial may be measured for as long as it takes to start, where that is more than 4 s.
+#[test]
+fn what_is_long_to_start_is_measured_for_as_long() {
+    let (plan, mut memory, interrupt) = (by_variance(), Memory::default(), Arc::new(AtomicBool::new(false)));
+    let flag = Arc::clone(&interrupt);
+    let first = Played::new(move |_| {
+        flag.store(true, Ordering::SeqCst);
+        Answer::Varying(vec![1.0, 0.9], PHASE_NS, 0.5)
+    });
+    conduct(&plan, vec![("native", first)], &mut memory, &interrupt).0.unwrap();
+    // 20 quads of 0.2 s, and 8 s before them.
+    memory.trials[0].elapsed_ns = 80 * PHASE_NS + 8_000_000_000;
+    conduct(&plan, vec![("native", varies(0.5))], &mut memory, &NEVER).0.unwrap();
+    assert_eq!(quads(&memory)[..3], [20, 40, 40]);
+}
+
 /// The time in which a trial begins further quads is that of its own number, not of the design's.
 #[test]
 fn a_trial_of_other_quads_is_one_of_the_design_but_for_these() {
