@@ -49,7 +49,7 @@ fn the_server_resets() {
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         // A connection that is closed before its bytes are read is reset by the kernel.
-        for stream in listener.incoming().take(10_000).flatten() {
+        while let Ok((stream, _)) = listener.accept() {
             let _ = stream.peek(&mut [0]);
         }
     });
