@@ -75,7 +75,7 @@ impl Buffers {
         }
     }
 
-    /// Keeps the frames of much memory until this agent ends, or has its next trial: where a kernel tells its hypervisor which frames are free (free page
+    /// Keeps the frames of much memory until this agent ends, or has its next trial: where a kernel reports free frames to its hypervisor (free page
     /// reporting, Linux 5.7), that takes them after two seconds, and the next trial's memory takes several times as long as what is measured in it.
     /// Nobody uses the memory any more. Twice as much must be left to others.
     pub fn end(self) {

@@ -20,7 +20,7 @@ const ROUNDS: usize = 3;
 const SHORT_US: u64 = 2_000;
 /// An epoch of programs that write many.
 const LONG_US: u64 = 10_000;
-/// An epoch in which faults are few beside the work, from which the others of the microVM follow.
+/// An epoch that leaves most time for the work, from which the others of the microVM follow.
 const CALM_US: u64 = 50_000;
 /// An epoch that no program reaches.
 const NEVER_US: u64 = 60_000_000;
