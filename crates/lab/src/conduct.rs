@@ -267,7 +267,9 @@ impl<'c> Conductor<'c> {
         (self.watch)(&Event::TrialStarted { block, cell, treatments });
         let began = Instant::now();
         let wanted = self.wanted(&spec, block, cell);
-        state.sites.make_room(state.memory_of(cell));
+        // What another place takes of this machine's memory besides, such as a guest's own, nobody knows here.
+        let alone = wanted.iter().all(|own| own.environment == NATIVE);
+        state.sites.make_room(state.memory_of(cell).filter(|_| alone));
         // All arms of a trial have the same state of the host.
         let host = arms.first().map_or(Ok(()), |&arm| self.set_host(arm));
         let outcome = host.map_err(LinkError::Host).and_then(|()| match wanted.as_slice() {
