@@ -1,8 +1,8 @@
 //! Agents that serve more than one trial, where a study wants its places kept: for a block, or for the whole run.
 //!
 //! A fresh site for each trial is the rule, for a site's start is part of what varies. A guest that boots for a minute or a
-//! job that waits in a queue may be worth keeping; an agent that has failed never is. The sites of an ensemble start side by
-//! side, and none is left when one of them cannot.
+//! job that waits in a queue may be worth keeping; an agent that has failed never is. An agent of this machine whose trial had much memory serves no
+//! other, and ends when another trial needs as much. The sites of an ensemble start side by side, and none is left when one of them cannot.
 
 use crate::link::{AgentLink, LinkError};
 use crate::parallel_start::start_in_parallel;
@@ -93,7 +93,7 @@ impl<'i> Sites<'i> {
         self.holding.take_if(|holding| needed.is_none_or(|needed| needed >= holding.bytes / 2));
     }
 
-    /// Keeps agents that have just run a trial well, in so much memory, if the study wants them kept.
+    /// Keeps agents that have just run a trial well, in so much memory, if the study wants them kept, or the memory is much.
     pub(crate) fn keep(&mut self, plan: &Plan, wanted: Wanted<'_>, mut agents: Vec<AgentLink<'i>>, bytes: u64) {
         if fresh(plan, wanted.environment) != Fresh::Trial {
             let kept = Kept { block: wanted.block, ranks: wanted.ranks, agents };

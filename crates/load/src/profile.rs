@@ -321,8 +321,8 @@ impl FromStr for Profile {
             return Err(refused("is empty", "write such as: ramp from=0 to=2000 over=30s"));
         };
         let profile = match kind.parse() {
-            Ok(level) => Profile::steady(level),
-            Err(_) => Profile { shape: if kind == "intervals" { intervals(rest)? } else { keyed(kind, rest)? }, after },
+            Ok(level) if rest.is_empty() => Profile::steady(level),
+            _ => Profile { shape: if kind == "intervals" { intervals(rest)? } else { keyed(kind, rest)? }, after },
         };
         profile.curve()?;
         Ok(profile)

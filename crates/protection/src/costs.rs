@@ -20,8 +20,6 @@ const ROUNDS: usize = 3;
 const SHORT_US: u64 = 2_000;
 /// An epoch of programs that write many.
 const LONG_US: u64 = 10_000;
-/// An epoch that leaves most time for the work, from which the others of the microVM follow.
-const CALM_US: u64 = 50_000;
 /// An epoch that no program reaches.
 const NEVER_US: u64 = 60_000_000;
 /// Processes that wait next to a program.
@@ -149,13 +147,11 @@ impl Place<'_> {
         program.epoch_us.max(2 * program.pages * self.fault_us)
     }
 
-    /// What a page of few costs an epoch, the pause included.
+    /// What a page that is copied adds to the run time of the program that writes few, its share of the pauses included. Of so many pages that the noise of one run is little.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most a second")]
     fn fault_in_guest_us(&self) -> io::Result<u64> {
-        let few = Program { epoch_us: CALM_US, ..IN_GUEST.few };
-        let (report, added_ns) = self.pair(&few)?;
-        let pages = (report.epochs * few.pages).max(1) as f64;
-        Ok((added_ns / pages / 1000.0).clamp(0.0, 1e6).ceil() as u64)
+        let (report, added_ns) = self.pair(&IN_GUEST.few)?;
+        Ok((added_ns / report.pages.max(1) as f64 / 1000.0).clamp(0.0, 1e6) as u64)
     }
 
     /// What was counted of a program under protection, and how many nanoseconds that added to its run time.

@@ -196,8 +196,11 @@ fn over_rounds(figures: &[String]) -> String {
 /// A text without its numbers, cut where they stood, and the numbers.
 fn words_and_numbers(text: &str) -> (Vec<&str>, Vec<&str>) {
     let (mut words, mut numbers, mut rest) = (Vec::new(), Vec::new(), text);
-    while let Some(begin) = rest.find(|c: char| c.is_ascii_digit()) {
-        let end = rest[begin..].find(|c: char| !c.is_ascii_digit() && c != '.').map_or(rest.len(), |end| begin + end);
+    while let Some(digit) = rest.find(|c: char| c.is_ascii_digit()) {
+        // A sign is one where no word ends before it, as in a date or a name.
+        let sign = rest[..digit].strip_suffix('-').filter(|before| !before.ends_with(char::is_alphanumeric));
+        let begin = sign.filter(|before| !before.is_empty() || words.is_empty()).map_or(digit, str::len);
+        let end = rest[digit..].find(|c: char| !c.is_ascii_digit() && c != '.').map_or(rest.len(), |end| digit + end);
         let number = rest[begin..end].trim_end_matches('.');
         words.push(&rest[..begin]);
         numbers.push(number);
@@ -254,6 +257,10 @@ mod tests {
         let of = |figures: &[&str]| over_rounds(&figures.iter().map(|figure| (*figure).to_owned()).collect::<Vec<_>>());
         assert_eq!(of(&["8 in 3.5 s.", "24 in 3.5 s.", "10 in 3.5 s."]), "10 (8 to 24) in 3.5 s.");
         assert_eq!(of(&["width 0.4 %", "width 0.12 %"]), "width 0.12 (0.12 to 0.4) %");
+        assert_eq!(
+            of(&["mean -0.2 % on 2026-11-28", "mean 0.1 % on 2026-11-29"]),
+            "mean -0.2 (-0.2 to 0.1) % on 2026-11-28 (28 to 29)"
+        );
         assert_eq!(of(&["one 1", "two 2"]), "one 1; two 2", "other words are other figures");
         assert_eq!(
             (of(&["p99 is 5"]), of(&["none", "none"]), of(&[])),

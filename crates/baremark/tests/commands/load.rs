@@ -73,6 +73,7 @@ fn what_cannot_be_done_is_refused_with_a_remedy() {
         (&["load", "http://nowhere.invalid/"], "'nowhere.invalid' could not be resolved"),
         (&["load", "http://127.0.0.1:9/", "--rate", "ramp from=0 to=5"], "add over=VALUE"),
         (&["load", "http://127.0.0.1:9/", "--rate", "0"], "'--rate <PROFILE>': profile never sends a request"),
+        (&["load", "http://127.0.0.1:9/", "--rate", "5 foo"], "profile '5' is not known"),
         (&["load", "http://127.0.0.1:9/", "--users", "5"], "never rest"),
         (&["load", "http://127.0.0.1:9/", "--rate", "5", "--users", "5"], "cannot be used with"),
         (

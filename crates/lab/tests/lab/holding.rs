@@ -2,7 +2,7 @@
 
 use crate::played::{Answer, Memory, Played, conduct, plan, with_control};
 use baremark_model::wire::MUCH_BYTES;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 static NEVER: AtomicBool = AtomicBool::new(false);
@@ -11,12 +11,11 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 fn agents(bytes: u64) -> [Vec<usize>; 2] {
     let mut plan = with_control(&plan("microvm"));
     (plan.design.least_blocks, plan.design.most_blocks) = (5, 5);
-    let (seen, there) = (Arc::new(Mutex::new(Vec::new())), Arc::new(OnceLock::new()));
+    let (seen, there) = (Arc::new(Mutex::new(Vec::new())), Arc::new(OnceLock::<Arc<AtomicUsize>>::new()));
     let (notes, counter) = (Arc::clone(&seen), Arc::clone(&there));
     let played = Played::new(move |spec| {
         let much = spec.workload == "random-access";
-        let agents: &Arc<std::sync::atomic::AtomicUsize> = counter.get().unwrap();
-        notes.lock().unwrap().push((much, agents.load(Ordering::SeqCst)));
+        notes.lock().unwrap().push((much, counter.get().unwrap().load(Ordering::SeqCst)));
         Answer::In(if much { bytes } else { 0 }, vec![1.0, 0.9])
     });
     there.set(played.there()).unwrap();

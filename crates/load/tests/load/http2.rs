@@ -30,7 +30,7 @@ fn answering(bytes: Vec<u8>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
-        while let Ok((mut stream, _)) = listener.accept() {
+        for mut stream in listener.incoming().flatten() {
             let bytes = bytes.clone();
             thread::spawn(move || {
                 let mut heard = [0; 65_536];
@@ -79,7 +79,7 @@ fn a_timeout_ends_its_stream_alone() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
-        while let Ok((mut stream, _)) = listener.accept() {
+        for mut stream in listener.incoming().flatten() {
             let _ = stream.write_all(&[frame(4, 0, 0, &[]), frame(4, 1, 0, &[])].concat());
             let mut heard = Vec::new();
             let mut piece = [0; 4096];

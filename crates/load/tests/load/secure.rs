@@ -35,7 +35,7 @@ fn secure_server(conduct: impl Fn(&mut Secure) -> bool + Send + Sync + 'static) 
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
-        while let Ok((stream, _)) = listener.accept() {
+        for stream in listener.incoming().flatten() {
             let (config, conduct) = (Arc::clone(&config), Arc::clone(&conduct));
             thread::spawn(move || {
                 let mut stream = StreamOwned::new(ServerConnection::new(config).unwrap(), stream);
