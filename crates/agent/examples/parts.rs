@@ -62,7 +62,7 @@ fn spec(workload: &str, page: PageSize, parameters: &[(&str, Value)], reps: Opti
     let arm = |arm| ArmSpec { members: vec![Member { count: 1, arm }] };
     TrialSpec {
         workload: workload.to_owned(),
-        arms: vec![arm(native), arm(virtual_one)],
+        arms: [arm(native), arm(virtual_one)].into(),
         schedule: (0..QUADS).flat_map(|quad| if quad % 2 == 0 { [0, 1, 1, 0] } else { [1, 0, 0, 1] }).collect(),
         allocation_order: vec![0, 1],
         phase_ns: PHASE_NS,

@@ -102,6 +102,21 @@ impl Target {
         Some(if found.rdev() != 0 { found.rdev() } else { found.dev() })
     }
 
+    /// The share of it that stays in memory although the page cache is not used: of a file system without a disk (tmpfs, or a container's
+    /// layer over one), or of what other programs map. 0 where the page cache is used.
+    ///
+    /// # Errors
+    /// When what was written cannot be brought to the disk, or the kernel does not say what it holds.
+    #[expect(clippy::cast_precision_loss, reason = "sizes of files")]
+    pub(crate) fn in_memory(&self) -> Result<f64, EngineError> {
+        if !self.is_direct() || self.size == 0 {
+            return Ok(0.0);
+        }
+        let cached = calls::drop_cached(self.keeper.open(), self.size);
+        Ok(cached.map_err(|why| EngineError::io("asking what of the target is in memory", why))? as f64
+            / self.size as f64)
+    }
+
     /// A descriptor of its own, with `O_DSYNC` where every write is to be on stable storage before it completes.
     ///
     /// # Errors
@@ -230,5 +245,15 @@ mod tests {
         let mut bytes = [0; 4096];
         target.handle(false).unwrap().read_exact_at(&mut bytes, (1 << 20) - 4096).unwrap();
         assert!(bytes.iter().collect::<std::collections::BTreeSet<_>>().len() > 200, "random to its end");
+    }
+
+    /// What lies in memory although it should not is seen in tests/kernel.
+    #[test]
+    fn nothing_is_said_of_memory_where_the_page_cache_is_measured() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::Folder(folder.path().to_owned());
+        let target = Target::open(&place, 1 << 20, Cache::Buffered, Consent::NONE).unwrap();
+        target.fill(1, None, &AtomicBool::new(false)).unwrap();
+        assert!(target.in_memory().unwrap() == 0.0);
     }
 }

@@ -13,7 +13,8 @@ use baremark_load::latency::Summary;
 use baremark_load::parts::stretches;
 use baremark_load::reached;
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Descriptor, joined};
+use baremark_model::codes::Hindrance;
+use baremark_model::descriptor::{Descriptor, HinderedBy, joined};
 use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
 use baremark_model::knob::InvalidValue;
 use baremark_model::metric::{Aggregate, Metric};
@@ -57,7 +58,10 @@ pub(crate) const COMMON: [Metric; 14] = [
     worst("write_p99_9_us", "99.9th percentile of it; needs 3,688 writes"),
 ];
 
-const OWN: [Metric; 13] = [
+/// The share of a target that lies in memory.
+const IN_MEMORY: &str = "in_memory";
+
+const OWN: [Metric; 14] = [
     Metric::lower("sync_mean_us", "us", Aggregate::Mean).help("mean latency of fdatasync"),
     worst("sync_p99_us", "99th percentile of it; needs 368 of them"),
     Metric::lower("cpu_us_per_io", "us", Aggregate::Mean)
@@ -76,9 +80,11 @@ const OWN: [Metric; 13] = [
     Metric::lower("qemu_flush_mean_us", "us", Aggregate::Mean)
         .help("in a QEMU guest: mean latency of flushes as QEMU counts it"),
     Metric::lower("ramp_s", "s", Aggregate::Mean).help("time under load before the measured time"),
+    Metric::lower(IN_MEMORY, "%", Aggregate::Most)
+        .help("share of the target that lies in memory although its I/O is direct: no disk was measured; absent where none does"),
 ];
 
-static METRICS: [Metric; 27] = joined(&[&COMMON, &OWN]);
+static METRICS: [Metric; 28] = joined(&[&COMMON, &OWN]);
 
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: KIND,
@@ -93,6 +99,11 @@ static DESCRIPTOR: Descriptor = Descriptor {
     quick: &[("duration", "300 ms"), ("warm_up", "50 ms"), ("size", "64 MiB")],
     check,
     stops_on_interrupt: true,
+    hindered_by: &[HinderedBy {
+        metric: IN_MEMORY,
+        hindrance: Hindrance::InMemory,
+        means: "the target lies in memory, not on a disk",
+    }],
     ..Descriptor::JOB
 };
 
@@ -204,9 +215,18 @@ impl Job for Block {
         let mut ledger =
             if settings.verify { Some(ledger(&settings, &target, around.seed, &mut flags)?) } else { None };
         target.fill(around.seed, ledger.as_mut(), around.interrupt).map_err(refused)?;
+        let in_memory = target.in_memory().map_err(refused)?;
         let plan = Plan { engine, cpus: around.cpus.to_vec(), seed: around.seed, ..settings.plan.clone() };
         let interrupt = Arc::clone(around.interrupt);
-        Ok(Box::new(PreparedTarget { settings, plan, target, ledger: ledger.map(Mutex::new), flags, interrupt }))
+        Ok(Box::new(PreparedTarget {
+            settings,
+            plan,
+            target,
+            in_memory,
+            ledger: ledger.map(Mutex::new),
+            flags,
+            interrupt,
+        }))
     }
 }
 
@@ -277,6 +297,8 @@ struct PreparedTarget {
     settings: Settings,
     plan: Plan,
     target: Target,
+    /// The share of it that no disk has.
+    in_memory: f64,
     ledger: Option<Mutex<Ledger>>,
     flags: Vec<String>,
     interrupt: Arc<AtomicBool>,
@@ -301,7 +323,7 @@ impl ReadyJob for PreparedTarget {
         flags.extend(notes(&self.plan, &outcome));
         flags.extend(from_memory(outcome.cached_bytes, &self.target));
         Ok(JobRun {
-            samples: samples(&outcome),
+            samples: samples(&outcome, self.in_memory),
             checked,
             flags,
             void: Vec::new(),
@@ -365,13 +387,14 @@ fn missed(load: Load, ended: u64, elapsed_ns: u64) -> Option<String> {
     Some(format!("{missed}; those that had not ended are in no percentile"))
 }
 
-fn samples(outcome: &Outcome) -> Vec<Sample> {
+fn samples(outcome: &Outcome, in_memory: f64) -> Vec<Sample> {
     let mut samples = rates(outcome);
     samples.extend([
         Sample::new("cpu_us_per_io", outcome.cpu_ns as f64 / 1e3 / outcome.operations() as f64),
         Sample::new("mean_depth", outcome.mean_depth),
         Sample::new("ramp_s", outcome.ramp_ns as f64 / 1e9),
     ]);
+    samples.extend((in_memory > 0.0).then(|| Sample::new(IN_MEMORY, 100.0 * in_memory)));
     samples.extend(outcome.device_depth.map(|depth| Sample::new("device_depth", depth)));
     samples.extend(outcome.syncs.summary().iter().flat_map(|summary| latency("sync", summary)));
     samples

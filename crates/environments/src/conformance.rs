@@ -165,7 +165,7 @@ fn spec(place: &Place<'_>, executor: ExecutorKind, phases: usize) -> TrialSpec {
     let arm = ResolvedArm { executor, ..plain };
     TrialSpec {
         workload: "random-access".to_owned(),
-        arms: vec![ArmSpec { members: vec![Member { count: 1, arm }] }],
+        arms: [ArmSpec { members: vec![Member { count: 1, arm }] }].into(),
         schedule: vec![0; phases],
         allocation_order: vec![0],
         phase_ns: 20_000_000,

@@ -25,6 +25,7 @@ use baremark_model::document::{
 use baremark_model::environments::{self, Capabilities};
 use baremark_model::imported;
 use baremark_model::metric::Better;
+use baremark_model::percentile::Percentile;
 use baremark_model::plan::{Contrast, Pair, Plan, Treatment};
 use baremark_model::seam::Sample;
 use baremark_model::unit::Unit;
@@ -37,7 +38,7 @@ use baremark_stats::location::{Dependence, centre};
 use baremark_stats::multiplicity::{Claim, Judged, judge_study};
 use baremark_stats::outcome::{self, Direction, Lack, Subject, Verdict, sharper_at};
 use baremark_stats::{Estimate, Interval, precision};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 
 /// A drift inside phases below this share is nobody's concern.
@@ -88,7 +89,7 @@ fn measured(run: &Run, workloads: &[&Descriptor]) -> Document {
         time: time_use::rows(&run.trials),
         details: details(run),
         timelines: timeline::rows(run),
-        reliability: reliability::of(&run.trials),
+        reliability: reliability::of(run, workloads),
     }
 }
 
@@ -285,6 +286,8 @@ fn estimates(run: &Run, workloads: &[&Descriptor]) -> Vec<EstimateRow> {
         let mut keys: Vec<(&str, &str, Better)> =
             metrics.iter().map(|metric| (metric.key, metric.unit, metric.better)).collect();
         keys.extend([EMPTY_REGION, FRAME_ROUND_TRIP].map(|key| (key, "ns", Better::Lower)));
+        let found = Found::in_trials(&places);
+        keys.retain(|(key, ..)| found.has(key));
         let by_trial = |key: &str| places.iter().map(|(trial, index)| trial.value(*index, key)).collect();
         let values: Vec<(&str, Vec<Option<f64>>)> = keys.iter().map(|(key, ..)| (*key, by_trial(key))).collect();
         let distribution =
@@ -310,6 +313,33 @@ fn estimates(run: &Run, workloads: &[&Descriptor]) -> Vec<EstimateRow> {
         }
     }
     rows
+}
+
+/// What trials have at all: most workloads have more metrics than a run of them.
+struct Found<'r> {
+    metrics: BTreeSet<&'r str>,
+    /// Whose percentiles can be told.
+    distributions: BTreeSet<&'r str>,
+}
+
+impl<'r> Found<'r> {
+    fn in_trials(places: &[(&'r Finished, usize)]) -> Self {
+        let phases = || places.iter().filter_map(|(trial, _)| trial.counted()).flat_map(|result| &result.series);
+        Found {
+            metrics: phases().flat_map(|phase| &phase.samples).map(|sample| &*sample.metric).collect(),
+            distributions: phases()
+                .flat_map(|phase| &phase.points)
+                .flat_map(|point| &point.distributions)
+                .map(|of| &**of)
+                .collect(),
+        }
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.metrics.contains(key)
+            || !self.distributions.is_empty()
+                && Percentile::of_key(key).is_some_and(|percentile| self.distributions.contains(&*percentile.of))
+    }
 }
 
 /// What each member of every ensemble had alone, in the order of arms, metrics and members.

@@ -13,6 +13,7 @@ use baremark_model::value::Value;
 use baremark_model::wire::TrialSpec;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -44,7 +45,7 @@ pub(crate) fn fitted<'i>(
     interrupt: &'i AtomicBool,
 ) -> Result<TrialSpec, LinkError> {
     let mut spec = spec.clone();
-    for member in spec.arms.iter_mut().flat_map(|arm| &mut arm.members) {
+    for member in Arc::make_mut(&mut spec.arms).iter_mut().flat_map(|arm| &mut arm.members) {
         if let Some(Value::Program(program)) = member.arm.parameters.get_mut(command::KIND) {
             for file in program.bring.values_mut() {
                 *file = agent.bring(file)?;
@@ -63,7 +64,7 @@ pub(crate) fn fitted<'i>(
 
 /// The trial with the files that its programs need at their own paths brought to the site, which is not this machine.
 pub(crate) fn carried(mut spec: TrialSpec, agent: &mut AgentLink<'_>) -> Result<TrialSpec, LinkError> {
-    for member in spec.arms.iter_mut().flat_map(|arm| &mut arm.members) {
+    for member in Arc::make_mut(&mut spec.arms).iter_mut().flat_map(|arm| &mut arm.members) {
         if let Some(Value::Program(program)) = member.arm.parameters.get_mut(command::KIND) {
             for (path, brought) in &mut program.carry {
                 *brought = agent.bring(path)?;

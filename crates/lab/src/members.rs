@@ -19,6 +19,7 @@ use baremark_model::wire::{
     TrialResult, TrialSpec,
 };
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -94,7 +95,7 @@ pub(crate) fn run(
 /// What one of the sites is told: one of the members, and a seed of its own.
 fn member(spec: &TrialSpec, index: usize) -> TrialSpec {
     let mut own = spec.clone();
-    own.arms.iter_mut().flat_map(|arm| &mut arm.members).for_each(|member| member.count = 1);
+    Arc::make_mut(&mut own.arms).iter_mut().flat_map(|arm| &mut arm.members).for_each(|member| member.count = 1);
     own.seed = spec.seed.wrapping_add(index as u64);
     own
 }

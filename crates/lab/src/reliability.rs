@@ -3,8 +3,9 @@
 //!
 //! The same for every kind of work. A grade says nothing of the size of intervals: they are as wide as the noise was, also on a quiet machine.
 
-use crate::trials::Finished;
+use crate::run::Run;
 use baremark_model::codes::Hindrance;
+use baremark_model::descriptor::Descriptor;
 use baremark_model::document::{Grade, Reliability};
 use baremark_model::wire::{Disturbance, ProgramShare};
 use std::collections::BTreeMap;
@@ -25,12 +26,15 @@ const THROTTLED: Limits = Limits { fair: 0.01, poor: 0.05 };
 const QUEUED: Limits = Limits { fair: 0.01, poor: 0.05 };
 /// Of the trials, invalid.
 const INVALID: Limits = Limits { fair: 0.1, poor: 0.5 };
+/// Of what a workload is about ([`HinderedBy`](baremark_model::descriptor::HinderedBy)).
+const HINDERED: Limits = Limits { fair: 0.5, poor: 0.5 };
 /// Programs that are named, from which share of all CPUs' time on.
 const NAMED: usize = 3;
 const LEAST_NAMED: f64 = 0.01;
 
 /// How good the conditions were; `None` where no trial says anything of them.
-pub(crate) fn of(trials: &[Finished]) -> Option<Reliability> {
+pub(crate) fn of(run: &Run, workloads: &[&Descriptor]) -> Option<Reliability> {
+    let trials = &run.trials;
     let counted = trials.iter().filter_map(|trial| trial.result.as_ref());
     let known: Vec<&Disturbance> = counted.filter_map(|result| result.disturbance.as_ref()).collect();
     let own: Vec<&Disturbance> = known.iter().copied().filter(|found| !found.work_of_others).collect();
@@ -67,7 +71,29 @@ pub(crate) fn of(trials: &[Finished]) -> Option<Reliability> {
     judge(Hindrance::InvalidTrials, Some(share), &INVALID, &|_| {
         format!("{invalid} of {} trials are invalid", trials.len())
     });
+    for of in workloads.iter().flat_map(|workload| workload.hindered_by) {
+        let places = hindered(run, of.metric);
+        let share = (!places.is_empty()).then_some(1.0);
+        judge(of.hindrance, share, &HINDERED, &|_| format!("{} ({})", of.means, places.join(", ")));
+    }
     (!known.is_empty()).then_some(Reliability { grade, reasons, hindrances, programs })
+}
+
+/// The environments of which some phase has more than half in this metric, each once.
+fn hindered<'r>(run: &'r Run, metric: &str) -> Vec<&'r str> {
+    let mut places: Vec<&str> = Vec::new();
+    for trial in &run.trials {
+        let Some(&cell) = run.plan.cells.get(trial.cell) else { continue };
+        for (place, &arm) in run.plan.arms_of(cell).iter().enumerate() {
+            let name = run.plan.arms[arm].environment.as_str();
+            if !places.contains(&name)
+                && trial.phases(place, metric).iter().any(|percent| *percent > 100.0 * HINDERED.poor)
+            {
+                places.push(name);
+            }
+        }
+    }
+    places
 }
 
 /// The mean share of each other program over the trials, of those that used most.

@@ -64,6 +64,8 @@ pub enum Hindrance {
     Queued,
     /// Trials did not count.
     InvalidTrials,
+    /// What was measured as a disk is a file in memory.
+    InMemory,
 }
 
 /// What an interim analysis decides.

@@ -4,6 +4,7 @@
 //! that none of them can disagree with another.
 
 use crate::arm::{ExecutorKind, ResolvedArm};
+use crate::codes::Hindrance;
 use crate::knob::{InvalidValue, Knob};
 use crate::metric::Metric;
 use crate::problem::Problem;
@@ -80,6 +81,17 @@ pub struct OwnSection {
     pub help: &'static str,
 }
 
+/// A metric that lowers the reliability of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct HinderedBy {
+    /// Its key. It is a share in percent: most of something was not as the workload's name says. Phases that nothing hinders need not have it.
+    pub metric: &'static str,
+    /// The code.
+    pub hindrance: Hindrance,
+    /// What more than 50 % means, as a part of a sentence.
+    pub means: &'static str,
+}
+
 /// What a workload is, to everybody who never runs it.
 #[derive(Clone, Copy, Debug)]
 pub struct Descriptor {
@@ -108,6 +120,8 @@ pub struct Descriptor {
     /// Whether a job's preparation and its runs end soon after [`JobContext::interrupt`](crate::job::JobContext::interrupt) is set, with
     /// [`JobError::Interrupted`](crate::job::JobError::Interrupted). Such a job is given time to remove what it has made; any other ends with its agent's process.
     pub stops_on_interrupt: bool,
+    /// What lowers the reliability of a run whatever else happens on the machine.
+    pub hindered_by: &'static [HinderedBy],
     /// Parameters that `--quick` sets smaller, as typed: key and value.
     pub quick: &'static [(&'static str, &'static str)],
     /// Refuses a combination of parameters and ranks that each alone would pass.
@@ -128,6 +142,7 @@ impl Descriptor {
         short_phases: false,
         alternates: |_| false,
         stops_on_interrupt: false,
+        hindered_by: &[],
         quick: &[],
         check: |_| Ok(()),
     };

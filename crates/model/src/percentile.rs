@@ -28,6 +28,10 @@ impl Percentile {
     /// The percentile that a metric's key names; `None` for any other metric.
     #[must_use]
     pub fn of_key(key: &str) -> Option<Percentile> {
+        // Most keys are no percentile's, and a run of many trials asks often.
+        if !key.split('_').any(names_share) {
+            return None;
+        }
         let parts: Vec<&str> = key.split('_').collect();
         (0..parts.len()).find_map(|at| {
             let (share, used) = share_at(&parts[at..])?;
@@ -42,7 +46,7 @@ fn share_at(parts: &[&str]) -> Option<(f64, usize)> {
     let whole = match *parts.first()? {
         "median" => return Some((0.5, 1)),
         "max" => return Some((1.0, 1)),
-        part => part.strip_prefix('p').filter(|digits| digits.len() >= 2 && is_number(digits))?,
+        part => digits_of(part)?,
     };
     // p999 is written without the point.
     let (tens, nines) = whole.split_at(2);
@@ -50,6 +54,16 @@ fn share_at(parts: &[&str]) -> Option<(f64, usize)> {
     let digits = decimals.map_or(nines, |part| part);
     let percent: f64 = format!("{tens}.{digits}0").parse().ok()?;
     Some((percent / 100.0, if decimals.is_some() { 2 } else { 1 }))
+}
+
+/// Whether a share begins with this part.
+fn names_share(part: &str) -> bool {
+    part == "median" || part == "max" || digits_of(part).is_some()
+}
+
+/// The digits of `p99`.
+fn digits_of(part: &str) -> Option<&str> {
+    part.strip_prefix('p').filter(|digits| digits.len() >= 2 && is_number(digits))
 }
 
 fn is_number(text: &str) -> bool {

@@ -8,6 +8,7 @@ use crate::plan::{Plan, Treatment};
 use crate::tables;
 use crate::wire::TrialSpec;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The kinds of workloads by their names in a plan or document: of several all, with commas between.
 fn kinds(workload: &str) -> Vec<&str> {
@@ -89,7 +90,7 @@ pub fn plan(plan: &mut Plan) {
 
 /// Gives the parameters of a trial's request their names of today. A trial runs one workload.
 pub fn request(spec: &mut TrialSpec) {
-    for member in spec.arms.iter_mut().flat_map(|arm| &mut arm.members) {
+    for member in Arc::make_mut(&mut spec.arms).iter_mut().flat_map(|arm| &mut arm.members) {
         names(&mut member.arm.parameters, |key| now_of(&spec.workload, key));
     }
 }

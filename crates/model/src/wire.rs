@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The version of this protocol; both sides must agree.
 pub const PROTOCOL: u32 = 8;
@@ -262,8 +263,8 @@ pub struct ArmSpec {
 pub struct TrialSpec {
     /// The workload's kind.
     pub workload: String,
-    /// The arms, by index.
-    pub arms: Vec<ArmSpec>,
+    /// The arms, by index. Stored trials of one cell share them.
+    pub arms: Arc<[ArmSpec]>,
     /// Which arm runs in each phase, in order.
     pub schedule: Vec<usize>,
     /// The order in which the arms' memory is allocated and touched.

@@ -7,6 +7,7 @@
 use crate::application;
 pub use crate::axis::Figure;
 use crate::axis::{Axis, LEFT, MARGIN, WIDTH};
+use crate::crowd;
 use crate::curve;
 use crate::knee;
 use crate::latency;
@@ -168,7 +169,16 @@ fn draw(part: &Part<'_>, course: &Course, number: usize) -> Option<Figure> {
     if let Some(centre) = course.centre {
         svg.line("estimate", [LEFT, up.at(centre)], [WIDTH - MARGIN, up.at(centre)]);
     }
-    for &(block, value, mark) in &course.points {
+    let many = course.points.len() > crowd::MANY;
+    if many {
+        let passed = course.points.iter().map(|&(block, value, mark)| crowd::Passed {
+            block,
+            value,
+            counts: mark != Mark::Void,
+        });
+        crowd::course(&mut svg, passed, (last, [blocks(0), blocks(last)]), |value| up.at(value), TOP + HEIGHT);
+    }
+    for &(block, value, mark) in course.points.iter().filter(|_| !many) {
         let at = [blocks(block), value.map_or(TOP + HEIGHT, |value| up.at(value))];
         let says = value.map_or_else(|| "no value".to_owned(), |value| fixed(value, three_digits(value) + 1));
         let says = format!("block {}: {says}", block + 1);
@@ -180,11 +190,14 @@ fn draw(part: &Part<'_>, course: &Course, number: usize) -> Option<Figure> {
     }
     svg.text("tick", [blocks(0), TOP + HEIGHT + 18.0], Anchor::Middle, "1");
     if last > 0 {
-        svg.text("tick", [blocks(last), TOP + HEIGHT + 18.0], Anchor::Middle, &(last + 1).to_string());
+        // A long number ends with the axis.
+        let (x, anchor) = if many { (WIDTH - MARGIN, Anchor::End) } else { (blocks(last), Anchor::Middle) };
+        svg.text("tick", [x, TOP + HEIGHT + 18.0], anchor, &(last + 1).to_string());
     }
     svg.text("axis", [f64::midpoint(LEFT, WIDTH), TOP + HEIGHT + 32.0], Anchor::Middle, "block");
     let what = if course.ratio { "ratio".to_owned() } else { Quantity::of(document, &document.run.metric).unit };
-    Some(Figure { caption: format!("{label}: {what} in each block"), name, svg })
+    let blocks = if many { "over the blocks" } else { "in each block" };
+    Some(Figure { caption: format!("{label}: {what} {blocks}"), name, svg })
 }
 
 fn course_in_words(course: &Course) -> String {

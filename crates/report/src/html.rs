@@ -141,7 +141,8 @@ impl Page {
         if let Some(first) = rows.first().filter(|_| ratios) {
             legend.push(format!("shaded: equivalent within {}; dashed: inconclusive", first.document.run.design.delta));
         } else {
-            legend = vec!["Hollow: trials; bars: 95 % intervals of the estimate".to_owned()];
+            let marks = lanes.as_ref().map_or("", Lanes::marks);
+            legend = vec![format!("{marks}; bars: 95 % intervals of the estimate")];
         }
         if rows.iter().any(|row| row.evidence.as_ref().is_some_and(|of| of.published.is_some())) {
             legend.push("\u{25c7} published, other hardware".to_owned());

@@ -3,6 +3,7 @@
 
 use crate::answer::Compared;
 use crate::axis::Axis;
+use crate::crowd;
 use crate::grid::readable;
 use crate::number::rounded;
 use crate::svg::{Anchor, Svg};
@@ -25,6 +26,8 @@ pub(crate) struct Lanes {
     band: Option<[f64; 2]>,
     /// Of values: how many of their own unit one of the axis is, and its name.
     unit: (f64, String),
+    /// Of rows of values: whether some have more trials than there is room for, and some have not.
+    crowded: [bool; 2],
 }
 
 impl Lanes {
@@ -43,7 +46,7 @@ impl Lanes {
             let limits = rows.iter().filter_map(|row| limits_of(row.ratio?));
             let limits = limits.flat_map(|(lo, hi)| [lo.max(least / FAR), hi.min(most * FAR)]);
             let axis = Axis::over(limits.chain([least, most]), ends, true)?;
-            return Some(Lanes { axis, band: Some(band), unit: (1.0, String::new()) });
+            return Some(Lanes { axis, band: Some(band), unit: (1.0, String::new()), crowded: [false, true] });
         }
         let evidence = || rows.iter().filter_map(|row| row.evidence.as_ref().map(|of| (row.document, of)));
         let (_, first) = evidence().next()?;
@@ -51,17 +54,18 @@ impl Lanes {
         if !evidence().all(|(_, of)| of.value.1.unit == *unit) {
             return None;
         }
-        let values = evidence().flat_map(|(document, of)| {
-            let row = of.value.1;
-            let own = trials(document, &row.treatment).chain([row.estimate]).chain(row.lo).chain(row.hi);
-            own.collect::<Vec<f64>>()
-        });
-        let values: Vec<f64> = values.collect();
+        let (mut values, mut crowded) = (Vec::new(), [false; 2]);
+        for (document, of) in evidence() {
+            let (row, before) = (of.value.1, values.len());
+            values.extend(trials(document, &row.treatment));
+            crowded[usize::from(values.len() - before <= crowd::MANY)] = true;
+            values.extend([row.estimate].into_iter().chain(row.lo).chain(row.hi));
+        }
         // A single dot is no picture.
         (values.len() > 2).then_some(())?;
         let unit = readable(&clean(unit), evidence().map(|(_, of)| of.value.1.estimate));
         let axis = Axis::over(values.into_iter().map(|value| value / unit.0), ends, false)?;
-        Some(Lanes { axis, band: None, unit })
+        Some(Lanes { axis, band: None, unit, crowded })
     }
 
     /// The picture of a row, the table's `number`th.
@@ -116,11 +120,24 @@ impl Lanes {
                 svg.line("interval", [at(end), middle - 5.0], [at(end), middle + 5.0]);
             }
         }
-        for value in trials(row.document, &found.treatment) {
-            svg.dot("trial", [at(value), HEIGHT - 4.0], 2.6, &rounded(value / self.unit.0));
+        let says = |value: f64| rounded(value / self.unit.0);
+        let values: Vec<f64> = trials(row.document, &found.treatment).collect();
+        if values.len() > crowd::MANY {
+            crowd::density(&mut svg, &values, at, [HEIGHT, HEIGHT - 14.0], says);
+        } else {
+            values.iter().for_each(|value| svg.dot("trial", [at(*value), HEIGHT - 4.0], 2.6, &says(*value)));
         }
         svg.dot("point", [at(found.estimate), middle], 4.5, &evidence.value.0);
         Some(svg)
+    }
+
+    /// What the marks of rows with values mean.
+    pub(crate) fn marks(&self) -> &'static str {
+        match self.crowded {
+            [true, true] => "Grey: how many trials lie where; hollow: trials",
+            [true, false] => "Grey: how many trials lie where",
+            [false, _] => "Hollow: trials",
+        }
     }
 
     /// The axis below the rows.

@@ -3,6 +3,7 @@
 
 use crate::answer::labelled;
 use crate::axis::{Axis, Figure, HEIGHT, LEFT, LINE, MARGIN, WIDTH, legend};
+use crate::crowd;
 use crate::grid::{Cell, Grid, GridRow, estimated};
 use crate::number::rounded;
 use crate::per_workload::Part;
@@ -318,7 +319,8 @@ fn draw(
             .collect();
         svg.polyline(&class, &shown.iter().map(|(_, place)| *place).collect::<Vec<_>>());
         for (point, place) in shown {
-            for value in trials(document, line.treatment, &point.row.metric) {
+            let own = trials(document, line.treatment, &point.row.metric);
+            for value in own.iter().filter(|_| own.len() <= crowd::MANY) {
                 svg.dot(
                     "trial",
                     [place[0] + ASIDE / 2.0, up.at(value / per)],

@@ -37,6 +37,7 @@ mod application;
 mod axis;
 mod chart;
 mod course;
+mod crowd;
 mod curve;
 mod details;
 mod grid;

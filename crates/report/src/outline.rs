@@ -187,6 +187,7 @@ fn remedies(found: &Reliability, of_wall_time: bool) -> Vec<&'static str> {
     let all = [
         (of_wall_time, "--by cpu_s compares CPU time, which others change less."),
         (others, "--wait-quiet begins when other programs are idle."),
+        (has(Hindrance::InMemory), "--set path=FOLDER measures the disk of another folder."),
         (has(Hindrance::Throttled), "Raise the CPU quota (cpu.max of the control group)."),
         // Where others have the CPUs, measured threads wait for these.
         (has(Hindrance::Queued) && !others, "Fewer ranks than CPUs leave others a CPU."),

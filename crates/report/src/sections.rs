@@ -5,6 +5,7 @@
 use crate::activity;
 use crate::application;
 use crate::course;
+use crate::crowd;
 use crate::details;
 use crate::figure::of_blocks;
 use crate::grid::{Cell, Grid, GridRow};
@@ -129,9 +130,16 @@ fn drawn(of: Subject<'_>) -> Section {
     let mut blocks = Vec::new();
     let courses = of_blocks(of.document);
     if !courses.is_empty() {
-        let legend = "Figures of blocks: the line is the estimate, the shade its interval. A dot counts; a hollow dot counts and is \
-                      flagged; a cross does not count.";
-        blocks.extend([Block::Figures(courses), Block::Legend(legend.to_owned())]);
+        let mut legend = "Figures of blocks: the line is the estimate, the shade its interval. A dot counts; a hollow dot counts and is \
+                          flagged; a cross does not count."
+            .to_owned();
+        if of.document.trials.len() > crowd::MANY {
+            legend += &format!(
+                " Above {} trials a column has the range of some blocks, wider in its middle half.",
+                crowd::MANY
+            );
+        }
+        blocks.extend([Block::Figures(courses), Block::Legend(legend)]);
     }
     let (over_time, more) = timeline::figures(&parts(of.document));
     if !over_time.is_empty() {

@@ -3,6 +3,7 @@
 
 use crate::answer::labelled;
 use crate::axis::{Axis, Figure, LEFT, MARGIN, WIDTH};
+use crate::crowd;
 use crate::mark::{Mark, shades_in_words};
 use crate::number::{fixed, rounded};
 use crate::per_workload::Part;
@@ -223,6 +224,7 @@ fn rate(part: &Part<'_>, row: &TimelineRow, metric: &str, name: String) -> Optio
         let (stretch, value) = *of;
         let says = format!("{} s: {} {unit}", rounded(stretch.at_s), rounded(value));
         match mark(stretch) {
+            Mark::Counts if values.len() > crowd::MANY => {}
             Mark::Counts => svg.dot("point", places(of), 2.2, &says),
             Mark::Flagged => svg.dot("point flagged", places(of), 2.8, &format!("{says}, flagged")),
             Mark::Void => svg.cross("void", places(of), 3.6, &format!("{says}, does not count")),

@@ -200,7 +200,16 @@ impl Words<'_> {
         let change = |log: f64| log.exp_m1().abs();
         let (one, two) = (change(self.interval.lo), change(self.interval.hi));
         let (lo, hi) = (one.min(two), one.max(two));
-        format!("{} by {} to {} %", self.side(self.up()), percent(lo, hi - lo), percent(hi, hi - lo))
+        let resolution = hi - lo;
+        // The interval excludes 1, so that its nearer end is not zero.
+        let finer =
+            if 100.0 * lo < 0.5 * 0.1_f64.powi(i32::from(decimals(resolution))) { 10.0 * lo } else { resolution };
+        let (mut lo, mut hi) = (digits(lo, finer), digits(hi, resolution));
+        // Both without their zeros, or both with them: 5 to 10 %, 40.64 to 41.00 %.
+        if let (Some(short), Some(long)) = (whole(&lo), whole(&hi)) {
+            (lo, hi) = (short.to_owned(), long.to_owned());
+        }
+        format!("{} by {lo} to {hi} %", self.side(self.up()))
     }
 
     /// "2.5 % slower"
@@ -270,15 +279,26 @@ fn number(value: f64, resolution: f64) -> String {
     format!("{value:.*}", decimals as usize)
 }
 
-/// A share in percent with as many decimals (0 to 4) as show two digits of `resolution`; trailing zeros of whole numbers
-/// are left out.
+/// How many decimals (0 to 4) of a percentage show two digits of `resolution`, a share.
+fn decimals(resolution: f64) -> u8 {
+    (1.0 - (100.0 * resolution).log10().floor()).clamp(0.0, 4.0) as u8
+}
+
+/// A share in percent with the decimals that show two digits of `resolution`.
+fn digits(share: f64, resolution: f64) -> String {
+    format!("{:.*}", usize::from(decimals(resolution)), 100.0 * share)
+}
+
+/// A whole number without its point and zeros.
+fn whole(text: &str) -> Option<&str> {
+    let (whole, rest) = text.split_once('.').unwrap_or((text, ""));
+    rest.bytes().all(|digit| digit == b'0').then_some(whole)
+}
+
+/// As [`digits`]; trailing zeros of whole numbers are left out.
 fn percent(share: f64, resolution: f64) -> String {
-    let decimals = (1.0 - (100.0 * resolution).log10().floor()).clamp(0.0, 4.0);
-    let text = format!("{:.*}", decimals as usize, 100.0 * share);
-    match text.split_once('.') {
-        Some((whole, rest)) if rest.bytes().all(|digit| digit == b'0') => whole.to_owned(),
-        _ => text,
-    }
+    let text = digits(share, resolution);
+    whole(&text).map_or_else(|| text.clone(), str::to_owned)
 }
 
 /// The half-width at which an interval about the same centre would be inside the band, outside it, or exclude 1: what makes

@@ -15,10 +15,11 @@ use baremark_model::imported::Imported;
 use baremark_model::plan::Plan;
 use baremark_model::renamed;
 use baremark_model::units::{Nanos, UnixTime};
-use baremark_model::wire::{TrialResult, TrialSpec};
+use baremark_model::wire::{ArmSpec, TrialResult, TrialSpec};
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 impl Store {
     /// A run with everything that was stored of it. A trial that is damaged does not hide the others: it is in
@@ -254,10 +255,18 @@ fn trials(snapshot: &Connection, stored: &mut StoredRun, tally: &mut Rows) -> ru
          FROM trial WHERE run = ?1 ORDER BY seq",
     )?;
     let mut rows = select.query([stored.id.as_str()])?;
+    let mut arms: BTreeMap<usize, Arc<[ArmSpec]>> = BTreeMap::new();
     while let Some(row) = rows.next()? {
         tally.trials += 1;
         match trial(&stored.id, row, tally)? {
-            Ok(trial) => stored.trials.push(trial),
+            Ok(mut trial) => {
+                // A run of 100,000 imported values has as many trials that differ in little else.
+                let known = arms.entry(trial.cell).or_insert_with(|| Arc::clone(&trial.spec.arms));
+                if *known == trial.spec.arms {
+                    trial.spec.arms = Arc::clone(known);
+                }
+                stored.trials.push(trial);
+            }
             Err(torn) => stored.torn.push(torn),
         }
     }

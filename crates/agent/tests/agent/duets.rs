@@ -11,7 +11,7 @@ use baremark_model::seam::Sample;
 use baremark_model::value::Value;
 use baremark_model::wire::{ArmSpec, Detail, Member, Series, TrialResult, TrialSpec};
 use std::collections::BTreeSet;
-use std::sync::{Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 /// The CPUs of the trials, which no toy uses.
@@ -164,7 +164,7 @@ fn spec(kind: &str, starved: u64) -> TrialSpec {
     };
     TrialSpec {
         workload: kind.to_owned(),
-        arms: vec![arm(0, starved), arm(1, 0)],
+        arms: [arm(0, starved), arm(1, 0)].into(),
         schedule: vec![0, 1, 1, 0, 1, 0, 0, 1],
         allocation_order: vec![0, 1],
         phase_ns: 1_000_000,
@@ -233,8 +233,8 @@ fn an_arm_that_cannot_be_prepared_on_a_cpu_or_fails_there_ends_the_trial() {
 fn what_cannot_run_at_the_same_time_is_refused() {
     let sound = spec("meets", 0);
     let mut wide = sound.clone();
-    wide.arms[1].members[0].arm.ranks = 2;
-    let alone = TrialSpec { arms: sound.arms[..1].to_vec(), schedule: vec![0, 0], ..sound.clone() };
+    Arc::make_mut(&mut wide.arms)[1].members[0].arm.ranks = 2;
+    let alone = TrialSpec { arms: sound.arms[..1].into(), schedule: vec![0, 0], ..sound.clone() };
     let twice = TrialSpec { schedule: vec![0, 0, 1, 1], ..sound.clone() };
     let odd = TrialSpec { schedule: vec![0, 1, 1], ..sound.clone() };
     for spec in [wide, alone, twice, odd] {

@@ -130,7 +130,7 @@ fn what_is_no_ensemble_of_one_kind_is_refused() {
     assert!(none.starts_with("arm 0 is an ensemble of none"), "{none}");
     let mut mixed = spec(&[(1, arm(ExecutorKind::Direct, 1, 1))]);
     let other = Member { count: 1, arm: arm(ExecutorKind::Null, 1, 1) };
-    mixed.arms[0].members.push(other);
+    Arc::make_mut(&mut mixed.arms)[0].members.push(other);
     let mixed = run(&mixed).unwrap_err();
     assert!(mixed.starts_with("arm 0 is an ensemble of 2 kinds of members; one agent runs"), "{mixed}");
     let crowd = run(&spec(&[(4096, arm(ExecutorKind::Direct, 1, 4096))])).unwrap_err();

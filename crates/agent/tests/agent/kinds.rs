@@ -26,7 +26,7 @@ fn spec(kind: &str, phase: Duration) -> TrialSpec {
     let arm = || ArmSpec { members: vec![Member { count: 1, arm: ResolvedArm::native(1, PageSize::Small) }] };
     TrialSpec {
         workload: kind.to_owned(),
-        arms: vec![arm(), arm()],
+        arms: [arm(), arm()].into(),
         schedule: vec![0, 1, 1, 0],
         allocation_order: vec![0, 1],
         phase_ns: u64::try_from(phase.as_nanos()).unwrap(),
@@ -185,7 +185,7 @@ fn two_sides_run_their_phases_in_turns_and_say_nothing_meanwhile() {
         with_agent(|first| {
             with_agent(|second| {
                 let part = TrialSpec { schedule: vec![0; 4], ..spec(descriptor.kind, Duration::from_millis(2)) };
-                let part = TrialSpec { arms: part.arms[..1].to_vec(), allocation_order: vec![0], ..part };
+                let part = TrialSpec { arms: part.arms[..1].into(), allocation_order: vec![0], ..part };
                 let mut sides = [first, second];
                 let mut found = Vec::new();
                 for (arm, lab) in sides.iter_mut().enumerate() {
@@ -255,7 +255,7 @@ fn a_side_whose_lab_is_gone_leaves() {
     for descriptor in RUNNERS.descriptors() {
         with_agent(|lab| {
             let part = TrialSpec { schedule: vec![0; 4], ..spec(descriptor.kind, Duration::from_millis(2)) };
-            let part = TrialSpec { arms: part.arms[..1].to_vec(), allocation_order: vec![0], ..part };
+            let part = TrialSpec { arms: part.arms[..1].into(), allocation_order: vec![0], ..part };
             write_frame(lab, &ToAgent::TakeTurns(Box::new(TurnsSpec { spec: part, arm: 1 }))).unwrap();
             at_turn(lab);
         });

@@ -65,7 +65,7 @@ fn spec(kind: &str) -> TrialSpec {
     let arm = || ArmSpec { members: vec![Member { count: 1, arm: ResolvedArm::native(1, PageSize::Small) }] };
     TrialSpec {
         workload: kind.to_owned(),
-        arms: vec![arm(), arm()],
+        arms: [arm(), arm()].into(),
         schedule: vec![0, 1, 1, 0],
         allocation_order: vec![0, 1],
         phase_ns: u64::try_from(PHASE.as_nanos()).unwrap(),

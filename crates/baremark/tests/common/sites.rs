@@ -125,7 +125,7 @@ pub fn trial_of(link: &mut Link, cpu: usize, table_bytes: u64) -> Result<FromAge
     let arm = ResolvedArm::native(1, PageSize::Small).with("table", value::Value::SizeBytes(Bytes(table_bytes)));
     let spec = TrialSpec {
         workload: "random-access".to_owned(),
-        arms: vec![ArmSpec { members: vec![Member { count: 1, arm }] }],
+        arms: [ArmSpec { members: vec![Member { count: 1, arm }] }].into(),
         schedule: vec![0; 4],
         allocation_order: vec![0],
         phase_ns: 20_000_000,

@@ -104,3 +104,33 @@ fn a_device_is_overwritten_with_consent_for_it_alone() {
         assert!(device.is_untouched());
     }
 }
+
+/// Since Linux 6.6 a tmpfs takes O_DIRECT, and its memory was measured as a disk.
+#[test]
+fn a_target_in_memory_makes_a_run_poor() {
+    if !root() {
+        return;
+    }
+    let bench = Bench::new();
+    fs::create_dir(bench.path("memory")).unwrap();
+    let path = bench.path("memory");
+    let workload = format!("kind = \"block\"\nsize = \"16 MiB\"\nduration = \"100 ms\"\npath = \"{}\"", path.display());
+    bench.write("block.toml", study(&workload));
+    let script = "mount -t tmpfs tmpfs memory; \"$1\" --store store.db run block.toml >out 2>err || echo $? >code; \"$1\" --store store.db report --json >document";
+    let run = Command::new("unshare")
+        .args(["--mount", "sh", "-ec", script, "sh", env!("CARGO_BIN_EXE_baremark")])
+        .current_dir(bench.folder.path())
+        .status();
+    let read = |name: &str| fs::read_to_string(bench.path(name)).unwrap_or_default();
+    let said = read("err") + &read("out");
+    if said.contains("the file system has no O_DIRECT") {
+        return println!("skipped: a tmpfs of this kernel has no O_DIRECT");
+    }
+    assert!(run.unwrap().success(), "{said}");
+    let reason =
+        "the target lies in memory, not on a disk (native). --set path=FOLDER measures the disk of another folder.";
+    assert!(said.contains(reason), "{said}");
+    let document: serde_json::Value = serde_json::from_str(&read("document")).unwrap();
+    let found = &document["reliability"];
+    assert!(found["grade"] == "poor" && found["hindrances"] == serde_json::json!(["in_memory"]), "{found:#}");
+}

@@ -64,7 +64,7 @@ fn a_load_by_connections_is_counted_and_told() {
 fn a_rate_is_told_in_words_with_its_verdict() {
     let bench = Bench::new();
     let url = format!("http://{}/", server());
-    let rate = ["load", &url, "--rate", "200", "--arrival", "poisson", "--duration", "1s", "--timeout", "5 min"];
+    let rate = ["load", &url, "--rate", "200", "--arrival", "poisson", "--count", "200", "--timeout", "5 min"];
     let output = bench.run(&rate);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let told = text(&output.stdout);
@@ -395,8 +395,9 @@ fn loads_are_runs_that_are_compared_and_checked() {
             &url,
             "--rate",
             "200",
-            "--duration",
-            "500ms",
+            // It ends when all have been answered, however late.
+            "--count",
+            "100",
             "--connections",
             "4",
             "--timeout",

@@ -20,6 +20,7 @@ use baremark_model::wire::{TrialResult, TrialSpec};
 use baremark_stats::estimate::mean;
 use baremark_stats::location;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Why system calls are not counted, with the remedy where there is one.
@@ -94,7 +95,7 @@ fn runs_of(trial: &TrialSpec, (arm, place): (usize, &str), runs: usize) -> Trial
     let mut spec = turns::part(trial, arm, place);
     spec.schedule = vec![0; runs];
     spec.observe = None;
-    for member in spec.arms.iter_mut().flat_map(|arm| &mut arm.members) {
+    for member in Arc::make_mut(&mut spec.arms).iter_mut().flat_map(|arm| &mut arm.members) {
         if let Some(Value::Program(program)) = member.arm.parameters.get_mut(command::KIND) {
             (program.warmup, program.repeat) = (0, false);
         }

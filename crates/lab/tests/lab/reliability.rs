@@ -4,8 +4,10 @@ use crate::conduct::WORKLOAD;
 use crate::played::{Answer, Memory, Played, conduct, plan, run};
 use baremark_lab::analysis::document;
 use baremark_model::codes::Hindrance;
+use baremark_model::descriptor::{Descriptor, HinderedBy};
 use baremark_model::document::{Grade, Reliability};
 use baremark_model::event::TrialStatus;
+use baremark_model::seam::Sample;
 use baremark_model::wire::{Disturbance, ProgramShare};
 use std::sync::atomic::AtomicBool;
 
@@ -115,4 +117,39 @@ fn steal_throttling_waiting_and_invalid_trials_lower_the_grade() {
 #[test]
 fn nothing_is_said_where_nothing_is_known() {
     assert_eq!(graded(&[], 0), None);
+}
+
+/// A file in /tmp was measured as a disk where /tmp is a tmpfs.
+#[test]
+fn what_is_not_what_its_name_says_makes_a_run_poor() {
+    let descriptor = Descriptor {
+        hindered_by: &[HinderedBy {
+            metric: "in_memory",
+            hindrance: Hindrance::InMemory,
+            means: "the target lies in memory",
+        }],
+        ..WORKLOAD
+    };
+    let graded = |shares: &[(usize, f64)]| {
+        let plan = plan("microvm");
+        let mut memory = Memory::default();
+        let script = Played::new(|_| Answer::Values(vec![10.0, 10.0]));
+        conduct(&plan, vec![("native", script)], &mut memory, &NEVER).0.unwrap();
+        for result in memory.trials.iter_mut().filter_map(|trial| trial.result.as_mut()) {
+            result.disturbance = Some(others(0.0, &[]));
+            for (arm, share) in shares {
+                let phases = result.series.iter_mut().filter(|phase| phase.arm == *arm);
+                phases.for_each(|phase| phase.samples.push(Sample::new("in_memory", *share)));
+            }
+        }
+        let found = document(&run(&plan, &memory), &[&descriptor]).reliability.unwrap();
+        (found.grade, found.reasons, found.hindrances)
+    };
+    let good = (Grade::Good, Vec::new(), Vec::new());
+    assert_eq!(graded(&[]), good);
+    assert_eq!(graded(&[(1, 30.0)]), good, "pages that another program maps");
+    let poor =
+        |places: &str| (Grade::Poor, vec![format!("the target lies in memory ({places})")], vec![Hindrance::InMemory]);
+    assert_eq!(graded(&[(1, 100.0)]), poor("microvm"));
+    assert_eq!(graded(&[(0, 100.0), (1, 90.0)]), poor("native, microvm"));
 }

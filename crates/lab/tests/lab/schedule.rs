@@ -83,7 +83,8 @@ fn a_program_warms_up_once_on_this_machine_and_in_every_trial_elsewhere() {
             planned.arm.parameters.insert(command::KIND.to_owned(), Value::Program(Box::new(program)));
         }
         let of_block = |block: u64| -> Vec<u64> {
-            let of_cell = |cell| trial(&plan, block, cell).arms.into_iter().map(|arm| arm.members[0].arm.clone());
+            let of_cell =
+                |cell| trial(&plan, block, cell).arms.iter().map(|arm| arm.members[0].arm.clone()).collect::<Vec<_>>();
             let arms = (0..plan.cells.len()).flat_map(of_cell);
             arms.map(|arm| command::of_arm(&arm).expect("a program").warmup).collect()
         };

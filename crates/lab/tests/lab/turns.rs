@@ -112,7 +112,7 @@ fn each_side_is_told_its_own_arm_alone() {
     let (told, whole) = (told.lock().unwrap(), &memory.trials[0].spec);
     assert_eq!((told.len(), whole.arms.len(), whole.most_ns.is_some()), (2, 2, true));
     for (arm, own) in told.iter().enumerate() {
-        assert_eq!(own.arms, [whole.arms[arm].clone()]);
+        assert_eq!(*own.arms, [whole.arms[arm].clone()]);
         assert_eq!((own.schedule.as_slice(), own.seed, own.most_ns), (&[0; 6][..], whole.seed, None));
     }
     assert_eq!(

@@ -20,6 +20,7 @@ use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::io::{self, Cursor, Read, Write};
+use std::sync::Arc;
 
 /// Any change to these is a change of the protocol: raise [`PROTOCOL`] with it.
 fn golden<T: Serialize + DeserializeOwned + PartialEq + Debug>(message: &T) -> String {
@@ -70,7 +71,7 @@ fn spec() -> TrialSpec {
     let of_one = |arm| ArmSpec { members: vec![Member { count: 1, arm }] };
     TrialSpec {
         workload: "random-access".to_owned(),
-        arms: vec![of_one(native()), of_one(arm())],
+        arms: [of_one(native()), of_one(arm())].into(),
         schedule: vec![0, 1, 1, 0],
         allocation_order: vec![1, 0],
         phase_ns: 100_000_000,
@@ -497,7 +498,7 @@ proptest! {
         seed: u64,
     ) {
         let mut spec = TrialSpec { schedule, seed, ..spec() };
-        spec.arms[1].members[0].arm.parameters = parameters;
+        Arc::make_mut(&mut spec.arms)[1].members[0].arm.parameters = parameters;
         let message = ToAgent::RunTrial(Box::new(spec));
         let mut bytes = Vec::new();
         write_frame(&mut bytes, &message).expect("written");

@@ -562,6 +562,19 @@ pub fn left_often(explained: f64) -> Document {
     document
 }
 
+/// One program that was imported with very many values, every thousandth of which does not count.
+pub fn crowd(trials: u64) -> Document {
+    let only = arm("native", "4k");
+    let status = |block: u64| match block % 1000 {
+        999 => TrialStatus::Void { reasons: vec!["played".to_owned()] },
+        _ => TrialStatus::Ok,
+    };
+    let rows = (0..trials).map(|block| trial(block, 0, &[(&only, 0.1)], status(block))).collect();
+    let estimates = vec![estimate("gups", &only, 0.1, 0.001)];
+    let run = RunHead { factors: factors(&[("environment", &["native"])]), ..head() };
+    Document { run, trials: rows, estimates, ..empty() }
+}
+
 /// Threads against nothing, alongside a published pair of tables.
 pub fn stream() -> Document {
     let mut document = scaling();

@@ -34,6 +34,29 @@ fn flags_and_an_overturned_verdict() {
     insta::assert_snapshot!(text(&body(&documents::flagged())));
 }
 
+/// Each of 100,000 imported values was two circles: a page of 17 MB, in which nothing was seen.
+#[test]
+fn very_many_trials_are_drawn_as_where_they_lie() {
+    let page = body(&documents::crowd(20_000));
+    assert!(page.len() < 200_000, "{} bytes", page.len());
+    let (lane, rest) = page.split_once("lane-axis").expect("a row with its picture, and the axis below");
+    let counts: u64 =
+        lane.split("<g><title>").skip(1).filter_map(|says| says.split(' ').next()?.parse::<u64>().ok()).sum();
+    assert_eq!(counts, 20_000 - 20, "each trial that counts is in one bar");
+    assert!(rest.contains("Grey: how many trials lie where") && !page.contains("class=\"trial\""));
+    // Columns of the course: all blocks, each once, and those that do not count.
+    let columns: Vec<&str> =
+        rest.split("<g><title>blocks ").skip(1).filter_map(|says| says.split('<').next()).collect();
+    let ends: Vec<u64> =
+        columns.iter().flat_map(|says| says.split([' ', ':']).filter_map(|word| word.parse().ok()).take(2)).collect();
+    assert_eq!((ends.first(), ends.last()), (Some(&1), Some(&20_000)));
+    assert!(ends[1..ends.len() - 1].chunks(2).all(|of| of[0] + 1 == of[1]), "{ends:?}");
+    assert_eq!(columns.iter().filter(|says| says.ends_with("1 that do not count")).count(), 20);
+    let few = body(&documents::crowd(500));
+    assert_eq!(few.matches("class=\"trial\"").count(), 500);
+    assert!(few.contains(": GUP/s in each block") && !few.contains("crowd"));
+}
+
 #[test]
 fn several_workloads() {
     let page = body(&documents::several());

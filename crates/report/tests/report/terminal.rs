@@ -436,6 +436,8 @@ fn whatever_lowers_the_reliability_is_shown_with_what_helps() {
         said(&metric, &[Hindrance::Queued]),
         "Reliability: fair: this. Fewer ranks than CPUs leave others a CPU."
     );
+    let memory = "Reliability: fair: this. --set path=FOLDER measures the disk of another folder.";
+    assert_eq!(said(&metric, &[Hindrance::InMemory]), memory);
     let quota = "Reliability: fair: this. Raise the CPU quota (cpu.max of the control group).";
     assert_eq!(said(&metric, &[Hindrance::Throttled]), quota);
     assert_eq!(said(&metric, &[Hindrance::Stolen]), "Reliability: fair: this.", "nothing here helps against that");

@@ -111,7 +111,7 @@ fn of_java(pages: &str, warm_up: &str) -> (Plan, TrialSpec) {
         arms: vec![planned],
         ..plan()
     };
-    let arms = vec![ArmSpec { members: vec![Member { count: 1, arm }] }];
+    let arms = [ArmSpec { members: vec![Member { count: 1, arm }] }].into();
     (plan, TrialSpec { workload: "jvm-warehouse".to_owned(), arms, ..spec(1) })
 }
 

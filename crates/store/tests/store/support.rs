@@ -92,7 +92,7 @@ pub fn run(id: Option<&str>) -> RunRecord {
 pub fn spec(seed: u64) -> TrialSpec {
     TrialSpec {
         workload: "random-access".to_owned(),
-        arms: vec![ArmSpec { members: Vec::new() }],
+        arms: [ArmSpec { members: Vec::new() }].into(),
         schedule: vec![0, 0],
         allocation_order: vec![0],
         phase_ns: 100_000_000,
