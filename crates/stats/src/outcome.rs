@@ -206,8 +206,10 @@ impl Words<'_> {
             if 100.0 * lo < 0.5 * 0.1_f64.powi(i32::from(decimals(resolution))) { 10.0 * lo } else { resolution };
         let (mut lo, mut hi) = (digits(lo, finer), digits(hi, resolution));
         // Both without their zeros, or both with them: 5 to 10 %, 40.64 to 41.00 %.
-        if let (Some(short), Some(long)) = (whole(&lo), whole(&hi)) {
-            (lo, hi) = (short.to_owned(), long.to_owned());
+        match (whole(&lo).map(str::to_owned), whole(&hi).map(str::to_owned)) {
+            (Some(short), Some(long)) => (lo, hi) = (short, long),
+            (Some(short), None) if short == "0" => lo = short,
+            _ => {}
         }
         format!("{} by {lo} to {hi} %", self.side(self.up()))
     }

@@ -127,10 +127,15 @@ fn a_target_in_memory_makes_a_run_poor() {
         return println!("skipped: a tmpfs of this kernel has no O_DIRECT");
     }
     assert!(run.unwrap().success(), "{said}");
-    let reason =
-        "the target lies in memory, not on a disk (native). --set path=FOLDER measures the disk of another folder.";
-    assert!(said.contains(reason), "{said}");
+    // However lines are wrapped, and whatever else lowers it.
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in
+        ["the target lies in memory, not on a disk (native)", "--set path=FOLDER measures the disk of another folder."]
+    {
+        assert!(words.contains(part), "{part}: {said}");
+    }
     let document: serde_json::Value = serde_json::from_str(&read("document")).unwrap();
     let found = &document["reliability"];
-    assert!(found["grade"] == "poor" && found["hindrances"] == serde_json::json!(["in_memory"]), "{found:#}");
+    let codes = found["hindrances"].as_array().is_some_and(|codes| codes.contains(&"in_memory".into()));
+    assert!(found["grade"] == "poor" && codes, "{found:#}");
 }
