@@ -246,14 +246,4 @@ mod tests {
         target.handle(false).unwrap().read_exact_at(&mut bytes, (1 << 20) - 4096).unwrap();
         assert!(bytes.iter().collect::<std::collections::BTreeSet<_>>().len() > 200, "random to its end");
     }
-
-    /// What lies in memory although it should not is seen in tests/kernel.
-    #[test]
-    fn nothing_is_said_of_memory_where_the_page_cache_is_measured() {
-        let folder = tempfile::tempdir().unwrap();
-        let place = Place::Folder(folder.path().to_owned());
-        let target = Target::open(&place, 1 << 20, Cache::Buffered, Consent::NONE).unwrap();
-        target.fill(1, None, &AtomicBool::new(false)).unwrap();
-        assert!(target.in_memory().unwrap() == 0.0);
-    }
 }

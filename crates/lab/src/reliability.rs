@@ -3,9 +3,10 @@
 //!
 //! The same for every kind of work. A grade says nothing of the size of intervals: they are as wide as the noise was, also on a quiet machine.
 
-use crate::run::Run;
+use crate::run::{Run, places};
+use crate::trials::Finished;
 use baremark_model::codes::Hindrance;
-use baremark_model::descriptor::Descriptor;
+use baremark_model::descriptor::{Descriptor, HinderedBy};
 use baremark_model::document::{Grade, Reliability};
 use baremark_model::wire::{Disturbance, ProgramShare};
 use std::collections::BTreeMap;
@@ -26,8 +27,8 @@ const THROTTLED: Limits = Limits { fair: 0.01, poor: 0.05 };
 const QUEUED: Limits = Limits { fair: 0.01, poor: 0.05 };
 /// Of the trials, invalid.
 const INVALID: Limits = Limits { fair: 0.1, poor: 0.5 };
-/// Of what a workload is about ([`HinderedBy`](baremark_model::descriptor::HinderedBy)).
-const HINDERED: Limits = Limits { fair: 0.5, poor: 0.5 };
+/// Of a metric that [`HinderedBy`] names, in percent: most of what the workload is about.
+const MOST: f64 = 50.0;
 /// Programs that are named, from which share of all CPUs' time on.
 const NAMED: usize = 3;
 const LEAST_NAMED: f64 = 0.01;
@@ -71,29 +72,34 @@ pub(crate) fn of(run: &Run, workloads: &[&Descriptor]) -> Option<Reliability> {
     judge(Hindrance::InvalidTrials, Some(share), &INVALID, &|_| {
         format!("{invalid} of {} trials are invalid", trials.len())
     });
-    for of in workloads.iter().flat_map(|workload| workload.hindered_by) {
-        let places = hindered(run, of.metric);
-        let share = (!places.is_empty()).then_some(1.0);
-        judge(of.hindrance, share, &HINDERED, &|_| format!("{} ({})", of.means, places.join(", ")));
+    for (of, places) in workloads.iter().flat_map(|workload| hindered(run, workload)) {
+        grade = Grade::Poor;
+        reasons.push(format!("{} ({})", of.means, places.join(", ")));
+        hindrances.push(of.hindrance);
     }
     (!known.is_empty()).then_some(Reliability { grade, reasons, hindrances, programs })
 }
 
-/// The environments of which some phase has more than half in this metric, each once.
-fn hindered<'r>(run: &'r Run, metric: &str) -> Vec<&'r str> {
-    let mut places: Vec<&str> = Vec::new();
-    for trial in &run.trials {
-        let Some(&cell) = run.plan.cells.get(trial.cell) else { continue };
-        for (place, &arm) in run.plan.arms_of(cell).iter().enumerate() {
-            let name = run.plan.arms[arm].environment.as_str();
-            if !places.contains(&name)
-                && trial.phases(place, metric).iter().any(|percent| *percent > 100.0 * HINDERED.poor)
-            {
-                places.push(name);
+/// What hindered a workload, with the environments of which some phase says so, each once.
+fn hindered<'r>(run: &'r Run, workload: &Descriptor) -> Vec<(&'static HinderedBy, Vec<&'r str>)> {
+    let mut found: Vec<_> = workload.hindered_by.iter().map(|of| (of, Vec::new())).collect();
+    for (arm, planned) in run.plan.arms.iter().enumerate() {
+        if run.plan.workload_of(arm) != workload.kind {
+            continue;
+        }
+        let trials = places(&run.plan, &run.trials, arm);
+        for (of, names) in &mut found {
+            let most = |(trial, index): &(&Finished, usize)| {
+                trial.phases(*index, of.metric).iter().any(|percent| *percent > MOST)
+            };
+            let name = planned.environment.as_str();
+            if !names.contains(&name) && trials.iter().any(most) {
+                names.push(name);
             }
         }
     }
-    places
+    found.retain(|(_, names)| !names.is_empty());
+    found
 }
 
 /// The mean share of each other program over the trials, of those that used most.

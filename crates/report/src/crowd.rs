@@ -30,7 +30,10 @@ pub(crate) fn density(
             values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), one| (low.min(*one), high.max(*one)));
         #[expect(clippy::cast_precision_loss, reason = "counts and places of a drawing")]
         let (x, long) = (bin as f64 * ROOM, (height * values.len() as f64 / most as f64).max(LEAST));
-        let text = format!("{} values from {} to {}", values.len(), says(least), says(largest));
+        let text = match values.len() {
+            1 => format!("1 value: {}", says(least)),
+            count => format!("{count} values from {} to {}", says(least), says(largest)),
+        };
         svg.group(&text, |svg| svg.rect("crowd", [x, bottom - long], [ROOM - 0.5, long]));
     }
 }
@@ -94,5 +97,53 @@ pub(crate) fn course(
         if invalid > 0 {
             svg.cross("void", [x, bottom], 3.0, &text);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(draw: impl FnOnce(&mut Svg)) -> Vec<String> {
+        let mut svg = Svg::new("name", [100.0, 100.0], "title", "words");
+        draw(&mut svg);
+        svg.inline().lines().filter(|line| line.contains("crowd") || line.contains("<g>")).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_bar_is_as_long_as_values_are_many() {
+        let values = [1.0, 1.5, 1.9, 2.0, 9.0];
+        let lines = drawn(|svg| density(svg, &values, |value| 2.0 * value, [20.0, 9.0], |value| format!("{value}")));
+        assert_eq!(
+            lines,
+            [
+                "<g><title>3 values from 1 to 1.9</title>",
+                "<rect class=\"crowd\" x=\"0.0\" y=\"11.0\" width=\"3.5\" height=\"9.0\"/>",
+                "<g><title>1 value: 2</title>",
+                "<rect class=\"crowd\" x=\"4.0\" y=\"17.0\" width=\"3.5\" height=\"3.0\"/>",
+                "<g><title>1 value: 9</title>",
+                "<rect class=\"crowd\" x=\"16.0\" y=\"17.0\" width=\"3.5\" height=\"3.0\"/>",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_column_has_the_range_of_its_blocks_and_their_middle_half() {
+        // Ten blocks in two columns. The first has the values 1 to 5, of the second two count.
+        let values = [3.0, 1.0, 5.0, 2.0, 4.0, 7.0, 100.0, 100.0, 100.0, 8.0];
+        let point = |(block, value)| Passed { block, value: Some(value), counts: !(6..9).contains(&block) };
+        let points = (0..).zip(values).map(point);
+        let lines = drawn(|svg| course(svg, points, (9, [0.0, 8.0]), |value| 50.0 - value, 60.0));
+        assert_eq!(
+            lines,
+            [
+                "<g><title>blocks 1 to 5: median 3.000, 1.000 to 5.000</title>",
+                "<line class=\"crowd\" x1=\"2.0\" y1=\"49.0\" x2=\"2.0\" y2=\"45.0\"/>",
+                "<rect class=\"crowd\" x=\"0.2\" y=\"46.0\" width=\"3.5\" height=\"2.0\"/>",
+                "<g><title>blocks 6 to 10: median 8.000, 7.000 to 8.000, 3 that do not count</title>",
+                "<line class=\"crowd\" x1=\"6.0\" y1=\"43.0\" x2=\"6.0\" y2=\"42.0\"/>",
+                "<rect class=\"crowd\" x=\"4.2\" y=\"42.0\" width=\"3.5\" height=\"1.0\"/>",
+            ]
+        );
     }
 }

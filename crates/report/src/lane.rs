@@ -1,5 +1,5 @@
 //! The picture in a row of the answer: a ratio's interval in the band of equivalence, with the published ratio as a hollow mark; of a value that
-//! stands alone its trials as dots with its interval. All rows of a table have one axis, which is drawn below them.
+//! stands alone its trials as dots, or as bars where they are very many, with its interval. All rows of a table have one axis, which is drawn below them.
 
 use crate::answer::Compared;
 use crate::axis::Axis;

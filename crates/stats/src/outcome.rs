@@ -200,18 +200,15 @@ impl Words<'_> {
         let change = |log: f64| log.exp_m1().abs();
         let (one, two) = (change(self.interval.lo), change(self.interval.hi));
         let (lo, hi) = (one.min(two), one.max(two));
-        let resolution = hi - lo;
+        let (side, resolution) = (self.side(self.up()), hi - lo);
         // The interval excludes 1, so that its nearer end is not zero.
-        let finer =
-            if 100.0 * lo < 0.5 * 0.1_f64.powi(i32::from(decimals(resolution))) { 10.0 * lo } else { resolution };
-        let (mut lo, mut hi) = (digits(lo, finer), digits(hi, resolution));
+        let is_hidden = whole(&digits(lo, resolution)) == Some("0");
+        let (lo, hi) = (digits(lo, if is_hidden { 10.0 * lo } else { resolution }), digits(hi, resolution));
         // Both without their zeros, or both with them: 5 to 10 %, 40.64 to 41.00 %.
-        match (whole(&lo).map(str::to_owned), whole(&hi).map(str::to_owned)) {
-            (Some(short), Some(long)) => (lo, hi) = (short, long),
-            (Some(short), None) if short == "0" => lo = short,
-            _ => {}
+        match (whole(&lo), whole(&hi)) {
+            (Some(lo), Some(hi)) => format!("{side} by {lo} to {hi} %"),
+            _ => format!("{side} by {lo} to {hi} %"),
         }
-        format!("{} by {lo} to {hi} %", self.side(self.up()))
     }
 
     /// "2.5 % slower"
@@ -281,14 +278,10 @@ fn number(value: f64, resolution: f64) -> String {
     format!("{value:.*}", decimals as usize)
 }
 
-/// How many decimals (0 to 4) of a percentage show two digits of `resolution`, a share.
-fn decimals(resolution: f64) -> u8 {
-    (1.0 - (100.0 * resolution).log10().floor()).clamp(0.0, 4.0) as u8
-}
-
-/// A share in percent with the decimals that show two digits of `resolution`.
+/// A share in percent with as many decimals (0 to 4) as show two digits of `resolution`.
 fn digits(share: f64, resolution: f64) -> String {
-    format!("{:.*}", usize::from(decimals(resolution)), 100.0 * share)
+    let decimals = (1.0 - (100.0 * resolution).log10().floor()).clamp(0.0, 4.0);
+    format!("{:.*}", decimals as usize, 100.0 * share)
 }
 
 /// A whole number without its point and zeros.

@@ -122,7 +122,8 @@ fn nothing_is_said_where_nothing_is_known() {
 /// A file in /tmp was measured as a disk where /tmp is a tmpfs.
 #[test]
 fn what_is_not_what_its_name_says_makes_a_run_poor() {
-    let descriptor = Descriptor {
+    let of_kind = |kind: &'static str| Descriptor {
+        kind,
         hindered_by: &[HinderedBy {
             metric: "in_memory",
             hindrance: Hindrance::InMemory,
@@ -130,7 +131,7 @@ fn what_is_not_what_its_name_says_makes_a_run_poor() {
         }],
         ..WORKLOAD
     };
-    let graded = |shares: &[(usize, f64)]| {
+    let graded = |kind: &'static str, shares: &[(usize, f64)]| {
         let plan = plan("microvm");
         let mut memory = Memory::default();
         let script = Played::new(|_| Answer::Values(vec![10.0, 10.0]));
@@ -142,14 +143,16 @@ fn what_is_not_what_its_name_says_makes_a_run_poor() {
                 phases.for_each(|phase| phase.samples.push(Sample::new("in_memory", *share)));
             }
         }
-        let found = document(&run(&plan, &memory), &[&descriptor]).reliability.unwrap();
+        let found = document(&run(&plan, &memory), &[&of_kind(kind), &WORKLOAD]).reliability.unwrap();
         (found.grade, found.reasons, found.hindrances)
     };
     let good = (Grade::Good, Vec::new(), Vec::new());
-    assert_eq!(graded(&[]), good);
-    assert_eq!(graded(&[(1, 30.0)]), good, "pages that another program maps");
+    let own = WORKLOAD.kind;
+    assert_eq!(graded(own, &[]), good);
+    assert_eq!(graded(own, &[(1, 30.0)]), good, "pages that another program maps");
+    assert_eq!(graded("another", &[(1, 100.0)]), good, "a metric of the same name");
     let poor =
         |places: &str| (Grade::Poor, vec![format!("the target lies in memory ({places})")], vec![Hindrance::InMemory]);
-    assert_eq!(graded(&[(1, 100.0)]), poor("microvm"));
-    assert_eq!(graded(&[(0, 100.0), (1, 90.0)]), poor("native, microvm"));
+    assert_eq!(graded(own, &[(1, 100.0)]), poor("microvm"));
+    assert_eq!(graded(own, &[(0, 100.0), (1, 90.0)]), poor("native, microvm"));
 }
