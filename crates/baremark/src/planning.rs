@@ -73,6 +73,7 @@ fn resolved(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan,
     read_job_files(&mut plan).and_then(|()| checked(&plan)).map_err(Refusal::bad_input)?;
     if is_here {
         places::brought_files_are_there(&plan)?;
+        writers(&plan).and_then(|writers| block::targets_fit(&writers)).map_err(Refusal::bad_input)?;
     }
     Ok(plan)
 }

@@ -5,7 +5,7 @@
 
 use crate::engine::{self, Engine, EngineError, Outcome, Plan, Second};
 use crate::pace::Load;
-use crate::settings::{DEVICE, JOB, JOB_TEXT, PARAMETERS, Settings};
+use crate::settings::{DEVICE, JOB, JOB_TEXT, PARAMETERS, PATH, Settings};
 use crate::target::{Cache, Place, Target};
 use crate::verify::{Fault, Ledger};
 use crate::writable::Consent;
@@ -137,6 +137,30 @@ pub fn consent<'a>(writers: impl IntoIterator<Item = &'a Writer>, allowed: &[Pat
             let remedy = format!("if its content can go, add --allow-destructive {}", device.display());
             return Err(InvalidValue { what, remedy });
         }
+    }
+    Ok(())
+}
+
+/// Refuses arms of this machine for whose file the folder that they name has no room, or that take none. Nothing is left there.
+///
+/// # Errors
+/// What is in the way, and what to write.
+pub fn targets_fit<'a>(writers: impl IntoIterator<Item = &'a Writer>) -> Result<(), InvalidValue> {
+    for writer in writers.into_iter().filter(|writer| writer.is_here) {
+        let named = Parameters::of(&writer.arm, &PARAMETERS).has(PATH.key);
+        let Settings { place: place @ Place::Folder(_), size, cache, .. } = Settings::of(&writer.arm)? else {
+            continue;
+        };
+        if !named {
+            continue;
+        }
+        Target::open(&place, size, cache, Consent::NONE).map(drop).map_err(|why| match why {
+            EngineError::Missing { what, remedy } => InvalidValue { what, remedy },
+            other => InvalidValue {
+                what: other.to_string(),
+                remedy: format!("{}: name a folder in which files can be made", PATH.key),
+            },
+        })?;
     }
     Ok(())
 }

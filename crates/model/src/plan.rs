@@ -204,6 +204,12 @@ pub struct LoadRequest {
     pub cpus: Vec<usize>,
     /// Digests of what was read from files, by what it is.
     pub files: BTreeMap<String, String>,
+    /// The sites that generate it, as its command line says; none where its own process does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sites: Vec<String>,
+    /// The absolute path of the ssh configuration of its sites.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssh_config: Option<String>,
 }
 
 impl Plan {

@@ -25,6 +25,7 @@ use measure::{Ready, told};
 use record::{Recorder, of_run, result, rows};
 use serde_json::json;
 use std::fmt::Write as _;
+use std::path::Path;
 use study::Secrets;
 
 /// Runs the load and reports the result.
@@ -62,7 +63,8 @@ pub fn resume(context: &Context, store: &Store, held: RunLock, stored: StoredRun
     study::same_files(&id, &request, &order)?;
     let (limits, error_limit) = workload::stated(arm).map_err(Refusal::bad_input)?;
     let order = study::with(order, request.seed, &request.cpus);
-    let ready = Ready::of(context, order, (&limits, error_limit), Vec::new())?;
+    let sites = sites::named(&request.sites, request.ssh_config.as_deref().map(Path::new))?;
+    let ready = Ready::of(context, order, (&limits, error_limit), sites)?;
     crate::quiet::wait(context)?;
     let recorder = Recorder::resume(store, held, stored)?;
     ready.measure(context, recorder)

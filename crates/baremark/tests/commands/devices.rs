@@ -1,4 +1,4 @@
-//! Block devices that a study names: refused without consent, before anything runs. No device of these names exists.
+//! Block devices and folders that a study of disks names: refused before anything runs. No device of these names exists.
 
 use crate::common::bench::{Bench, text, unbroken};
 
@@ -91,4 +91,34 @@ fn a_job_file_that_cannot_be_read_is_refused_with_its_name() {
             assert!(error.contains(said), "{said}: {error}");
         }
     }
+}
+
+/// Thirty trials failed, one after the other, of a study whose folder was mistyped.
+#[test]
+fn a_folder_that_takes_no_file_is_said_before_anything_runs() {
+    let bench = Bench::new();
+    let file = bench.path("file");
+    std::fs::write(&file, "").unwrap();
+    let kept = bench.path("kept");
+    std::fs::create_dir(&kept).unwrap();
+    let missing = bench.path("missing");
+    // The file system of this test may have no O_DIRECT.
+    let of = |path: &std::path::Path| {
+        study(&format!("kind = \"block\"\nsize = \"1 MiB\"\ncache = \"buffered\"\npath = {path:?}"))
+    };
+    for path in [&missing, &file] {
+        bench.write("study.toml", of(path));
+        for command in ["run", "plan"] {
+            let output = bench.run(&[command, "study.toml"]);
+            let said = unbroken(&output.stderr);
+            let refused =
+                said.contains("creating a file in ") && said.contains("path: name a folder in which files can");
+            assert!(output.status.code() == Some(2) && refused, "{command}: {said}");
+        }
+    }
+    bench.write("study.toml", of(&kept));
+    let output = bench.run(&["plan", "study.toml"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(std::fs::read_dir(&kept).unwrap().count(), 0, "nothing is left");
+    assert!(!bench.store().exists(), "no run was begun");
 }

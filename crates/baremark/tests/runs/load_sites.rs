@@ -2,7 +2,7 @@
 
 use crate::common::bench::{Bench, children, signal, text};
 use crate::common::http::server;
-use crate::common::points::stopped_at;
+use crate::common::points::{kill, stopped_at};
 use std::process::Stdio;
 
 fn json(output: &[u8]) -> serde_json::Value {
@@ -64,4 +64,29 @@ fn a_site_that_is_lost_is_told_and_the_others_count() {
     assert_eq!(history["runs"][0]["stop_reason"], "a site was lost");
     let document = json(&bench.run(&["report", "--json"]).stdout);
     assert_eq!((&document["ended"], &document["counts"]["intended"]), (&"site-lost".into(), &250.into()));
+}
+
+/// As its command line said: from as many sites, with the same configuration of ssh.
+#[test]
+fn a_killed_load_of_sites_is_resumed_from_them() {
+    let bench = Bench::new();
+    let url = format!("http://{}/", server());
+    let load = ["load", &url, "--connections", "2", "--count", "300", "--timeout", "5 min", "--site", "native"];
+    let arguments = [&load[..], &["--site", "native", "--ssh-config", "nowhere"]].concat();
+    let mut command = bench.command(&arguments);
+    kill(&mut stopped_at(command.stdout(Stdio::null()).stderr(Stdio::null()), "progress-stored:1"));
+    let id = bench.json(&["history", "--json"])["runs"][0]["id"].as_str().unwrap().to_owned();
+    let store = baremark_store::Store::open_read_only(bench.store()).unwrap();
+    let request = store.load(&id.parse().unwrap()).unwrap().plan.load.expect("it can be resumed");
+    let config = request.ssh_config.expect("what would be asked for a site elsewhere");
+    assert!(config.starts_with('/') && config.ends_with("/nowhere"), "{config}");
+    let output = bench.run(&["resume", &id, "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let document = json(&output.stdout);
+    assert_eq!((&document["counts"]["intended"], &document["asked"]["sites"]), (&300.into(), &2.into()));
+    assert_eq!(document["sites"].as_array().map(Vec::len), Some(2), "{document:#}");
+    assert_eq!(bench.json(&["report", "--json"]), document, "what is stored is what was printed");
+    let history = bench.json(&["history", "--json"]);
+    let runs = history["runs"].as_array().unwrap();
+    assert!(runs.len() == 1 && runs[0]["state"] == "finished", "{history:#}");
 }

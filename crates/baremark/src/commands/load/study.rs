@@ -105,8 +105,13 @@ pub(super) fn has_secrets(args: &LoadArgs) -> bool {
 
 /// What a load is resumed with in addition to its study; `None` where something of its command line is not stored.
 pub(super) fn request(args: &LoadArgs, order: &Order) -> Option<LoadRequest> {
-    let stored = !has_secrets(args) && args.site.is_empty();
-    stored.then(|| LoadRequest { seed: args.seed, cpus: args.cpus.clone(), files: files(order) })
+    (!has_secrets(args)).then(|| LoadRequest {
+        seed: args.seed,
+        cpus: args.cpus.clone(),
+        files: files(order),
+        sites: args.site.clone(),
+        ssh_config: args.ssh_config.as_deref().map(absolute),
+    })
 }
 
 /// Digests of what an order has read from files. A trace and a recording are its arrivals.
