@@ -250,6 +250,11 @@ bench-store: build
 bench-self: build
 	./scripts/bench-self $(or $(OLD),$(error bench-self: OLD: write OLD=path of the earlier program)) $(BAREMARK) $(or $(ROUNDS),10) $(ONLY)
 
+# How much narrower intervals are where native and a container take turns within a trial, than by OLD=path of a program of a28a8be9 or before, whose trials
+# are of one side alone. ONLY="fma block" picks works, ROUNDS=N for more than 3 of eight minutes each; a quiet machine.
+bench-turns: build
+	./scripts/bench-turns $(or $(OLD),$(error bench-turns: OLD: write OLD=path of the earlier program)) $(BAREMARK) container $(or $(ROUNDS),3) $(ONLY)
+
 # `ab` against hyperfine -N and a bare loop of posix_spawn and wait4: what it adds to the time of an empty static program, whether the
 # times of two commands agree, and how much their ratio varies at equal wall time: `ok`, `SHORT` or `undecided` (needs hyperfine).
 # Takes five minutes; ROUNDS=N for more than 10.

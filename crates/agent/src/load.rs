@@ -7,6 +7,7 @@ use baremark_load::rate_control::{Asked, RateControl};
 use baremark_model::problem::chain;
 use baremark_model::units::Nanos;
 use baremark_model::wire::{FromAgent, ToAgent, WireError, write_frame};
+use serde::Deserialize as _;
 use serde_json::Value;
 use std::io::Write;
 use std::sync::Arc;
@@ -43,7 +44,7 @@ pub(crate) enum PrepareError {
 
 /// Reads an order and checks everything that can be checked here.
 pub(crate) fn prepare(order: Value) -> Result<Prepared, PrepareError> {
-    let order: Order = serde_json::from_value(order)?;
+    let order = Order::deserialize(&order)?;
     let interrupt = Arc::new(AtomicBool::new(false));
     let engine = Engine::new(order.load()?, Arc::clone(&interrupt))?;
     Ok(Prepared { engine, interrupt })

@@ -2,6 +2,7 @@
 
 use crate::exit::{Exit, Refusal};
 use baremark_report::{Style, beside};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command};
 use std::fmt::Write as _;
 
@@ -48,6 +49,24 @@ enum Form {
 /// The command line with the help that all of it has: examples first, then options in groups, at most 80 columns.
 pub fn arranged(command: Command) -> Command {
     of_form(command, Form::Options)
+}
+
+/// A refusal of options that exclude each other, which names those that were typed: of a group of options, each is named.
+pub fn of_typed(mut why: clap::Error, typed: &[String]) -> clap::Error {
+    let all = match why.get(ContextKind::PriorArg) {
+        Some(ContextValue::Strings(all)) if why.kind() == ErrorKind::ArgumentConflict => all.clone(),
+        _ => return why,
+    };
+    let is_typed = |option: &String| {
+        let name = option.split([' ', '[', '=']).next().unwrap_or_default();
+        name.starts_with("--") && typed.iter().any(|word| word.split('=').next() == Some(name))
+    };
+    match all.into_iter().filter(is_typed).collect::<Vec<_>>() {
+        mut one if one.len() == 1 => drop(why.insert(ContextKind::PriorArg, ContextValue::String(one.remove(0)))),
+        none if none.is_empty() => {}
+        several => drop(why.insert(ContextKind::PriorArg, ContextValue::Strings(several))),
+    }
+    why
 }
 
 fn of_form(command: Command, form: Form) -> Command {
@@ -159,7 +178,7 @@ fn everything(command: &Command) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{GROUPS, WIDTH, arranged, everything, overview};
+    use super::{GROUPS, WIDTH, arranged, everything, of_typed, overview};
     use crate::Cli;
     use crate::commands::ab::split;
     use crate::overrides::applied;
@@ -229,6 +248,20 @@ mod tests {
                 assert!(options <= MOST, "{name}: {options} options in {group}");
             }
         }
+    }
+
+    /// Sixteen options were named for one that had been typed.
+    #[test]
+    fn options_that_exclude_each_other_are_those_that_were_typed() {
+        let refused = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            let read = arranged(Cli::command()).try_get_matches_from(&words);
+            of_typed(read.expect_err("they exclude each other"), &words).to_string()
+        };
+        let one = refused(&["baremark", "run", "standard", "--image=a"]);
+        assert!(one.contains("'[STUDY]' cannot be used with '--image <IMAGE>'"), "{one}");
+        let two = refused(&["baremark", "run", "standard", "--timeout", "1s", "--setup", "true"]);
+        assert!(two.contains("--timeout") && two.contains("--setup") && !two.contains("--shell"), "{two}");
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod kept;
 mod kinds;
 mod lab_network;
 mod message;
+mod named_places;
 mod overrides;
 mod part_of_run;
 mod places;
@@ -115,7 +116,7 @@ struct RunArgs {
     #[arg(long, conflicts_with = "program")]
     allow_host_changes: bool,
     /// Instead of a study: a program and its arguments, after --
-    #[arg(last = true, value_name = "PROGRAM", conflicts_with_all = ["quick", "aa", "Changes"])]
+    #[arg(last = true, value_name = "PROGRAM", conflicts_with_all = ["quick", "aa", "set", "vary"])]
     program: Vec<String>,
     #[command(flatten)]
     changes: Changes,
@@ -404,8 +405,10 @@ fn typed() -> Cli {
     };
     // Help is arranged where it is shown alone.
     read.unwrap_or_else(|_why| {
-        let read = Cli::from_arg_matches(&help::arranged(Cli::command()).get_matches());
-        read.unwrap_or_else(|why| why.exit())
+        let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+        let matches = help::arranged(Cli::command()).try_get_matches();
+        let read = matches.and_then(|matches| Cli::from_arg_matches(&matches));
+        read.unwrap_or_else(|why| help::of_typed(why, &words).exit())
     })
 }
 
@@ -480,6 +483,7 @@ fn run_study(context: &mut Context, mut args: RunArgs) -> Result<(String, Exit),
             return Err(Refusal::bad_input(format!("{what}; {remedy}")));
         }
         args.options.spending = args.spending;
+        args.options.places = args.changes.places;
         return ab::places(context, &args.options, &args.program);
     };
     context.allow_destructive.clone_from(&args.allow_destructive);

@@ -1,9 +1,10 @@
-//! Changes to a study that are given on the command line: `--set`, `--vary`, `--budget`, `--precision` and `--by`, written into its text, so
+//! Changes to a study that are given on the command line: `--set`, `--vary`, `--in`, `--budget`, `--precision` and `--by`, written into its text, so
 //! that what is stored and printed is the study that ran.
 
 use crate::context::descriptors;
 use crate::exit::Refusal;
 use crate::message::say;
+use crate::named_places;
 use crate::source::{Changed, Source};
 use baremark_model::environments;
 use baremark_model::former;
@@ -29,6 +30,8 @@ pub struct Changes {
     /// Vary a key as a factor: a list A,B,C (compared with A) or a range FIRST..LAST[..STEP]
     #[arg(long, value_name = "KEY=VALUES")]
     pub vary: Vec<String>,
+    #[arg(long = "in", value_name = "ENVIRONMENTS", value_delimiter = ',', help_heading = "Environments", help = named_places::help())]
+    pub places: Vec<String>,
 }
 
 /// What is given for studies and for programs alike.
@@ -58,13 +61,22 @@ pub fn percent(text: &str) -> Result<Share, String> {
 
 /// The study with these changes; as it is without any.
 pub fn applied(source: Source, changes: &Changes, spending: &Spending) -> Result<Source, Refusal> {
-    let (set, vary) = (pairs("--set", &changes.set)?, pairs("--vary", &changes.vary)?);
+    let (set, mut vary) = (pairs("--set", &changes.set)?, pairs("--vary", &changes.vary)?);
     let design = spending.precision.is_some() || spending.budget.is_some();
-    if set.is_empty() && vary.is_empty() && spending.by.is_none() && !design {
+    if set.is_empty() && vary.is_empty() && changes.places.is_empty() && spending.by.is_none() && !design {
         return Ok(source);
     }
     let before = study::parse(&source.name, &source.bytes, &descriptors()).map_err(Refusal::bad_input)?;
     let mut text = String::from_utf8_lossy(&source.bytes).into_owned();
+    if !changes.places.is_empty() {
+        let named = set.iter().chain(&vary).find(|(key, _)| key.rsplit('.').next() == Some(environments::FACTOR));
+        if let Some((key, _)) = named {
+            return Err(Refusal::bad_input(format!("--in and {key}: the environments are named twice; leave one out")));
+        }
+        let (changed, levels) = in_places(text, &before, &changes.places)?;
+        text = changed;
+        vary.push((environments::FACTOR.to_owned(), levels));
+    }
     let is_of_work = !set.is_empty() || !vary.is_empty() || spending.by.is_some();
     let named: Vec<String> = set.iter().chain(&vary).map(|(key, _)| key.clone()).collect();
     text = named.iter().fold(text, |text, key| with_name_of_today(&text, &before, key));
@@ -91,6 +103,27 @@ pub fn applied(source: Source, changes: &Changes, spending: &Spending) -> Result
     }
     let changed = if is_of_work { Changed::Work } else { Changed::Design };
     Ok(Source { name: source.name, bytes: text.into_bytes(), changed })
+}
+
+/// The study with the settings of these environments, and what its factor is: one alone is added to what the study compares with, which is else the first.
+fn in_places(text: String, study: &Study, typed: &[String]) -> Result<(String, String), Refusal> {
+    let places = named_places::of_study(typed, study)?;
+    let mut names: Vec<String> = places.iter().map(|(name, _)| name.clone()).collect();
+    let reference = study.layout.ratio_to.get(environments::FACTOR).map(ToString::to_string);
+    let ratio = ["report", "ratio_to", environments::FACTOR].map(str::to_owned);
+    let is_written = |text: &str| DeTable::parse(text).is_ok_and(|text| find(text.get_ref(), &ratio).is_some());
+    let mut text = text;
+    match reference.filter(|level| !names.contains(level)) {
+        Some(reference) if names.len() == 1 => names.insert(0, reference),
+        Some(_) if is_written(&text) => text = put(&text, &ratio, &quoted(&names[0])),
+        _ => {}
+    }
+    for (name, settings) in places {
+        let place = |key: &str| ["environments", name.as_str(), key].map(str::to_owned);
+        text = settings.iter().fold(text, |text, (key, value)| put(&text, &place(key), &value.to_string()));
+    }
+    let levels: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+    Ok((text, format!("[{}]", levels.join(", "))))
 }
 
 /// Each as key and value.
@@ -465,7 +498,7 @@ environment = [\"native\", \"microvm\"]
     fn changed(set: &[&str], vary: &[&str], spending: &Spending) -> Result<String, String> {
         let of = |typed: &[&str]| typed.iter().map(|typed| (*typed).to_owned()).collect();
         let source = Source::new("file".to_owned(), STUDY.as_bytes().to_vec());
-        let changes = Changes { set: of(set), vary: of(vary) };
+        let changes = Changes { set: of(set), vary: of(vary), ..Changes::default() };
         let changed = applied(source, &changes, spending).map_err(|refusal| refusal.message.clone())?;
         Ok(String::from_utf8(changed.bytes).unwrap_or_default())
     }
@@ -534,7 +567,7 @@ fresh = \"run\"
 ";
         let varied = |environments: &str| {
             let source = Source::new("file".to_owned(), text.as_bytes().to_vec());
-            let changes = Changes { set: Vec::new(), vary: vec![format!("environment={environments}")] };
+            let changes = Changes { vary: vec![format!("environment={environments}")], ..Changes::default() };
             let changed = applied(source, &changes, &Spending::default()).map_err(|refusal| refusal.message);
             String::from_utf8_lossy(&changed.expect("it is a study").bytes).into_owned()
         };
@@ -544,10 +577,47 @@ fresh = \"run\"
         assert!(both.contains("instead_of = \"container\""), "{both}");
     }
 
+    /// The options of `--in` were refused with a list of what `run` takes for programs.
+    #[test]
+    fn a_study_runs_in_the_environments_that_are_named_for_it() {
+        let own = format!("{STUDY}[environments.volume]\nlike = \"container\"\nvolumes = [\"/tmp:/tmp\"]\n");
+        let ratio = "[report]\nratio_to = { environment = \"native\" }   # the one\n";
+        let within = |text: &str, places: &[&str], set: &[&str]| {
+            let source = Source::new("file".to_owned(), text.as_bytes().to_vec());
+            let of = |typed: &[&str]| typed.iter().map(|typed| (*typed).to_owned()).collect();
+            let changes = Changes { places: of(places), set: of(set), ..Changes::default() };
+            let changed = applied(source, &changes, &Spending::default()).map_err(|refusal| refusal.message)?;
+            let text = String::from_utf8_lossy(&changed.bytes).into_owned();
+            let study = study::parse("file", text.as_bytes(), &descriptors()).map_err(|why| why.to_string())?;
+            let factor = study.factors.iter().find(|factor| factor.key == "environment");
+            let levels = factor.map(|factor| factor.levels.iter().map(ToString::to_string).collect::<Vec<_>>());
+            let first = study.layout.ratio_to.get("environment").map(ToString::to_string);
+            Ok::<_, String>((levels.unwrap_or_default().join(","), first.unwrap_or_default(), text))
+        };
+        for (text, places, levels, first) in [
+            (STUDY, &["native", "sandbox"][..], "native,sandbox", "native"),
+            (STUDY, &["sandbox"], "native,sandbox", "native"),
+            (STUDY, &["native"], "native", ""),
+            (STUDY, &["container", "sandbox"], "container,sandbox", "container"),
+            (&format!("{STUDY}{ratio}"), &["container", "sandbox"], "container,sandbox", "container"),
+            (&own, &["native", "volume", "ssh:host:24"], "native,volume,ssh", "native"),
+        ] {
+            let (found, against, text) = within(text, places, &[]).unwrap_or_else(|why| panic!("{places:?}: {why}"));
+            assert_eq!((found.as_str(), against.as_str()), (levels, first), "{text}");
+        }
+        let (_, _, text) = within(&own, &["container:alpine", "ssh:host:24"], &[]).expect("it is a study");
+        assert!(text.contains("[environments.container]\nimage = \"alpine\"\n"), "{text}");
+        assert!(text.contains("[environments.ssh]\n") && text.contains("port = 24\n"), "{text}");
+        let why = within(STUDY, &["sandbx"], &[]).expect_err("it is none");
+        assert!(why.starts_with("--in sandbx: unknown; did you mean 'sandbox'?"), "{why}");
+        let why = within(STUDY, &["native"], &["factors.environment=native"]).expect_err("both name them");
+        assert!(why.contains("the environments are named twice"), "{why}");
+    }
+
     fn varied(text: &str, vary: &[&str]) -> String {
         let source = Source::new("file".to_owned(), text.as_bytes().to_vec());
         let vary = vary.iter().map(|typed| (*typed).to_owned()).collect();
-        let changed = applied(source, &Changes { set: Vec::new(), vary }, &Spending::default());
+        let changed = applied(source, &Changes { vary, ..Changes::default() }, &Spending::default());
         String::from_utf8(changed.map_err(|refusal| refusal.message).expect("it is a study").bytes).expect("text")
     }
 
@@ -616,7 +686,7 @@ page = \"2m\"
 ";
         let changed = |set: &str| {
             let source = Source::new("file".to_owned(), text.as_bytes().to_vec());
-            let changes = Changes { set: vec![set.to_owned()], vary: Vec::new() };
+            let changes = Changes { set: vec![set.to_owned()], ..Changes::default() };
             applied(source, &changes, &Spending::default()).map_err(|refusal| refusal.message)
         };
         let text = |set: &str| {
@@ -628,7 +698,7 @@ page = \"2m\"
         assert!(why.contains("takes no such key"), "{why}");
         let both = applied(
             shipped(&SHIPPED[0]),
-            &Changes { set: vec!["page=4k".to_owned()], vary: Vec::new() },
+            &Changes { set: vec!["page=4k".to_owned()], ..Changes::default() },
             &Spending::default(),
         );
         let why = both.err().map(|refusal| refusal.message).unwrap_or_default();
@@ -639,7 +709,7 @@ page = \"2m\"
     /// A factor of the standard study that STREAM holds at one level.
     #[test]
     fn what_one_of_several_workloads_holds_stays_when_a_factor_is_varied() {
-        let changes = Changes { set: Vec::new(), vary: vec!["factors.page=4k".to_owned()] };
+        let changes = Changes { vary: vec!["factors.page=4k".to_owned()], ..Changes::default() };
         let changed = applied(shipped(&SHIPPED[0]), &changes, &Spending::default());
         let text = changed.map(|source| String::from_utf8_lossy(&source.bytes).into_owned()).unwrap_or_default();
         let study = study::parse("standard", text.as_bytes(), &descriptors()).map(|study| study.factors);
@@ -665,7 +735,7 @@ page = \"2m\"
     #[test]
     fn a_run_of_a_changed_study_is_stored_under_its_name_without_values() {
         let source = Source::new("/srv/mine.toml".to_owned(), STUDY.as_bytes().to_vec());
-        let changes = Changes { set: vec!["title=secret".to_owned()], vary: Vec::new() };
+        let changes = Changes { set: vec!["title=secret".to_owned()], ..Changes::default() };
         let changed = applied(source, &changes, &Spending::default()).map(|source| source.stored_name());
         assert_eq!(changed.ok().as_deref(), Some("/srv/mine.toml (changed)"));
     }

@@ -21,6 +21,7 @@ use baremark_store::{
     LockError, RunId, RunLock, RunRecord, RunState, RunSummary, Store, StoreError, StoredRun, TrialEntry, Turn,
 };
 use baremark_sys::{machine, point, wall};
+use serde::Deserialize as _;
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::Ordering;
@@ -113,7 +114,7 @@ impl<'s> Record<'s> {
         let (next_seq, cells, trials) = (stored.next_seq(), stored.plan.cells.len(), trials.collect());
         let others = Others::of(store, &id);
         // Rows of a load are of another form, and no trial's.
-        let progress = stored.progress.into_iter().filter_map(|row| serde_json::from_value(row).ok()).collect();
+        let progress = stored.progress.iter().filter_map(|row| Progress::deserialize(row).ok()).collect();
         Ok(Record { store, id, next_seq, cells, trials, progress, others, _lock: lock })
     }
 

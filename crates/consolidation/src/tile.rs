@@ -383,7 +383,7 @@ impl PreparedTile<'_> {
     }
 
     fn measured(&self, stored: &[Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {
-        let mut known = stored.iter().filter_map(|row| serde_json::from_value::<Level>(row.clone()).ok());
+        let mut known = stored.iter().filter_map(|row| Level::deserialize(row).ok());
         let mut levels: Vec<Level> = Vec::new();
         for tiles in 1..=self.most {
             for attempt in 1..=ATTEMPTS {

@@ -655,7 +655,7 @@ impl ReadyJob for PreparedFarm {
     }
 
     fn resume(&mut self, stored: &[Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {
-        let stored: Vec<Stored> = stored.iter().filter_map(|row| serde_json::from_value(row.clone()).ok()).collect();
+        let stored: Vec<Stored> = stored.iter().filter_map(|row| Stored::deserialize(row).ok()).collect();
         let measured = self.measured(&stored, &mut |one| {
             if let Ok(row) = serde_json::to_value(one) {
                 report(Update::Part(row));

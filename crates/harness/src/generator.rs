@@ -7,11 +7,12 @@ use baremark_load::document::Document;
 use baremark_load::load::{Load, Progress};
 use baremark_load::order::Order;
 use baremark_load::rate_control::{Asked, RateControl};
-use baremark_load::record::{MergedSeconds, Part};
+use baremark_load::record::{MergedSeconds, Part, SecondPart};
 use baremark_model::site::Environment;
 use baremark_model::units::Nanos;
 use baremark_sys::clock::monotonic_ns;
 use baremark_sys::network::HeldPort;
+use serde::Deserialize as _;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -239,13 +240,13 @@ impl Sites {
             wait = Duration::ZERO;
             match heard {
                 Heard::Second { second, part } => {
-                    let (part, sites) = (serde_json::from_value(part).map_err(said)?, self.generators.sites().count());
+                    let (part, sites) = (SecondPart::deserialize(part).map_err(said)?, self.generators.sites().count());
                     self.coming.add(second, &part, sites, &mut |second, part| {
                         self.seconds.lock().unwrap_or_else(PoisonError::into_inner).push(Progress { second, part });
                     });
                 }
                 Heard::Window { id, part } if id == self.latest_id => {
-                    self.latest.insert(site, serde_json::from_value(part).map_err(said)?);
+                    self.latest.insert(site, Part::deserialize(part).map_err(said)?);
                 }
                 // Of a window that nobody waited for.
                 Heard::Window { .. } => {}

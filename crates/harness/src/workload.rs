@@ -33,6 +33,7 @@ use baremark_services::Folder;
 use baremark_services::card::Tier;
 use baremark_services::error::ServiceError;
 use baremark_services::service::program;
+use serde::Deserialize as _;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -631,7 +632,7 @@ impl ReadyJob for PreparedApplications {
     }
 
     fn resume(&mut self, stored: &[serde_json::Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {
-        let stored: Vec<Stored> = stored.iter().filter_map(|row| serde_json::from_value(row.clone()).ok()).collect();
+        let stored: Vec<Stored> = stored.iter().filter_map(|row| Stored::deserialize(row).ok()).collect();
         let measured = self.measured(&stored, &mut |one| {
             if let Ok(row) = serde_json::to_value(one) {
                 report(Update::Part(row));

@@ -3,6 +3,7 @@
 use crate::disks::disks_under;
 use crate::{cpus, module};
 use baremark_journal::value::{self, OFF, Setting};
+use baremark_model::page_size::PageSize;
 use baremark_sys::machine;
 use std::fs;
 use std::io;
@@ -60,6 +61,8 @@ pub enum Levels {
     Offered(&'static str),
     /// The level itself, a whole number.
     Number,
+    /// The level itself, a number of KiB that is a whole number of pages: the kernel rounds others down.
+    PagesInKib,
     /// The level is the deepest idle state that stays enabled: `1` disables a deeper one.
     DeepestState,
     /// The level is a list of CPUs, such as `0` or `0-1`. Interrupts that the kernel does not let move keep theirs.
@@ -152,7 +155,7 @@ pub const FEATURES: &[Feature] = &[
     one("host.stat_interval", "proc/sys/vm/stat_interval", Levels::Number),
     one("host.watermark_scale_factor", "proc/sys/vm/watermark_scale_factor", Levels::Number),
     one("host.io_scheduler", "sys/block/{disk}/queue/scheduler", Levels::Offered("scheduler")),
-    one("host.read_ahead_kib", "sys/block/{disk}/queue/read_ahead_kb", Levels::Number),
+    one("host.read_ahead_kib", "sys/block/{disk}/queue/read_ahead_kb", Levels::PagesInKib),
 ];
 
 /// Why a feature, or one of its levels, cannot be had on this machine.
@@ -298,6 +301,10 @@ pub(crate) fn written(source: Source, files: &[PathBuf], level: &str) -> Result<
             Ok(number) => Ok(all(&number.to_string())),
             Err(_) => Err(refused("whole numbers".to_owned())),
         },
+        Levels::PagesInKib => match level.parse::<u64>() {
+            Ok(number) if number % PAGE_KIB == 0 => Ok(all(&number.to_string())),
+            _ => Err(refused(format!("multiples of {}, the size of a page", PAGE_KIB))),
+        },
         Levels::DeepestState => {
             let Ok(deepest) = level.parse::<u64>() else { return Err(refused("whole numbers".to_owned())) };
             let value = |file: &PathBuf| {
@@ -323,6 +330,9 @@ pub(crate) fn written(source: Source, files: &[PathBuf], level: &str) -> Result<
         }
     }
 }
+
+/// The size of a page, in KiB.
+pub(crate) const PAGE_KIB: u64 = PageSize::Small.bytes() / 1024;
 
 /// The words of a list of which one may be marked.
 pub(crate) fn offered(list: &Path) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! Trying a feature: it is set to another level than it has, read back, and undone.
 
 use crate::cpus;
-use crate::feature::{Feature, Host, Levels, offered, probe, written};
+use crate::feature::{Feature, Host, Levels, PAGE_KIB, offered, probe, written};
 use crate::setter::{HostError, Setter};
 use baremark_journal::Journal;
 use baremark_journal::value::{OFF, read};
@@ -64,12 +64,8 @@ fn levels(levels: Levels, before: &[(PathBuf, String)]) -> Vec<String> {
     match levels {
         Levels::Words(words) | Levels::Loaded(_, words) => words.iter().map(|(level, _)| (*level).to_owned()).collect(),
         Levels::Offered(list) => offered(&path.with_file_name(list)),
-        Levels::Number => {
-            let number = value.parse::<u64>().ok();
-            let next = number.and_then(|number| number.checked_add(1));
-            let last = number.and_then(|number| number.checked_sub(1));
-            next.into_iter().chain(last).map(|number| number.to_string()).collect()
-        }
+        Levels::Number => next_to(value, 1),
+        Levels::PagesInKib => next_to(value, PAGE_KIB),
         Levels::DeepestState => (0..8).map(|state| state.to_string()).collect(),
         Levels::Cpus => cpus::online(path).iter().map(u32::to_string).collect(),
         Levels::Switches => {
@@ -77,4 +73,12 @@ fn levels(levels: Levels, before: &[(PathBuf, String)]) -> Vec<String> {
             offered(path).into_iter().map(other).collect()
         }
     }
+}
+
+/// The numbers at this distance from one.
+fn next_to(value: &str, step: u64) -> Vec<String> {
+    let number = value.parse::<u64>().ok();
+    let next = number.and_then(|number| number.checked_add(step));
+    let last = number.and_then(|number| number.checked_sub(step));
+    next.into_iter().chain(last).map(|number| number.to_string()).collect()
 }

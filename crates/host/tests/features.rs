@@ -140,9 +140,12 @@ fn features_of_disks_are_set_on_the_disk_that_holds_the_data_and_on_no_other() {
     let number = if libc::major(device) == 0 { (0, 0) } else { (libc::major(device), libc::minor(device)) };
     symlink("../../block/sda", blocks.join(format!("{}:{}", number.0, number.1))).unwrap();
     let mut setter = Setter::new(journal(folder.path(), &below(&root)), below(&root));
-    setter.set("host.read_ahead_kib", "999").unwrap();
+    setter.set("host.read_ahead_kib", "996").unwrap();
     let ahead = |disk: &str| now(&root, &format!("sys/block/{disk}/queue/read_ahead_kb"));
-    assert_eq!((ahead("sda"), ahead("sdb")), ("999".into(), "512".into()));
+    assert_eq!((ahead("sda"), ahead("sdb")), ("996".into(), "512".into()));
+    // The kernel would round it down.
+    let refused = setter.set("host.read_ahead_kib", "999").unwrap_err();
+    assert!(refused.to_string().contains("'999' is not among its values: multiples of "), "{refused}");
     drop(setter);
     assert_eq!(ahead("sda"), "128");
 }

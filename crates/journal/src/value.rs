@@ -89,7 +89,7 @@ impl Setting {
         })
     }
 
-    /// Sets it until the hold on it is dropped. The kernel must take it: what is read afterwards has to be `value`.
+    /// Sets it until the hold on it is dropped. The kernel must take it: what is read afterwards has to be `value`, or what was there is written back.
     ///
     /// # Errors
     /// When it cannot be recorded, written, or the kernel made another value of it.
@@ -98,10 +98,17 @@ impl Setting {
             let (path, switch, previous) = (self.path.clone(), self.switch.clone(), self.read()?);
             Ok(serde_json::to_value(Details { path, switch, previous, value: value.to_owned() })?)
         };
-        let make = |_: &Value| {
+        let make = |details: &Value| {
             write(&self.path, value)?;
             let found = self.read()?;
-            if found == value { Ok(()) } else { Err(not_taken(value, &found)) }
+            if found == value {
+                return Ok(());
+            }
+            // By its record it would be somebody else's.
+            let Details { previous, .. } = details_of(details)?;
+            write(&self.path, &previous)?;
+            let restored = self.read()?;
+            Err(if restored == previous { not_taken(value, &found) } else { not_taken(&previous, &restored) })
         };
         let target = match &self.switch {
             Some(name) => format!("{} {name}", self.path.display()),

@@ -136,8 +136,8 @@ pub const FACTORS: &[Knob] = &[
          its guests' disks, else the folder of temporary files",
     ),
     host("host.read_ahead_kib", Kind::Count { min: 0, max: 1_048_576 }).help(
-        "most that is read ahead of sequential reads through the page cache, in KiB, of the disks as for \
-         `host.io_scheduler`",
+        "most that is read ahead of sequential reads through the page cache, in KiB, a multiple of the page size, \
+         of the disks as for `host.io_scheduler`",
     ),
 ];
 

@@ -9,6 +9,7 @@
 
 pub mod error;
 pub mod link;
+mod message;
 pub mod namespace;
 pub mod netlink;
 pub mod network;

@@ -1,17 +1,12 @@
 //! Requests to rtnetlink, one at a time, each answered before the next.
 
-use netlink_packet_core::{
-    DefaultNla, NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader,
-    NetlinkMessage, NetlinkPayload,
+use crate::message::{
+    ACK, CREATE, DELETE_LINK, DUMP, EXCLUSIVE, GET_ADDRESS, GET_LINK, GET_ROUTE, Kind, Message, NEW_ADDRESS, NEW_LINK,
+    NEW_QDISC, NEW_ROUTE, Part, REPLACE, REQUEST, SET_LINK, attributes, number, parts, put, refused, terminated,
 };
-use netlink_packet_route::address::{AddressAttribute, AddressMessage};
-use netlink_packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
-use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage};
-use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcOption};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 
 /// Hardware address of a link.
 pub type Mac = [u8; 6];
@@ -59,47 +54,21 @@ impl Netlink {
         Ok(Netlink { socket, sequence: 0 })
     }
 
-    /// Sends a request and gathers its answer.
-    fn ask(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNetlinkMessage>> {
+    /// Sends a request and gathers the objects of its answer, each with its number.
+    fn ask(&mut self, message: &Message, flags: u16) -> io::Result<Vec<(u16, Vec<u8>)>> {
         self.sequence += 1;
-        let mut header = NetlinkHeader::default();
-        header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
-        header.sequence_number = self.sequence;
-        let mut packet = NetlinkMessage::new(header, NetlinkPayload::from(message));
-        packet.finalize();
-        let mut bytes = vec![0; packet.buffer_len()];
-        packet.serialize(&mut bytes);
-        self.socket.send(&bytes, 0)?;
+        self.socket.send(&message.bytes(REQUEST | ACK | flags, self.sequence), 0)?;
         let mut answer = Vec::new();
         loop {
             let (bytes, _) = self.socket.recv_from_full()?;
-            if self.take(&bytes, &mut answer)? {
-                return Ok(answer);
-            }
-        }
-    }
-
-    /// Takes the messages of one datagram; whether the answer is complete.
-    fn take(&self, bytes: &[u8], answer: &mut Vec<RouteNetlinkMessage>) -> io::Result<bool> {
-        let mut rest = bytes;
-        while rest.len() >= 16 {
-            let packet = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest)
-                .map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why.to_string()))?;
-            let length = usize::try_from(packet.header.length).unwrap_or(usize::MAX).max(16);
-            rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
-            if packet.header.sequence_number != self.sequence {
-                continue;
-            }
-            match packet.payload {
-                NetlinkPayload::Done(_) => return Ok(true),
-                NetlinkPayload::Error(error) => {
-                    return if error.code.is_none() { Ok(true) } else { Err(error.to_io()) };
+            for part in parts(&bytes, self.sequence) {
+                match part {
+                    Part::Done => return Ok(answer),
+                    Part::Refused(code) => return Err(refused(code)),
+                    Part::Object(number, body) => answer.push((number, body.to_vec())),
                 }
-                NetlinkPayload::InnerMessage(message) => answer.push(message),
-                _ => {}
             }
         }
-        Ok(false)
     }
 
     /// The link of this name.
@@ -107,9 +76,7 @@ impl Netlink {
     /// # Errors
     /// What rtnetlink gives, other than that there is none.
     pub fn link(&mut self, name: &str) -> io::Result<Option<Found>> {
-        let mut message = LinkMessage::default();
-        message.attributes.push(LinkAttribute::IfName(name.to_owned()));
-        match self.ask(RouteNetlinkMessage::GetLink(message), 0) {
+        match self.ask(&Message::new(GET_LINK).with_text(IFLA_IFNAME, name), 0) {
             Err(why) if why.raw_os_error() == Some(ENODEV) => Ok(None),
             answer => Ok(answer?.iter().find_map(found)),
         }
@@ -120,7 +87,7 @@ impl Netlink {
     /// # Errors
     /// What rtnetlink gives.
     pub fn links(&mut self) -> io::Result<Vec<Found>> {
-        let answer = self.ask(RouteNetlinkMessage::GetLink(LinkMessage::default()), NLM_F_DUMP)?;
+        let answer = self.ask(&Message::new(GET_LINK), DUMP)?;
         Ok(answer.iter().filter_map(found).collect())
     }
 
@@ -129,9 +96,7 @@ impl Netlink {
     /// # Errors
     /// What rtnetlink gives.
     pub fn make_bridge(&mut self, name: &str, mac: Mac) -> io::Result<()> {
-        let mut message = end(&End { name, mac, namespace: None });
-        message.attributes.push(LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Bridge)]));
-        self.make(message)
+        self.make(&end(NEW_LINK, &End { name, mac, namespace: None }), "bridge", None)
     }
 
     /// Makes a pair of veth links; either end may be in another namespace.
@@ -139,14 +104,19 @@ impl Netlink {
     /// # Errors
     /// What rtnetlink gives.
     pub fn make_veth(&mut self, one: &End<'_>, other: &End<'_>) -> io::Result<()> {
-        let mut message = end(one);
-        let peer = InfoData::Veth(InfoVeth::Peer(end(other)));
-        message.attributes.push(LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Veth), LinkInfo::Data(peer)]));
-        self.make(message)
+        let mut peer = Vec::new();
+        put(&mut peer, VETH_INFO_PEER, end(NEW_LINK, other).body());
+        self.make(&end(NEW_LINK, one), "veth", Some(&peer))
     }
 
-    fn make(&mut self, message: LinkMessage) -> io::Result<()> {
-        self.ask(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL).map(drop)
+    /// Makes a link of a kind, with what that kind has to know.
+    fn make(&mut self, link: &Message, kind: &str, data: Option<&[u8]>) -> io::Result<()> {
+        let mut info = Vec::new();
+        put(&mut info, IFLA_INFO_KIND, &terminated(kind));
+        if let Some(data) = data {
+            put(&mut info, IFLA_INFO_DATA, data);
+        }
+        self.ask(&link.clone().with(IFLA_LINKINFO, &info), CREATE | EXCLUSIVE).map(drop)
     }
 
     /// Removes a link.
@@ -154,7 +124,7 @@ impl Netlink {
     /// # Errors
     /// What rtnetlink gives.
     pub fn remove(&mut self, index: u32) -> io::Result<()> {
-        self.ask(RouteNetlinkMessage::DelLink(numbered(index)), 0).map(drop)
+        self.ask(&numbered(DELETE_LINK, index), 0).map(drop)
     }
 
     /// Brings a link up.
@@ -162,10 +132,9 @@ impl Netlink {
     /// # Errors
     /// What rtnetlink gives.
     pub fn up(&mut self, index: u32) -> io::Result<()> {
-        let mut message = numbered(index);
-        message.header.flags = LinkFlags::Up;
-        message.header.change_mask = LinkFlags::Up;
-        self.ask(RouteNetlinkMessage::SetLink(message), 0).map(drop)
+        // The flags, and which of them change.
+        let up = numbered(SET_LINK, index).at(8, IFF_UP.to_ne_bytes()).at(12, IFF_UP.to_ne_bytes());
+        self.ask(&up, 0).map(drop)
     }
 
     /// Makes a link a port of a bridge.
@@ -173,7 +142,7 @@ impl Netlink {
     /// # Errors
     /// What rtnetlink gives.
     pub fn join(&mut self, index: u32, bridge: u32) -> io::Result<()> {
-        self.change(index, LinkAttribute::Controller(bridge))
+        self.change(index, IFLA_MASTER, &bridge.to_ne_bytes())
     }
 
     /// Sets the largest frame of a link, in bytes without the Ethernet header.
@@ -181,7 +150,7 @@ impl Netlink {
     /// # Errors
     /// What rtnetlink gives.
     pub fn set_mtu(&mut self, index: u32, mtu: u32) -> io::Result<()> {
-        self.change(index, LinkAttribute::Mtu(mtu))
+        self.change(index, IFLA_MTU, &mtu.to_ne_bytes())
     }
 
     /// Sets the hardware address of a link.
@@ -189,13 +158,11 @@ impl Netlink {
     /// # Errors
     /// What rtnetlink gives.
     pub fn set_mac(&mut self, index: u32, mac: Mac) -> io::Result<()> {
-        self.change(index, LinkAttribute::Address(mac.to_vec()))
+        self.change(index, IFLA_ADDRESS, &mac)
     }
 
-    fn change(&mut self, index: u32, attribute: LinkAttribute) -> io::Result<()> {
-        let mut message = numbered(index);
-        message.attributes.push(attribute);
-        self.ask(RouteNetlinkMessage::SetLink(message), 0).map(drop)
+    fn change(&mut self, index: u32, attribute: u16, value: &[u8]) -> io::Result<()> {
+        self.ask(&numbered(SET_LINK, index).with(attribute, value), 0).map(drop)
     }
 
     /// Gives a link an address.
@@ -203,13 +170,9 @@ impl Netlink {
     /// # Errors
     /// What rtnetlink gives.
     pub fn add_address(&mut self, index: u32, (address, length): Prefix) -> io::Result<()> {
-        let mut message = AddressMessage::default();
-        message.header.family = AddressFamily::Inet;
-        message.header.prefix_len = length;
-        message.header.index = index;
-        message.attributes.push(AddressAttribute::Local(IpAddr::V4(address)));
-        message.attributes.push(AddressAttribute::Address(IpAddr::V4(address)));
-        self.ask(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL).map(drop)
+        let message = Message::new(NEW_ADDRESS).at(0, [AF_INET, length]).at(4, index.to_ne_bytes());
+        let message = message.with(IFA_LOCAL, &address.octets()).with(IFA_ADDRESS, &address.octets());
+        self.ask(&message, CREATE | EXCLUSIVE).map(drop)
     }
 
     /// Destinations of all routes of IPv4, in all tables, without the default ones, and the subnets of all addresses.
@@ -217,12 +180,8 @@ impl Netlink {
     /// # Errors
     /// What rtnetlink gives.
     pub fn used_prefixes(&mut self) -> io::Result<Vec<Prefix>> {
-        let mut routes = RouteMessage::default();
-        routes.header.address_family = AddressFamily::Inet;
-        let routes = self.ask(RouteNetlinkMessage::GetRoute(routes), NLM_F_DUMP)?;
-        let mut addresses = AddressMessage::default();
-        addresses.header.family = AddressFamily::Inet;
-        let addresses = self.ask(RouteNetlinkMessage::GetAddress(addresses), NLM_F_DUMP)?;
+        let routes = self.ask(&Message::new(GET_ROUTE).at(0, [AF_INET]), DUMP)?;
+        let addresses = self.ask(&Message::new(GET_ADDRESS).at(0, [AF_INET]), DUMP)?;
         Ok(routes.iter().chain(&addresses).filter_map(prefix).collect())
     }
 
@@ -231,11 +190,7 @@ impl Netlink {
     /// # Errors
     /// What rtnetlink gives, `ENOENT` where the kernel has no netem.
     pub fn delay(&mut self, index: u32, (latency, jitter): (u64, u64), waiting: u32) -> io::Result<()> {
-        let mut message = TcMessage::with_index(i32::try_from(index).map_err(io::Error::other)?);
-        message.header.parent = TcHandle::ROOT;
-        let options = DefaultNla::new(TCA_OPTIONS, netem_options(latency, jitter, waiting));
-        message.attributes = vec![TcAttribute::Kind("netem".to_owned()), TcAttribute::Other(options)];
-        self.ask(RouteNetlinkMessage::NewQueueDiscipline(message), NLM_F_CREATE | NLM_F_REPLACE).map(drop)
+        self.queue(index, "netem", &netem_options(latency, jitter, waiting))
     }
 
     /// Limits what a link sends by a token bucket (tbf): bytes per second, bytes of a burst, and bytes that may wait.
@@ -243,21 +198,39 @@ impl Netlink {
     /// # Errors
     /// What rtnetlink gives.
     pub fn limit_rate(&mut self, index: u32, rate: u64, burst: u32, waiting: u32) -> io::Result<()> {
-        let mut message = TcMessage::with_index(i32::try_from(index).map_err(io::Error::other)?);
-        message.header.parent = TcHandle::ROOT;
-        let option = |kind: u16, bytes: &[u8]| TcOption::Other(DefaultNla::new(kind, bytes.to_vec()));
-        let options = vec![
-            option(TCA_TBF_PARMS, &tbf_parameters(rate, waiting)),
-            option(TCA_TBF_RATE64, &rate.to_ne_bytes()),
-            option(TCA_TBF_BURST, &burst.to_ne_bytes()),
-        ];
-        message.attributes = vec![TcAttribute::Kind("tbf".to_owned()), TcAttribute::Options(options)];
-        self.ask(RouteNetlinkMessage::NewQueueDiscipline(message), NLM_F_CREATE | NLM_F_REPLACE).map(drop)
+        let mut options = Vec::new();
+        put(&mut options, TCA_TBF_PARMS, &tbf_parameters(rate, waiting));
+        put(&mut options, TCA_TBF_RATE64, &rate.to_ne_bytes());
+        put(&mut options, TCA_TBF_BURST, &burst.to_ne_bytes());
+        self.queue(index, "tbf", &options)
+    }
+
+    /// Gives a link a queueing discipline, in the place of the one that it has.
+    fn queue(&mut self, index: u32, kind: &str, options: &[u8]) -> io::Result<()> {
+        // The index, and the root as the parent.
+        let message = Message::new(NEW_QDISC).at(4, index.to_ne_bytes()).at(12, TC_H_ROOT.to_ne_bytes());
+        self.ask(&message.with_text(TCA_KIND, kind).with(TCA_OPTIONS, options), CREATE | REPLACE).map(drop)
     }
 }
 
 const ENODEV: i32 = 19;
+const AF_INET: u8 = 2;
+/// From linux/if.h, linux/if_link.h and linux/veth.h.
+const IFF_UP: u32 = 1;
+const IFLA_ADDRESS: u16 = 1;
+const IFLA_IFNAME: u16 = 3;
+const IFLA_MTU: u16 = 4;
+const IFLA_MASTER: u16 = 10;
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_NET_NS_FD: u16 = 28;
+const IFLA_INFO_KIND: u16 = 1;
+const IFLA_INFO_DATA: u16 = 2;
+const VETH_INFO_PEER: u16 = 1;
+/// From linux/if_addr.h.
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
 /// From linux/pkt_sched.h.
+const TC_H_ROOT: u32 = u32::MAX;
 const TCA_TBF_PARMS: u16 = 1;
 const TCA_TBF_RATE64: u16 = 4;
 const TCA_TBF_BURST: u16 = 6;
@@ -265,6 +238,8 @@ const TC_LINKLAYER_ETHERNET: u8 = 1;
 const TCA_NETEM_LATENCY64: u16 = 10;
 const TCA_NETEM_JITTER64: u16 = 11;
 /// From linux/rtnetlink.h.
+const RTA_DST: u16 = 1;
+const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
 
 /// `struct tc_tbf_qopt`: two rates of 12 bytes, then limit, buffer and mtu. The rate proper and the burst are options of their own.
@@ -280,58 +255,49 @@ fn tbf_parameters(rate: u64, waiting: u32) -> [u8; 36] {
 fn netem_options(latency: u64, jitter: u64, waiting: u32) -> Vec<u8> {
     let mut bytes = [0, waiting, 0, 0, 0, 0].map(u32::to_ne_bytes).concat();
     for (kind, nanos) in [(TCA_NETEM_LATENCY64, latency), (TCA_NETEM_JITTER64, jitter)] {
-        // Length of the option, its type, its value.
-        bytes.extend([12, kind].map(u16::to_ne_bytes).concat());
-        bytes.extend(nanos.to_ne_bytes());
+        put(&mut bytes, kind, &nanos.to_ne_bytes());
     }
     bytes
 }
 
-fn numbered(index: u32) -> LinkMessage {
-    let mut message = LinkMessage::default();
-    message.header.index = index;
-    message
+fn numbered(kind: Kind, index: u32) -> Message {
+    Message::new(kind).at(4, index.to_ne_bytes())
 }
 
-fn end(of: &End<'_>) -> LinkMessage {
-    let mut message = LinkMessage::default();
-    message.attributes.push(LinkAttribute::IfName(of.name.to_owned()));
-    message.attributes.push(LinkAttribute::Address(of.mac.to_vec()));
-    message.attributes.extend(of.namespace.map(LinkAttribute::NetNsFd));
-    message
+fn end(kind: Kind, of: &End<'_>) -> Message {
+    let message = Message::new(kind).with_text(IFLA_IFNAME, of.name).with(IFLA_ADDRESS, &of.mac);
+    match of.namespace {
+        Some(namespace) => message.with(IFLA_NET_NS_FD, &namespace.to_ne_bytes()),
+        None => message,
+    }
 }
 
-fn found(message: &RouteNetlinkMessage) -> Option<Found> {
-    let RouteNetlinkMessage::NewLink(message) = message else { return None };
-    let mut found = Found { index: message.header.index, name: String::new(), mac: Vec::new() };
-    for attribute in &message.attributes {
+fn found((kind, body): &(u16, Vec<u8>)) -> Option<Found> {
+    let index = number(body, 4).filter(|_| *kind == NEW_LINK.number)?;
+    let mut found = Found { index, name: String::new(), mac: Vec::new() };
+    for (attribute, value) in attributes(body, NEW_LINK) {
         match attribute {
-            LinkAttribute::IfName(name) => found.name.clone_from(name),
-            LinkAttribute::Address(mac) => found.mac.clone_from(mac),
+            IFLA_IFNAME => {
+                let name = value.split(|byte| *byte == 0).next().unwrap_or_default();
+                found.name = String::from_utf8_lossy(name).into_owned();
+            }
+            IFLA_ADDRESS => found.mac = value.to_vec(),
             _ => {}
         }
     }
     Some(found)
 }
 
-fn prefix(message: &RouteNetlinkMessage) -> Option<Prefix> {
-    match message {
-        RouteNetlinkMessage::NewRoute(route) => {
-            let length = route.header.destination_prefix_length;
-            route.attributes.iter().find_map(|attribute| match attribute {
-                RouteAttribute::Destination(RouteAddress::Inet(address)) => Some((*address, length)),
-                _ => None,
-            })
-        }
-        RouteNetlinkMessage::NewAddress(address) => {
-            let length = address.header.prefix_len;
-            address.attributes.iter().find_map(|attribute| match attribute {
-                AddressAttribute::Address(IpAddr::V4(address)) => Some((*address, length)),
-                _ => None,
-            })
-        }
-        _ => None,
-    }
+/// The subnet of a route or an address of IPv4; none of a default route, which has no destination.
+fn prefix((kind, body): &(u16, Vec<u8>)) -> Option<Prefix> {
+    let (kind, wanted) = match *kind {
+        of if of == NEW_ROUTE.number => (NEW_ROUTE, RTA_DST),
+        of if of == NEW_ADDRESS.number => (NEW_ADDRESS, IFA_ADDRESS),
+        _ => return None,
+    };
+    let (_, value) = attributes(body, kind).find(|(attribute, _)| *attribute == wanted)?;
+    let octets: [u8; 4] = value.try_into().ok()?;
+    Some((Ipv4Addr::from(octets), *body.get(1)?))
 }
 
 #[cfg(test)]
@@ -346,5 +312,25 @@ mod tests {
         assert_eq!((bytes[24..26].to_vec(), bytes[26..28].to_vec()), (vec![12, 0], vec![10, 0]));
         assert_eq!(bytes[28..36], 2_500_000_u64.to_ne_bytes());
         assert_eq!((bytes[38], bytes[40..48].to_vec()), (11, 7_u64.to_ne_bytes().to_vec()));
+    }
+
+    #[test]
+    fn routes_and_addresses_have_prefixes_and_a_default_route_has_none() {
+        let of = |kind: Kind, attribute: u16| {
+            let message = Message::new(kind).at(0, [AF_INET, 24]).with(attribute, &[192, 0, 2, 0]);
+            prefix(&(kind.number, message.body().to_vec()))
+        };
+        let subnet = Some((Ipv4Addr::new(192, 0, 2, 0), 24));
+        assert_eq!((of(NEW_ROUTE, RTA_DST), of(NEW_ADDRESS, IFA_ADDRESS)), (subnet, subnet));
+        // 5 is the gateway.
+        assert_eq!((of(NEW_ROUTE, 5), of(NEW_LINK, 1)), (None, None));
+    }
+
+    #[test]
+    fn a_link_is_read_with_its_number_name_and_hardware_address() {
+        let link = numbered(NEW_LINK, 7).with_text(IFLA_IFNAME, "eth0").with(IFLA_ADDRESS, &[2, 0, 0, 0, 0, 1]);
+        let read = found(&(NEW_LINK.number, link.body().to_vec()));
+        assert_eq!(read, Some(Found { index: 7, name: "eth0".to_owned(), mac: vec![2, 0, 0, 0, 0, 1] }));
+        assert_eq!(found(&(NEW_ADDRESS.number, link.body().to_vec())), None);
     }
 }

@@ -51,7 +51,7 @@ pub(crate) fn figures(document: &Document) -> Vec<Figure> {
 /// Every search in a value, as deep as it may be.
 fn collect(value: &Value, found: &mut Vec<maximum::Document>) {
     match value {
-        _ if is_search(value) => found.extend(serde_json::from_value(value.clone()).ok()),
+        _ if is_search(value) => found.extend(maximum::Document::deserialize(value).ok()),
         Value::Object(fields) => fields.values().for_each(|value| collect(value, found)),
         Value::Array(items) => items.iter().for_each(|value| collect(value, found)),
         _ => {}

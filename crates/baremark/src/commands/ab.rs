@@ -38,7 +38,7 @@ Examples:
 /// What `baremark run --help` shows at its end.
 pub const RUN_EXAMPLES: &str = "\
 Examples:
-  baremark run standard --quick
+  baremark run standard --quick --in native,sandbox
   baremark run standard --budget 5min --set table='256 MiB'
   baremark run --in native,microvm -- gzip -9 -c data
   baremark run --in native,container,qemu,ssh:host -- ./prog --size 10 data

@@ -3,7 +3,9 @@
 use crate::common::bench::{Bench, SMALL, text};
 use crate::common::installed::has;
 use crate::common::refused::refused;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -30,6 +32,21 @@ fn a_malformed_study_is_refused_with_line_and_remedy() {
     assert!(message.contains("not UTF-8"), "{message}");
     let message = refused_study(SMALL.replace("page =", "page"));
     assert!(message.contains("odd.toml:9"), "{message}");
+}
+
+/// It ended with a panic.
+#[test]
+fn a_file_whose_name_is_no_text_is_refused() {
+    let bench = Bench::new();
+    for words in
+        [&["ab", "true", "true", "--print-study", "--export-markdown"][..], &["run", "--in", "native", "--with"]]
+    {
+        let mut command = bench.command(words);
+        command.arg(OsStr::from_bytes(b"\xff"));
+        let output = if words[0] == "run" { command.args(["--", "true"]).output() } else { command.output() }.unwrap();
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains("not UTF-8; rename the file"), "{words:?}: {said}");
+    }
 }
 
 #[test]

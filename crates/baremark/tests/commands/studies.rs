@@ -102,7 +102,10 @@ fn a_change_that_is_wrong_is_refused_with_what_would_be_right() {
     refused(&["run", "mitigations", "--vary", "quads=1..0"], "--vary quads=1..0: from 1 to 256 numbers");
     refused(&["plan", "mitigations", "--set", "quads=many"], "mitigations:");
     refused(&["run", "--set", "quads=3", "--", "true"], "cannot be used with");
-    refused(&["run", "standard", "--in", "native"], "cannot be used with");
+    refused(&["run", "standard", "--timeout", "1s"], "'[STUDY]' cannot be used with '--timeout <TIME>'");
+    refused(&["run", "standard", "--in", "nativ"], "--in nativ: unknown; did you mean 'native'?");
+    let one = text(&bench.run(&["run", "standard", "--print-study", "--in", "sandbox"]).stdout);
+    assert!(one.contains("\nenvironment = [\"native\", \"sandbox\"]\n"), "it is compared with native: {one}");
 }
 
 #[test]

@@ -34,6 +34,19 @@ fn a_value_that_somebody_else_has_changed_is_left_and_said() {
     assert_eq!(held.undo().unwrap(), Undone::Absent, "they have undone it themselves");
 }
 
+/// The kernel rounds some numbers; a rounded one was left, as if somebody else had written it.
+#[test]
+fn a_value_of_which_another_one_becomes_is_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("setting");
+    // Of a longer text one that is written leaves the rest.
+    fs::write(&path, "8192").unwrap();
+    let journal = journal(folder.path());
+    let refused = value::set(&journal, &path, "9").unwrap_err();
+    assert!(refused.to_string().ends_with("'9' was written and '9192' is read"), "{refused}");
+    assert_eq!((value::read(&path).unwrap().as_str(), records(folder.path()).len()), ("8192", 0));
+}
+
 #[test]
 fn a_list_of_choices_has_the_marked_one_as_its_value() {
     let folder = tempfile::tempdir().unwrap();

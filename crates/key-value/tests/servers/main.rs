@@ -81,7 +81,10 @@ fn every_setting_gives_a_result_that_both_sides_count() {
             assert!(run.checked.ends_with("impossible: 0"), "{}", run.checked);
             let rate = value(&run, "ops_per_s").unwrap();
             assert!(rate > 0.0 && value(&run, "errors") == Some(0.0), "{typed:?}: {:?}", run.samples);
-            assert!(value(&run, "server_memory").unwrap() > 0.0 && value(&run, "server_cpus").unwrap() > 0.0);
+            // CPU time is counted in ticks: a load of few commands a second may take none.
+            let (memory, cpus) = (value(&run, "server_memory").unwrap(), value(&run, "server_cpus"));
+            assert!(memory > 0.0 && cpus.is_none_or(|cpus| cpus > 0.0), "{typed:?}: {:?}", run.samples);
+            assert!(cpus.is_some() || typed.iter().any(|(key, _)| *key == "rate"), "{typed:?}: {:?}", run.samples);
             let reads = !typed.contains(&("read_share", "0 %"));
             assert_eq!(value(&run, "get_latency_max_us").is_some(), reads, "{typed:?}");
             let hits = value(&run, "hit_rate");
@@ -115,7 +118,8 @@ fn a_server_that_is_full_gives_no_result() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let arm = arm(folder.path(), &[("server_settings", "maxmemory 1mb")]);
+    // What an empty server takes depends on its version; the keys' values alone are more.
+    let arm = arm(folder.path(), &[("server_settings", "maxmemory 1mb"), ("value", "4 KiB")]);
     let why = run(&arm, 1, &Arc::default()).unwrap_err().to_string();
     assert!(why.starts_with("loading: SET: the server replied error OOM"), "{why}");
     assert_eq!(left(folder.path()), [""; 0]);

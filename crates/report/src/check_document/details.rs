@@ -120,7 +120,7 @@ fn near(one: f64, two: f64) -> bool {
 
 /// The answer of a search lies within its bracket: above the levels up to which all passed, below those from which on all failed.
 fn search(place: &str, detail: &Value, found: &mut Found) {
-    let document: maximum::Document = match serde_json::from_value(detail.clone()) {
+    let document = match maximum::Document::deserialize(detail) {
         Ok(document) => document,
         Err(why) => return found.unless(false, || place.to_owned(), || why.to_string(), "a search can be read"),
     };

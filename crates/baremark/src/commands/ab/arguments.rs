@@ -1,6 +1,6 @@
 //! The arguments of `baremark ab` and `baremark run --in`.
 
-use super::elsewhere;
+use crate::named_places;
 use crate::overrides::{Spending, percent};
 use baremark_model::units::{Nanos, Share};
 use std::path::PathBuf;
@@ -26,6 +26,8 @@ pub struct Arguments {
     /// Run both commands of a pair at the same time, a CPU each, and swap the CPUs in the next run; needs --by cpu_s
     #[arg(long, help_heading = MEASUREMENT)]
     pub(super) duet: bool,
+    #[arg(long = "in", value_name = "ENVIRONMENTS", value_delimiter = ',', help_heading = PLACES, help = named_places::help())]
+    pub(super) places: Vec<String>,
     #[command(flatten)]
     pub(super) options: Options,
 }
@@ -34,6 +36,7 @@ impl Arguments {
     /// With all that is given for the commands in their options.
     pub(super) fn joined(mut self) -> Self {
         self.options.spending = self.spending.clone();
+        self.options.places.clone_from(&self.places);
         self.options.duet = self.duet;
         self
     }
@@ -43,8 +46,6 @@ impl Arguments {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Commands and programs")]
 pub struct Options {
-    #[arg(long = "in", value_name = "ENVIRONMENTS", value_delimiter = ',', help_heading = PLACES, help = elsewhere::help())]
-    pub(super) places: Vec<String>,
     /// Image of the pods of kubernetes, which must have a shell [default: docker.io/library/busybox:stable]
     #[arg(long, value_name = "IMAGE", help_heading = PLACES)]
     pub(super) image: Option<String>,
@@ -96,6 +97,9 @@ pub struct Options {
     /// Given next to these; arguments of their own, since a group of arguments has no other in it.
     #[arg(skip)]
     pub spending: Spending,
+    /// Given for studies as well.
+    #[arg(skip)]
+    pub places: Vec<String>,
     /// Of several commands alone.
     #[arg(skip)]
     pub(super) duet: bool,

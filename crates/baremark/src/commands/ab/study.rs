@@ -1,9 +1,10 @@
 //! The study of an `ab` or a `run --in`: written from the arguments as TOML, so that what is printed, stored and run is one text.
 
 use super::arguments::{Arguments, Options};
-use super::elsewhere::{self, Place};
+use super::elsewhere;
 use super::words::{quote, split};
 use crate::exit::Refusal;
+use crate::named_places::{self, Place};
 use crate::overrides;
 use baremark_model::command;
 use baremark_model::environments;
@@ -69,7 +70,7 @@ struct Request<'a> {
 
 /// The study of several commands.
 pub fn of_commands(arguments: &Arguments) -> Result<Study, Refusal> {
-    let (folder, typed) = (working_folder()?, std::env::args().skip(1).collect());
+    let (folder, typed) = (working_folder()?, typed_words()?);
     commands_in(arguments, &folder, typed)
 }
 
@@ -80,13 +81,13 @@ fn commands_in(arguments: &Arguments, folder: &str, typed: Vec<String>) -> Resul
     }
     let parameters = parameters(&options.parameter)?;
     let commands = commands(arguments, &parameters)?;
-    let places = elsewhere::places(&options.places, options.image.as_deref())?;
+    let places = named_places::places(&options.places, options.image.as_deref())?;
     written(Request { name: "ab", commands, parameters, places, usual: false, options, folder }, typed)
 }
 
 /// The study of one program in several places.
 pub fn of_program(options: &Options, program: &[String]) -> Result<Study, Refusal> {
-    let (folder, typed) = (working_folder()?, std::env::args().skip(1).collect());
+    let (folder, typed) = (working_folder()?, typed_words()?);
     program_in(options, program, &folder, typed)
 }
 
@@ -100,7 +101,7 @@ fn program_in(options: &Options, program: &[String], folder: &str, typed: Vec<St
     let usual = usual_places();
     let is_usual = options.places.is_empty();
     let places = if is_usual { &usual } else { &options.places };
-    let places = elsewhere::places(places, options.image.as_deref())?;
+    let places = named_places::places(places, options.image.as_deref())?;
     written(Request { name: "run", commands, parameters, places, usual: is_usual, options, folder }, typed)
 }
 
@@ -109,6 +110,17 @@ fn working_folder() -> Result<String, Refusal> {
     folder.into_os_string().into_string().map_err(|folder| {
         Refusal::bad_input(format!("{}: not UTF-8; run it in another folder", folder.to_string_lossy()))
     })
+}
+
+/// The command line after the program's name.
+fn typed_words() -> Result<Vec<String>, Refusal> {
+    let text = |word: std::ffi::OsString| {
+        let other = |word: std::ffi::OsString| {
+            Refusal::bad_input(format!("{}: not UTF-8; rename the file", word.to_string_lossy()))
+        };
+        word.into_string().map_err(other)
+    };
+    std::env::args_os().skip(1).map(text).collect()
 }
 
 fn written(request: Request<'_>, typed: Vec<String>) -> Result<Study, Refusal> {
@@ -388,7 +400,7 @@ fn put(table: &mut Table, key: &str, value: impl Into<Value>) {
 mod tests {
     use super::*;
     use crate::context::descriptors;
-    use crate::overrides::Spending;
+    use crate::overrides::{Changes, Spending};
     use baremark_model::study::{self, Study as Parsed};
     use baremark_model::value::{Program, Stdout, Value};
     use clap::Parser;
@@ -509,6 +521,8 @@ mod tests {
         #[command(flatten)]
         spending: Spending,
         #[command(flatten)]
+        changes: Changes,
+        #[command(flatten)]
         options: Options,
         #[arg(long)]
         json: bool,
@@ -520,6 +534,7 @@ mod tests {
         let cli = RunCli::try_parse_from(std::iter::once("run").chain(words.iter().copied()));
         let mut cli = cli.map_err(|why| why.to_string())?;
         cli.options.spending = cli.spending;
+        cli.options.places = cli.changes.places;
         program_in(&cli.options, &cli.program, "/", Vec::new()).map(|study| study.text).map_err(|why| why.message)
     }
 
@@ -534,7 +549,7 @@ mod tests {
         assert_eq!((of("container-2", "runtime"), of("container-2", "image").as_deref()), (None, Some("debian:12")));
         assert_eq!(of("slurm", "partition").as_deref(), Some("short"));
         assert_eq!(study.factors[0].levels.len(), 5);
-        let help = elsewhere::help();
+        let help = named_places::help();
         for form in ["container[:IMAGE|RUNTIME]", "slurm[:PARTITION]", "ssh:HOST[:PORT]", "mpi"] {
             assert!(help.contains(form), "{help}");
         }

@@ -27,6 +27,7 @@ use baremark_report::maximum::{answer, render, said as said_in_words};
 use baremark_store::{RunLock, Store, StoredRun};
 use baremark_sys::cpu_time::CpuTime;
 use baremark_sys::cpu_users::CpuUsers;
+use serde::Deserialize as _;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -63,8 +64,7 @@ pub fn resume(context: &Context, store: &Store, held: RunLock, stored: StoredRun
         return Err(Refusal::bad_input(message));
     }
     let load = study::with(order, request.seed, &request.cpus).load().map_err(Refusal::bad_input)?;
-    let probes: Vec<Probe> =
-        stored.progress.iter().filter_map(|row| serde_json::from_value(row.clone()).ok()).collect();
+    let probes: Vec<Probe> = stored.progress.iter().filter_map(|row| Probe::deserialize(row).ok()).collect();
     watch::say(format_args!("{} windows of run {id} are stored", probes.len()));
     crate::quiet::wait(context)?;
     let recorder = Recorder::resume(store, held, stored)?;

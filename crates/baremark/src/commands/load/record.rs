@@ -24,7 +24,7 @@ use baremark_model::plan::Plan;
 use baremark_model::seam::Sample;
 use baremark_model::wire::Detail;
 use baremark_store::{LoadSummary, RunId, RunLock, RunSummary, Store, StoredLoad, StoredRun};
-use serde::de::DeserializeOwned;
+use serde::Deserialize;
 use serde_json::Value;
 
 /// What writes a load down; does nothing where no record is requested.
@@ -221,17 +221,17 @@ fn of_last(rows: Vec<Value>) -> Vec<Value> {
 }
 
 /// The result of a load, or of a search.
-pub(super) fn result<D: DeserializeOwned>(stored: &StoredLoad) -> Result<D, Refusal> {
-    let result = stored.document.clone().unwrap_or(Value::Null);
+pub(super) fn result<'s, D: Deserialize<'s>>(stored: &'s StoredLoad) -> Result<D, Refusal> {
+    let result = stored.document.as_ref().unwrap_or(&Value::Null);
     let unreadable = |why: serde_json::Error| {
         Refusal::failure(format!("the result of load {} cannot be read: {why}", stored.summary.id))
     };
-    serde_json::from_value(result).map_err(unreadable)
+    D::deserialize(result).map_err(unreadable)
 }
 
 /// The seconds of a load: those of its result, or as they were stored where it has none.
 pub(super) fn rows(stored: &StoredLoad) -> Vec<SecondRow> {
-    let of_row = |row: &Value| serde_json::from_value(row.clone()).ok();
+    let of_row = |row: &Value| SecondRow::deserialize(row).ok();
     result::<Document>(stored).map_or_else(|_| stored.seconds.iter().filter_map(of_row).collect(), |of| of.series)
 }
 

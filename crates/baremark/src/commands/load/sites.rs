@@ -9,9 +9,10 @@ use baremark_lab::spread::{self, Place, SiteEvent, SitesError};
 use baremark_load::document::{Document, SiteRow};
 use baremark_load::load::{Load, Stop};
 use baremark_load::order::Order;
-use baremark_load::record::{MergedSeconds, Part};
+use baremark_load::record::{MergedSeconds, Part, SecondPart};
 use baremark_model::site::{Environment, SiteError};
 use baremark_sys::clock::monotonic_ns;
+use serde::Deserialize as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -44,7 +45,7 @@ pub(super) fn run(
     let (mut seconds, mut left) = (MergedSeconds::default(), sites.len());
     let ends = spread::run(&members, lasting, monotonic_ns, &context.interrupt, &mut |event| match event {
         SiteEvent::Second { second, part, .. } => {
-            if let Ok(part) = serde_json::from_value(part.clone()) {
+            if let Ok(part) = SecondPart::deserialize(part) {
                 seconds.add(*second, &part, left, &mut |second, part| view.see(second, &part));
             }
         }
@@ -65,7 +66,7 @@ pub(super) fn run(
     for end in ends {
         let mut lost = end.lost;
         if let Some(value) = end.part {
-            let merged = serde_json::from_value::<Part>(value).map_err(|why| why.to_string());
+            let merged = Part::deserialize(&value).map_err(|why| why.to_string());
             let merged = merged.and_then(|part| whole.merge(&part).map_err(|why| why.to_string()));
             lost = merged.err().map(|why| format!("its result cannot be used: {why}"));
         }
