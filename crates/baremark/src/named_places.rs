@@ -8,6 +8,9 @@ use baremark_model::study::Study;
 use baremark_model::value::Value;
 use toml::Table;
 
+/// The heading of options about environments in help.
+pub const HEADING: &str = "Environments";
+
 /// One environment.
 #[derive(Clone, Debug)]
 pub struct Place {

@@ -30,7 +30,7 @@ pub struct Changes {
     /// Vary a key as a factor: a list A,B,C (compared with A) or a range FIRST..LAST[..STEP]
     #[arg(long, value_name = "KEY=VALUES")]
     pub vary: Vec<String>,
-    #[arg(long = "in", value_name = "ENVIRONMENTS", value_delimiter = ',', help_heading = "Environments", help = named_places::help())]
+    #[arg(long = "in", value_name = "ENVIRONMENTS", value_delimiter = ',', help_heading = named_places::HEADING, help = named_places::help())]
     pub places: Vec<String>,
 }
 
@@ -106,13 +106,12 @@ pub fn applied(source: Source, changes: &Changes, spending: &Spending) -> Result
 }
 
 /// The study with the settings of these environments, and what its factor is: one alone is added to what the study compares with, which is else the first.
-fn in_places(text: String, study: &Study, typed: &[String]) -> Result<(String, String), Refusal> {
+fn in_places(mut text: String, study: &Study, typed: &[String]) -> Result<(String, String), Refusal> {
     let places = named_places::of_study(typed, study)?;
     let mut names: Vec<String> = places.iter().map(|(name, _)| name.clone()).collect();
     let reference = study.layout.ratio_to.get(environments::FACTOR).map(ToString::to_string);
     let ratio = ["report", "ratio_to", environments::FACTOR].map(str::to_owned);
     let is_written = |text: &str| DeTable::parse(text).is_ok_and(|text| find(text.get_ref(), &ratio).is_some());
-    let mut text = text;
     match reference.filter(|level| !names.contains(level)) {
         Some(reference) if names.len() == 1 => names.insert(0, reference),
         Some(_) if is_written(&text) => text = put(&text, &ratio, &quoted(&names[0])),

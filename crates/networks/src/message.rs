@@ -1,8 +1,6 @@
 //! Messages of rtnetlink(7): a header, a structure of the kind of object, and attributes, in the byte order of the machine. Numbers and layouts are
 //! those of linux/netlink.h, linux/rtnetlink.h, linux/if_link.h, linux/if_addr.h and linux/pkt_sched.h.
 
-use std::io;
-
 /// Bytes of `struct nlmsghdr`.
 pub(crate) const HEADER: usize = 16;
 /// Bytes of `struct rtattr` before its value, and what each begins at a multiple of.
@@ -158,11 +156,6 @@ fn short(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.get(at..at.checked_add(2)?)?.try_into().ok()?))
 }
 
-/// What a number of errno is.
-pub(crate) fn refused(code: i32) -> io::Error {
-    io::Error::from_raw_os_error(code)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,7 +185,6 @@ mod tests {
         assert_eq!(found, [Part::Object(16, &object[HEADER..]), Part::Refused(17), Part::Done]);
         let Part::Object(_, body) = found[0] else { panic!("{found:?}") };
         assert_eq!(attributes(body, NEW_LINK).collect::<Vec<_>>(), [(3, &b"eth0\0"[..])]);
-        assert!(refused(17).kind() == io::ErrorKind::AlreadyExists);
     }
 
     /// Neither a length of nothing nor one beyond the end is followed.

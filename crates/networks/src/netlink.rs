@@ -2,7 +2,7 @@
 
 use crate::message::{
     ACK, CREATE, DELETE_LINK, DUMP, EXCLUSIVE, GET_ADDRESS, GET_LINK, GET_ROUTE, Kind, Message, NEW_ADDRESS, NEW_LINK,
-    NEW_QDISC, NEW_ROUTE, Part, REPLACE, REQUEST, SET_LINK, attributes, number, parts, put, refused, terminated,
+    NEW_QDISC, NEW_ROUTE, Part, REPLACE, REQUEST, SET_LINK, attributes, number, parts, put, terminated,
 };
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use std::io;
@@ -64,7 +64,7 @@ impl Netlink {
             for part in parts(&bytes, self.sequence) {
                 match part {
                     Part::Done => return Ok(answer),
-                    Part::Refused(code) => return Err(refused(code)),
+                    Part::Refused(code) => return Err(io::Error::from_raw_os_error(code)),
                     Part::Object(number, body) => answer.push((number, body.to_vec())),
                 }
             }
@@ -96,7 +96,7 @@ impl Netlink {
     /// # Errors
     /// What rtnetlink gives.
     pub fn make_bridge(&mut self, name: &str, mac: Mac) -> io::Result<()> {
-        self.make(&end(NEW_LINK, &End { name, mac, namespace: None }), "bridge", None)
+        self.make(&end(&End { name, mac, namespace: None }), "bridge", None)
     }
 
     /// Makes a pair of veth links; either end may be in another namespace.
@@ -105,8 +105,8 @@ impl Netlink {
     /// What rtnetlink gives.
     pub fn make_veth(&mut self, one: &End<'_>, other: &End<'_>) -> io::Result<()> {
         let mut peer = Vec::new();
-        put(&mut peer, VETH_INFO_PEER, end(NEW_LINK, other).body());
-        self.make(&end(NEW_LINK, one), "veth", Some(&peer))
+        put(&mut peer, VETH_INFO_PEER, end(other).body());
+        self.make(&end(one), "veth", Some(&peer))
     }
 
     /// Makes a link of a kind, with what that kind has to know.
@@ -264,8 +264,8 @@ fn numbered(kind: Kind, index: u32) -> Message {
     Message::new(kind).at(4, index.to_ne_bytes())
 }
 
-fn end(kind: Kind, of: &End<'_>) -> Message {
-    let message = Message::new(kind).with_text(IFLA_IFNAME, of.name).with(IFLA_ADDRESS, &of.mac);
+fn end(of: &End<'_>) -> Message {
+    let message = Message::new(NEW_LINK).with_text(IFLA_IFNAME, of.name).with(IFLA_ADDRESS, &of.mac);
     match of.namespace {
         Some(namespace) => message.with(IFLA_NET_NS_FD, &namespace.to_ne_bytes()),
         None => message,

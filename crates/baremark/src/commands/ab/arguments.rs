@@ -1,12 +1,11 @@
 //! The arguments of `baremark ab` and `baremark run --in`.
 
-use crate::named_places;
+use crate::named_places::{self, HEADING};
 use crate::overrides::{Spending, percent};
 use baremark_model::units::{Nanos, Share};
 use std::path::PathBuf;
 
 const MEASUREMENT: &str = "Measurement";
-const PLACES: &str = "Environments";
 const OUTPUT: &str = "Output";
 
 /// The command's arguments.
@@ -26,7 +25,7 @@ pub struct Arguments {
     /// Run both commands of a pair at the same time, a CPU each, and swap the CPUs in the next run; needs --by cpu_s
     #[arg(long, help_heading = MEASUREMENT)]
     pub(super) duet: bool,
-    #[arg(long = "in", value_name = "ENVIRONMENTS", value_delimiter = ',', help_heading = PLACES, help = named_places::help())]
+    #[arg(long = "in", value_name = "ENVIRONMENTS", value_delimiter = ',', help_heading = HEADING, help = named_places::help())]
     pub(super) places: Vec<String>,
     #[command(flatten)]
     pub(super) options: Options,
@@ -47,10 +46,10 @@ impl Arguments {
 #[command(next_help_heading = "Commands and programs")]
 pub struct Options {
     /// Image of the pods of kubernetes, which must have a shell [default: docker.io/library/busybox:stable]
-    #[arg(long, value_name = "IMAGE", help_heading = PLACES)]
+    #[arg(long, value_name = "IMAGE", help_heading = HEADING)]
     pub(super) image: Option<String>,
     /// File or folder that the program needs elsewhere, in addition to its libraries and the files that its arguments name
-    #[arg(long, value_name = "FILE", help_heading = PLACES)]
+    #[arg(long, value_name = "FILE", help_heading = HEADING)]
     pub(super) with: Vec<PathBuf>,
     /// Values of a placeholder {NAME} in the commands: a list A,B,C or a range FIRST..LAST[..STEP]
     #[arg(short = 'L', long, value_name = "NAME=VALUES")]
