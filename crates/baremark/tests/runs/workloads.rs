@@ -47,11 +47,17 @@ fn kill_in_the_second_block(studied: &Studied) -> (Vec<String>, Vec<String>) {
     (studied.first_block(), left)
 }
 
-/// The forms of a report, and a comparison of the two levels.
-fn reported(studied: &Studied, metric: &str, unit: &str, factor: &str, [base, other]: [&str; 2]) -> Value {
+/// The forms of a report, and a comparison of the two levels. On a machine so busy that half of the trials do not count that is said, and there is no more to see.
+fn reported(studied: &Studied, metric: &str, unit: &str, factor: &str, [base, other]: [&str; 2]) -> Option<Value> {
     let document = studied.json(&["report", "--json"]);
     let ratio = &document["ratios"][0];
     assert_eq!((&ratio["metric"], &ratio["contrast"]), (&metric.into(), &"factor".into()), "{ratio:#}");
+    if blocks(&document) < 4 {
+        let words = format!("not enough data: {} of 4 blocks", blocks(&document));
+        assert_eq!((&ratio["words"], &ratio["lo"]), (&words.into(), &Value::Null), "{ratio:#}");
+        assert!(document["trials"].as_array().unwrap().len() >= 7, "a block more for each that does not count");
+        return None;
+    }
     for key in ["ratio", "lo", "hi"] {
         assert!(ratio[key].as_f64().is_some_and(|value| value > 0.0), "{key}: {ratio:#}");
     }
@@ -100,7 +106,7 @@ fn reported(studied: &Studied, metric: &str, unit: &str, factor: &str, [base, ot
         (bound(&ours, f64::min) / bound(&theirs, f64::max), bound(&ours, f64::max) / bound(&theirs, f64::min));
     let found = row["ratio"].as_f64().unwrap();
     assert!((least..=most).contains(&found), "{found} is not in {least} to {most}");
-    document
+    Some(document)
 }
 
 fn blocks(document: &Value) -> u64 {
@@ -184,7 +190,9 @@ fn a_load_is_an_ordinary_study() {
     assert_eq!(studied.json(&["history", "--json"])["runs"].as_array().unwrap().len(), 1);
     let document = reported(&studied, "requests_per_s", "requests/s", "connections", ["1", "2"]);
     assert!(stored.iter().any(|line| line.contains(",requests_per_s,") && line.contains(",all,")), "{stored:#?}");
-    compared_and_checked(&studied, &document, "requests_per_s");
+    if let Some(document) = document {
+        compared_and_checked(&studied, &document, "requests_per_s");
+    }
     compared_with_itself(&studied.json(&["run", "study.toml", "--aa", "--json"]));
     assert_eq!(studied.folders(), [""; 0]);
 }
@@ -218,7 +226,9 @@ fn an_auction_is_an_ordinary_study_and_an_interrupt_leaves_nothing() {
     // Which operations a short phase has is drawn; a quarter of them are these.
     let of_one = ["login", "home", "logout"].iter().any(|name| has(&[",succeeded,", &format!(",{name},")]));
     assert!(of_one && has(&[",latency_p50_ms,"]), "{stored:#?}");
-    compared_and_checked(&studied, &document, "operations_per_s");
+    if let Some(document) = document {
+        compared_and_checked(&studied, &document, "operations_per_s");
+    }
 
     let one_arm = study.replace("[\"on\", \"off\"]", "\"on\"").replace("_blocks = 4", "_blocks = 2");
     studied.bench.write(
