@@ -10,6 +10,7 @@
 //! withheld and how long some task of the machine waited are read there, too. No quota changes what `/proc/stat` counts, and in a virtual machine it is the guest's.
 
 use baremark_model::disturbed::{QUAD, queued_share};
+use baremark_model::order;
 use baremark_model::seam::TickRate;
 use baremark_model::wire::{Disturbance, PhaseDisturbance, ProgramShare, Series};
 use baremark_sys::clock;
@@ -320,7 +321,7 @@ impl Meter {
     fn programs(&self) -> Vec<ProgramShare> {
         if let (Some(side), Work::Job) = (&self.side, self.work) {
             let mut used: Vec<(String, f64)> = side.used.clone().into_iter().collect();
-            used.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+            order::by(&mut used, |(_, one), (_, other)| other.total_cmp(one));
             return shares(used.into_iter(), side.all_s);
         }
         let now = match self.work {

@@ -2,6 +2,7 @@
 
 use crate::trial_error::TrialError;
 use baremark_model::arm::ResolvedArm;
+use baremark_model::order;
 use baremark_model::placement::{MemoryPolicy, Placed, Topology};
 use baremark_model::seam::{MemoryError, Owner};
 use baremark_model::units::Bytes;
@@ -25,7 +26,7 @@ pub fn site(spec: &TrialSpec) -> Result<Topology, TrialError> {
         // Those that were named and cannot be used are found when a rank is pinned to them.
         let unknown = spec.cpus.iter().filter(|&&cpu| site.node_of(cpu).is_none()).copied().collect::<Vec<_>>();
         site.cpus.extend(Topology::flat(&unknown).cpus);
-        site.cpus.sort_by_key(|cpu| spec.cpus.iter().position(|&named| named == cpu.cpu));
+        order::by_key(&mut site.cpus, |cpu| spec.cpus.iter().position(|&named| named == cpu.cpu));
     }
     Ok(site)
 }

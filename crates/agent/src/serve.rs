@@ -85,7 +85,8 @@ fn answer(
                 trial_of(&runners, &spec, (Way::Together(Gate::new(heard)), Vec::new()), output, interrupt)?;
             }
             Ok(ToAgent::TakeTurns(side)) => {
-                let way = Way::InTurns(Turns::new((heard, used), side.arm.min(1)));
+                let way =
+                    Way::InTurns(Turns::new((heard, used), (side.arm.min(1), Duration::from_nanos(side.rest_ns))));
                 trial_of(&runners, &side.spec, (way, Vec::new()), output, interrupt)?;
             }
             // The trial that it was for has failed here.

@@ -16,6 +16,7 @@ use baremark_microvm::Microvm;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::disturbed::{QUAD, discarded, flags as flags_of};
 use baremark_model::metric::Metric;
+use baremark_model::order;
 use baremark_model::placement::Topology;
 use baremark_model::scale::extra;
 use baremark_model::seam::{
@@ -193,7 +194,7 @@ fn side_by_side<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -
         run();
     });
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(place, _)| *place);
+    order::by_key(&mut done, |(place, _)| *place);
     done.into_iter().map(|(_, found)| found).collect()
 }
 

@@ -10,6 +10,8 @@ use baremark_sys::clock;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
+use std::thread;
+use std::time::Duration;
 
 /// What this process had used of the CPUs when it last heard from the lab. Whoever waits for its turn is not charged with what it takes to have
 /// it.
@@ -39,6 +41,8 @@ pub(crate) struct Turns<'h> {
     used: &'h UsedUntilHeard,
     /// Which arm of the whole trial runs here, 0 or 1.
     pub(crate) arm: usize,
+    /// The time between hearing of a turn and its phase, until whatever passed the message on is idle again.
+    rest: Duration,
     /// What was used while the other side had its turns.
     pub(crate) idle: Idle,
     ended: bool,
@@ -47,9 +51,9 @@ pub(crate) struct Turns<'h> {
 impl<'h> Turns<'h> {
     pub(crate) fn new(
         (heard, used): (&'h Receiver<Result<ToAgent, WireError>>, &'h UsedUntilHeard),
-        arm: usize,
+        (arm, rest): (usize, Duration),
     ) -> Self {
-        Turns { heard, used, arm, idle: Idle::default(), ended: false }
+        Turns { heard, used, arm, rest, idle: Idle::default(), ended: false }
     }
 
     /// Says that everything is prepared, and waits until the other side is, too; the repetitions that both run.
@@ -92,6 +96,9 @@ impl<'h> Turns<'h> {
                 watch.phase_done(1 - self.arm, others);
             }
         }
+        if !self.ended {
+            thread::sleep(self.rest);
+        }
         Ok(!self.ended)
     }
 }
@@ -101,8 +108,7 @@ mod tests {
     use super::*;
     use std::io;
     use std::sync::mpsc::channel;
-    use std::thread;
-    use std::time::Duration;
+    use std::time::Instant;
 
     /// Whoever reads this hears of the next turn as soon as something was written, and the writer goes on only then.
     struct OnTheSameCpu<'u>(&'u UsedUntilHeard);
@@ -123,9 +129,23 @@ mod tests {
     fn a_side_that_loses_its_cpu_as_it_gives_up_its_turn_was_idle_meanwhile() {
         let (used, (sender, heard)) = (UsedUntilHeard::default(), channel());
         sender.send(Ok(ToAgent::Turn { others: 1 })).expect("a turn");
-        let mut turns = Turns::new((&heard, &used), 0);
+        let mut turns = Turns::new((&heard, &used), (0, Duration::ZERO));
         assert!(turns.next(None, &mut OnTheSameCpu(&used), &mut || 0).expect("a turn"));
         assert!(turns.idle.ns >= 1_000_000, "{:?}", turns.idle);
+    }
+
+    #[test]
+    fn a_side_rests_before_its_phase_and_not_at_the_end() {
+        let (used, (sender, heard)) = (UsedUntilHeard::default(), channel());
+        let rest = Duration::from_millis(20);
+        let mut turns = Turns::new((&heard, &used), (0, rest));
+        for (told, has_turn) in [(ToAgent::Turn { others: 0 }, true), (ToAgent::EndTurns { others: 0 }, false)] {
+            sender.send(Ok(told)).expect("a turn");
+            turns.rest = if has_turn { rest } else { Duration::MAX };
+            let began = Instant::now();
+            assert_eq!(turns.next(None, &mut Vec::new(), &mut || 0).expect("an answer"), has_turn);
+            assert!(!has_turn || began.elapsed() >= rest);
+        }
     }
 
     /// Time of this process is noted by whoever hears of a turn, which is nobody here.
@@ -135,7 +155,7 @@ mod tests {
         for others in [1, 0, 2] {
             sender.send(Ok(ToAgent::Turn { others })).expect("a turn");
         }
-        let mut turns = Turns::new((&heard, &used), 0);
+        let mut turns = Turns::new((&heard, &used), (0, Duration::ZERO));
         let mut read_ns = [5, 1005, 2000, 3000, 3070].into_iter();
         let mut resting_cpu_ns = || read_ns.next().expect("read at the beginning, and where the other side had a turn");
         let found = [(); 3].map(|()| {

@@ -45,6 +45,9 @@ pub enum PartOfRun {
         /// Say a line before the first frame, so that what a launcher says is distinguished from it
         #[arg(long)]
         announce: bool,
+        /// Serve the lab at this socket, or over standard input and output where it cannot be connected to
+        #[arg(long, value_name = "SOCKET", conflicts_with_all = ["guest", "courier"])]
+        frames: Option<PathBuf>,
         /// Serve the lab by files in this folder
         #[arg(long, value_name = "FOLDER")]
         courier: Option<PathBuf>,
@@ -74,12 +77,12 @@ impl PartOfRun {
     pub fn run(&self) -> Result<(String, Exit), Refusal> {
         let silent = |exit| (String::new(), exit);
         match self {
-            PartOfRun::Agent { guest, address, host_files, beat, disk, announce, courier, silence_limit } => {
+            PartOfRun::Agent { guest, address, host_files, beat, disk, announce, frames, courier, silence_limit } => {
                 match (guest, beat, courier) {
                     (Some(port), Some(dirty), _) => agent::run_beating(port, *dirty, disk.as_deref()),
                     (Some(port), None, _) => agent::run_guest(port, address.as_deref(), host_files.as_deref()),
                     (None, _, Some(folder)) => agent::run_courier(folder, Duration::from_secs(*silence_limit)),
-                    (None, _, None) => agent::run(*announce),
+                    (None, _, None) => agent::run(*announce, frames.as_deref()),
                 }
                 .map(silent)
             }

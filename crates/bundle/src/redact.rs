@@ -11,6 +11,7 @@
 use crate::keys::{DOCUMENT, ENVIRONMENTS, Leave, NAMES, TABLES, VARIABLES, may_leave};
 use crate::study;
 use baremark_model::environments;
+use baremark_model::order;
 use regex_lite::{Captures, Regex};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +33,7 @@ impl Redactor {
     #[must_use]
     pub fn new(words: &[String]) -> Redactor {
         let mut words: Vec<&String> = words.iter().filter(|word| is_word(word)).collect();
-        words.sort_by_key(|word| std::cmp::Reverse(word.len()));
+        order::by_key(&mut words, |word| std::cmp::Reverse(word.len()));
         words.dedup();
         let pattern =
             |word: &&String| Regex::new(&format!("(^|[^A-Za-z0-9_-])({})($|[^A-Za-z0-9_-])", literal(word))).ok();

@@ -27,6 +27,7 @@ use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob, Update};
 use baremark_model::knob::{Default, InvalidValue, Kind, Knob};
 use baremark_model::maximum::{Basis, Document, Ended, KneeRow, Maximum, Plan, Said, Window};
 use baremark_model::metric::{Aggregate, Metric};
+use baremark_model::order;
 use baremark_model::parameters::Parameters;
 use baremark_model::qos::{Bound, Limit, Qos, Reading};
 use baremark_model::seam::Sample;
@@ -638,7 +639,7 @@ fn place(maximum: &Maximum) -> String {
 fn levels(all: &[Found], rate: u64) -> Vec<Value> {
     let of = |found: &Found| found.document.knee.iter().map(|row| (found.criterion, row.clone())).collect::<Vec<_>>();
     let mut rows: Vec<(Criterion, KneeRow)> = all.iter().flat_map(of).collect();
-    rows.sort_by(|left, right| left.1.level.total_cmp(&right.1.level));
+    order::by(&mut rows, |left, right| left.1.level.total_cmp(&right.1.level));
     let row = |(criterion, row): &(Criterion, KneeRow)| {
         json!({
             "servers": servers(row.level), "limit": criterion, "windows": row.windows, "verdict": row.verdict,

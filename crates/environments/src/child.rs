@@ -22,6 +22,10 @@ use std::time::Duration;
 /// How long a dead child's log may stay open in somebody else's hands before it is left to them.
 const LOG_LIMIT: Duration = Duration::from_secs(2);
 
+/// For how long a program of Go's that has passed a message on goes on working: its runtime looks after a thread that waits for the kernel for 10 ms
+/// (`retake` in runtime/proc.go).
+pub(crate) const GO_RELAY: Duration = Duration::from_millis(12);
+
 /// A child with all three streams piped; its standard error is its log. It is ended when this is dropped.
 pub struct Piped {
     child: Child,

@@ -1,10 +1,11 @@
 //! A container on this machine, made by podman, or by docker as far as that takes the same commands.
 //!
 //! Nothing is built or fetched: unless an image or a folder is given, the root is an empty folder into which the program
-//! is mounted read-only, which a static program does not mind. The agent speaks over the engine's own standard streams.
+//! is mounted read-only, which a static program does not mind. The agent speaks over a socket that is mounted, too ([`frames`]).
 //! It has no network and no capability unless asked. The engine's client is started by a supervisor ([`supervisor`]), which removes the
 //! container when the lab is killed; what is left when the supervisor is killed too is recorded, and the next start removes it.
 
+mod frames;
 mod leftovers;
 pub(crate) mod study;
 pub mod supervisor;
@@ -25,6 +26,8 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+
+use frames::Frames;
 
 /// How long the engine may take to start a container that ends at once, or to remove one.
 const ENGINE_LIMIT: Duration = Duration::from_secs(20);
@@ -105,19 +108,27 @@ pub enum Layer {
     Overlay,
 }
 
+/// What works on this machine.
+#[derive(Clone, Copy, Debug)]
+struct Works {
+    way: Way,
+    /// Whether the agent's socket can be mounted. An engine whose users are others may not reach a private folder.
+    socket: bool,
+}
+
 /// The container environment: starts `program agent` in a container of its own for each site.
 pub struct Container {
     program: PathBuf,
     settings: Settings,
     engine: OsString,
-    way: OnceLock<Result<Way, Missing>>,
+    works: OnceLock<Result<Works, Missing>>,
 }
 
 impl Container {
     /// With this program as the agent, usually the one that is running; it must be static.
     #[must_use]
     pub fn new(program: PathBuf, settings: Settings) -> Self {
-        Container { program, settings, engine: OsString::from(PODMAN), way: OnceLock::new() }
+        Container { program, settings, engine: OsString::from(PODMAN), works: OnceLock::new() }
     }
 
     /// With another engine that takes podman's command line.
@@ -132,10 +143,14 @@ impl Container {
     /// # Errors
     /// What is missing, with its remedy.
     pub fn way(&self) -> Result<Way, Missing> {
-        self.way.get_or_init(|| self.find_way()).clone()
+        self.works().map(|works| works.way)
     }
 
-    fn find_way(&self) -> Result<Way, Missing> {
+    fn works(&self) -> Result<Works, Missing> {
+        self.works.get_or_init(|| self.find()).clone()
+    }
+
+    fn find(&self) -> Result<Works, Missing> {
         self.program_can_be_mounted()?;
         self.image_can_be_named()?;
         self.volumes_can_be_mounted()?;
@@ -146,11 +161,15 @@ impl Container {
         let mut failures: Vec<(Way, String)> = Vec::new();
         // A runtime that is named takes the place of any that would be tried.
         let tried = |way: &Way| self.settings.runtime.is_none() || !way.contains(&"--runtime");
-        for way in WAYS.into_iter().filter(tried) {
-            match self.try_way(way) {
-                Ok(ran) if ran.well() => return Ok(way),
-                Ok(ran) => failures.push((way, ran.failure())),
-                Err(why) => return Err(self.cannot_be_asked(&why)),
+        for socket in [true, false] {
+            failures.clear();
+            for way in WAYS.into_iter().filter(tried) {
+                let works = Works { way, socket };
+                match self.try_out(works) {
+                    Ok(ran) if ran.well() => return Ok(works),
+                    Ok(ran) => failures.push((way, ran.failure())),
+                    Err(why) => return Err(self.cannot_be_asked(&why)),
+                }
             }
         }
         self.setting_at_fault(&failures)?;
@@ -292,15 +311,16 @@ impl Container {
         image::check(name).map_err(|why| Missing { what: why.what, remedy: why.remedy })
     }
 
-    fn try_way(&self, way: Way) -> Result<Ran, SiteError> {
+    fn try_out(&self, Works { way, socket }: Works) -> Result<Ran, SiteError> {
         let folder = Folder::create("container")?;
-        let mut command = self.command(&folder, way, None);
+        let frames = Frames::of(&folder, socket)?;
+        let mut command = self.command(&folder, way, frames.options(), None);
         child::run_launcher(command.args([INSIDE, "--version"]), ENGINE_LIMIT, supervisor::END_LIMIT)
     }
 
-    /// The supervisor of `podman run` up to the command inside; `folder` is the container's own and names it.
+    /// The supervisor of `podman run` up to the command inside; `folder` is the container's own and names it, `own` are options of this one alone.
     /// A container on the lab's bridge is one without a network until it has a place there.
-    fn command(&self, folder: &Folder, way: Way, lab: Option<&dyn LabPort>) -> Command {
+    fn command(&self, folder: &Folder, way: Way, own: Vec<OsString>, lab: Option<&dyn LabPort>) -> Command {
         let mut command = Command::new(&self.program);
         // What watches over the container for podman leaves a file where it stands when the memory is used up.
         command.current_dir(folder.path());
@@ -331,7 +351,7 @@ impl Container {
                 cpus: self.settings.cpus.as_deref().unwrap_or_default(),
                 memory_bytes: self.settings.memory_bytes,
                 program: &self.program,
-                options: self.options(),
+                options: self.options().into_iter().chain(own).collect(),
                 root,
             }
             .arguments(),
@@ -386,12 +406,12 @@ impl Environment for Container {
         let memory_bytes = self.settings.memory_bytes.map(|bytes| bytes / of as u64);
         let settings = Settings { cpus: Some(cpus), memory_bytes, ..self.settings.clone() };
         let own = Container::new(self.program.clone(), settings).with_engine(&self.engine);
-        Ok(Some(Box::new(Container { way: self.way.clone(), ..own })))
+        Ok(Some(Box::new(Container { works: self.works.clone(), ..own })))
     }
 
     fn start(&self, _interrupt: &AtomicBool) -> Result<Box<dyn Site>, SiteError> {
         drop(Folder::orphans("container"));
-        let way = self.way()?;
+        let Works { way, socket } = self.works()?;
         let folder = Folder::create("container")?;
         let lab = match self.settings.network {
             Network::Lab(lab) => Some(lab.0().map_err(|what| Missing {
@@ -400,15 +420,18 @@ impl Environment for Container {
             })?),
             _ => None,
         };
-        let mut command = self.command(&folder, way, lab.as_deref());
-        let client = Piped::launch(command.args([INSIDE, "agent"]), supervisor::END_LIMIT)?;
+        let frames = Frames::of(&folder, socket)?;
+        let mut command = self.command(&folder, way, frames.options(), lab.as_deref());
+        command.args([INSIDE, "agent", "--frames", frames::INSIDE]);
+        let client = Piped::launch(&mut command, supervisor::END_LIMIT)?;
         let engine = Container::new(self.program.clone(), self.settings.clone()).with_engine(&self.engine);
-        Ok(Box::new(ContainerSite { client, engine, _folder: folder, lab }))
+        Ok(Box::new(ContainerSite { client, frames, engine, _folder: folder, lab }))
     }
 }
 
 struct ContainerSite {
     client: Piped,
+    frames: Frames,
     engine: Container,
     _folder: Folder,
     /// On the lab's bridge; it is there until the container has gone.
@@ -417,7 +440,11 @@ struct ContainerSite {
 
 impl Site for ContainerSite {
     fn link(&mut self) -> Option<Link> {
-        self.client.link()
+        self.frames.link(&mut self.client)
+    }
+
+    fn relay_works_for(&self) -> Duration {
+        self.frames.relay_works_for()
     }
 
     fn kill(&mut self) {

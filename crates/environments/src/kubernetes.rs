@@ -279,6 +279,11 @@ impl Site for PodSite {
         self.client.link()
     }
 
+    /// What kubectl and, on a node of this machine, the cluster do.
+    fn relay_works_for(&self) -> Duration {
+        child::GO_RELAY
+    }
+
     fn leave(&mut self, limit: Duration) {
         self.client.ends_within(limit);
     }

@@ -429,7 +429,7 @@ fn ratios(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor]) -> Vec<Ra
     let judged = |members: &[(usize, &str)]| judged(plan, trials, workloads, members);
     let mut rows: Vec<(usize, RatioRow)> = judged(&of(true));
     rows.extend(judged(&of(false)));
-    rows.sort_by_key(|(pair, _)| *pair);
+    baremark_model::order::by_key(&mut rows, |(pair, _)| *pair);
     let others: Vec<(usize, &str)> = of(true)
         .into_iter()
         .flat_map(|(pair, headline)| {

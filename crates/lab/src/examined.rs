@@ -11,6 +11,7 @@ use crate::trials::{self, Finished, Side};
 use baremark_model::codes::Cause;
 use baremark_model::command;
 use baremark_model::document::{ExplanationRow, Outcome, RatioRow};
+use baremark_model::order;
 use baremark_model::plan::Plan;
 use baremark_model::second_look::{ExaminedPair, ExaminedSide, SecondLook};
 use baremark_stats::Interval;
@@ -111,7 +112,7 @@ fn of_pair(plan: &Plan, trials: &[Finished], found: &ExaminedPair, ratios: &[Rat
             row(plan, arm, (cause, &part.what), "%", *interval, &advice.join("; "))
         })
         .collect();
-    rows.sort_by(|one, two| two.value.abs().total_cmp(&one.value.abs()));
+    order::by(&mut rows, |one, two| two.value.abs().total_cmp(&one.value.abs()));
     let names: Vec<&str> = intervals.iter().map(|(part, _)| part.name).collect();
     let what = match names.is_empty() {
         true => format!("difference of which nothing was examined, of {base}'s {headline}"),

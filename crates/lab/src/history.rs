@@ -4,6 +4,7 @@
 //! form series of their own.
 
 use baremark_model::document::Document;
+use baremark_model::order;
 use baremark_model::plan::Treatment;
 use baremark_stats::changes;
 use serde::Serialize;
@@ -95,7 +96,7 @@ impl Recorded {
 #[must_use]
 pub fn series(runs: &[impl Borrow<Recorded>]) -> Vec<Series> {
     let mut ordered: Vec<&Recorded> = runs.iter().map(Borrow::borrow).filter(|run| !run.self_check).collect();
-    ordered.sort_by(|one, two| one.started.cmp(&two.started));
+    order::by(&mut ordered, |one, two| one.started.cmp(&two.started));
     let mut places = BTreeMap::new();
     let mut found: Vec<(Series, Vec<(&Recorded, f64)>)> = Vec::new();
     for run in ordered {

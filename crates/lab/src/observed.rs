@@ -247,7 +247,7 @@ fn series(run: &Run) -> Vec<ObservedSeries> {
     let mut all: BTreeMap<(String, usize, String), Vec<[f64; 2]>> = BTreeMap::new();
     let mut trials: Vec<&Observation> =
         run.trials.iter().filter_map(|trial| trial.result.as_ref()).flat_map(|result| &result.observations).collect();
-    trials.sort_by_key(|observation| observation.began_unix_ns);
+    baremark_model::order::by_key(&mut trials, |observation| observation.began_unix_ns);
     for observation in trials {
         #[expect(clippy::cast_precision_loss, reason = "to a microsecond over centuries")]
         let began = observation.began_unix_ns.saturating_sub(run.started.0) as f64 / 1e9;

@@ -11,6 +11,7 @@ use baremark_model::codes::Cause;
 use baremark_model::command;
 use baremark_model::descriptor::Descriptor;
 use baremark_model::document::ExplanationRow;
+use baremark_model::order;
 use baremark_model::plan::{Pair, Plan};
 use baremark_model::unit;
 use baremark_stats::interim::rate;
@@ -51,7 +52,7 @@ pub(crate) fn explain(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor
         Some((one.arm, row(plan, one.arm, (Cause::OwnTime, &one.what), "%", interval, "")))
     });
     let mut shown: Vec<(usize, ExplanationRow)> = shown.collect();
-    shown.sort_by(|one, two| two.1.value.abs().total_cmp(&one.1.value.abs()));
+    order::by(&mut shown, |one, two| two.1.value.abs().total_cmp(&one.1.value.abs()));
     shown
 }
 

@@ -4,6 +4,7 @@
 //! are given up, and none is left.
 
 use crate::link::LinkError;
+use baremark_model::order;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -50,7 +51,7 @@ pub(crate) fn start_in_parallel<T: Send>(
             workers.into_iter().map(|worker| worker.join().unwrap_or_else(|why| std::panic::resume_unwind(why)));
         ended.flatten().collect::<Vec<_>>()
     });
-    sites.sort_by_key(|(index, _)| *index);
+    order::by_key(&mut sites, |(index, _)| *index);
     // Those that were given up because of another say only that.
     let cause = sites.iter().position(|(_, site)| !matches!(site, Ok(_) | Err(LinkError::Interrupted)));
     if let Some((index, Err(why))) = cause.map(|cause| sites.swap_remove(cause)) {

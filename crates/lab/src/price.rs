@@ -8,6 +8,7 @@
 use crate::analysis::Run;
 use crate::trials::{self, Finished};
 use baremark_model::arm::ResolvedArm;
+use baremark_model::order;
 use baremark_model::plan::{Cell, Plan};
 use baremark_stats::estimate::{mean, median};
 use baremark_stats::forecast::{Noise, forecast};
@@ -109,7 +110,7 @@ fn priced(plan: &Plan, found: Found) -> Price {
     let requested = plan.design.precision.0;
     let others = LEVELS.into_iter().filter(|level| (level / requested).ln().abs() > 0.01);
     let mut precisions: Vec<(f64, bool)> = others.map(|level| (level, false)).chain([(requested, true)]).collect();
-    precisions.sort_by(|one, two| two.0.total_cmp(&one.0));
+    order::by(&mut precisions, |one, two| two.0.total_cmp(&one.0));
     let smallest = u32::try_from(plan.design.least_blocks).unwrap_or(u32::MAX);
     let level = |(precision, requested): (f64, bool)| {
         let expected = forecast(&noises, &Rule::new(precision, smallest, MOST_BLOCKS));

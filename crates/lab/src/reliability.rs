@@ -8,6 +8,7 @@ use crate::trials::Finished;
 use baremark_model::codes::Hindrance;
 use baremark_model::descriptor::{Descriptor, HinderedBy};
 use baremark_model::document::{Grade, Reliability};
+use baremark_model::order;
 use baremark_model::wire::{Disturbance, ProgramShare};
 use std::collections::BTreeMap;
 
@@ -112,7 +113,7 @@ fn programs(found: &[&Disturbance]) -> Vec<ProgramShare> {
     let count = found.len().max(1) as f64;
     let mut all: Vec<ProgramShare> =
         sums.into_iter().map(|(name, sum)| ProgramShare { name: name.to_owned(), share: sum / count }).collect();
-    all.sort_by(|one, two| two.share.total_cmp(&one.share));
+    order::by(&mut all, |one, two| two.share.total_cmp(&one.share));
     all.truncate(NAMED);
     all
 }

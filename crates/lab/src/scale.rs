@@ -7,6 +7,7 @@
 use crate::analysis::{RATE, Run, interval};
 use crate::trials;
 use baremark_model::metric::Better;
+use baremark_model::order;
 use baremark_model::plan::{Cell, Contrast, Pair, Plan};
 use baremark_model::scale::{FORMAT, InjectedCosts, PARAMETER, ScaleDocument, ScaleRow, extra};
 use baremark_model::units::Share;
@@ -87,7 +88,7 @@ pub fn open(run: &Run, native_means: &str, found: Vec<Recovered>, costs: &Inject
         })
     };
     let mut rows: Vec<ScaleRow> = found.into_iter().filter_map(row).collect();
-    rows.sort_by(|one, two| one.asked.total_cmp(&two.asked).then_with(|| one.label.cmp(&two.label)));
+    order::by(&mut rows, |one, two| one.asked.total_cmp(&two.asked).then_with(|| one.label.cmp(&two.label)));
     let intervals = rows.iter().filter(|row| row.covers.is_some()).count();
     let covered = rows.iter().filter(|row| row.covers == Some(true)).count();
     #[expect(clippy::cast_possible_wrap, reason = "a handful of arms")]

@@ -5,6 +5,7 @@
 
 use crate::run::Run;
 use baremark_model::hdr;
+use baremark_model::order;
 use baremark_model::percentile::Percentile;
 use baremark_model::plan::PlannedArm;
 use baremark_model::seam::Sample;
@@ -149,7 +150,7 @@ impl<'p> Sum<'p> {
 
 /// At most [`MOST_STRETCHES`], which end where parts end, so that what is counted of each is of the time that it claims.
 fn stretches(mut pieces: Vec<Piece<'_>>) -> Vec<Stretch> {
-    pieces.sort_by_key(|piece| piece.from_ns);
+    order::by_key(&mut pieces, |piece| piece.from_ns);
     let total_ns = pieces.iter().map(Piece::end_ns).max().unwrap_or(0);
     let width_ns = total_ns.div_ceil(MOST_STRETCHES as u64).div_ceil(SECOND).max(1) * SECOND;
     let mut all: Vec<(u64, u64, Sum<'_>)> = Vec::new();

@@ -6,6 +6,7 @@ use baremark_model::event::TrialStatus;
 use baremark_model::hdr;
 use baremark_model::histogram::Histogram;
 use baremark_model::metric::Metric;
+use baremark_model::order;
 use baremark_model::percentile::Percentile;
 use baremark_model::plan::{Cell, Pair, Plan};
 use baremark_model::wire::{Series, TrialResult, TrialSpec};
@@ -373,7 +374,7 @@ pub(crate) fn sides<'t>(plan: &Plan, trials: &'t [Finished], pair: usize) -> Vec
                 by_block.entry(trial.block).or_default().extend(found);
             }
         }
-        by_block.values_mut().for_each(|sides| sides.sort_by_key(|side| side.trial.place));
+        by_block.values_mut().for_each(|sides| order::by_key(sides, |side| side.trial.place));
         by_block
     });
     below.into_iter().filter_map(|(block, below)| Some(Sides([below, above.get(&block)?.clone()]))).collect()

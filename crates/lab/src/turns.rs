@@ -9,6 +9,7 @@ use crate::link::{AgentLink, Came, LinkError};
 use baremark_model::disturbed::{QUAD, discarded, flags};
 use baremark_model::environments::NATIVE;
 use baremark_model::observation::{Observation, THIS_MACHINE};
+use baremark_model::order;
 use baremark_model::seam::{RankTime, TickRate};
 use baremark_model::units::Nanos;
 use baremark_model::wire::{
@@ -20,6 +21,8 @@ use std::time::{Duration, Instant};
 
 /// A phase lasts at least so many times as long as a turn takes to be given: of a kernel's trial 95 % of the time can be measured.
 const PHASE_IN_ROUND_TRIPS: u64 = 20;
+/// The same of the rest before a phase, in which whatever passes messages on becomes idle.
+const PHASE_IN_RESTS: u64 = 10;
 /// What hearing of one turn takes of a CPU at most: some system calls, under a kernel in user space too. A network's latency is not work.
 const MOST_HEARING_NS: u64 = 200_000;
 /// A side that uses more than this share of one CPU while the other has its turns is not idle; what it takes to hear of a turn apart.
@@ -29,6 +32,8 @@ const HYPERVISOR_AT_WORK: &str =
     "the hypervisor of one side used more than 1 % of a CPU while that side waited for its turns";
 /// Of many short phases every fourth is reported to the watcher.
 const MANY_PHASES: usize = 16;
+/// Where an arm's record has how long it rested before each phase, if it did.
+const RESTED: &str = "rest before each phase";
 /// Programs that are named of those that used the CPUs.
 const NAMED: usize = 3;
 
@@ -73,11 +78,15 @@ pub(crate) fn run(
         round_trips_ns[arm] = side.agent.round_trip_ns().map_err(|why| why.at(side.place))?;
     }
     let slowest_ns = round_trips_ns[0].max(round_trips_ns[1]);
+    // Both rest alike, so that a CPU that has waited is no difference between them.
+    let rest = sides.iter().map(|side| side.agent.site.relay_works_for()).max().unwrap_or_default();
+    let rest_ns = Nanos::from(rest).0;
     let phase_ns = spec.phase_ns.max(PHASE_IN_ROUND_TRIPS.saturating_mul(slowest_ns));
+    let phase_ns = phase_ns.max(PHASE_IN_RESTS.saturating_mul(rest_ns));
     // One after the other, as in one process: neither is prepared, nor its repetitions found, while the other uses the CPUs.
     let mut found = [None; 2];
     for (arm, side) in sides.iter_mut().enumerate() {
-        let own = TurnsSpec { spec: TrialSpec { phase_ns, ..side.spec.clone() }, arm };
+        let own = TurnsSpec { spec: TrialSpec { phase_ns, ..side.spec.clone() }, arm, rest_ns };
         found[arm] = side.agent.take_turns(own).and_then(|()| trial.at_turn(side)).map_err(|why| why.at(side.place))?;
     }
     let reps = found.iter().flatten().copied().max().unwrap_or(1);
@@ -109,7 +118,7 @@ pub(crate) fn run(
         side.agent.send(&turn).and_then(|()| trial.at_turn(side)).map_err(|why| why.at(side.place))?;
         others[1 - arm] += 1;
         let end_ns = elapsed_ns();
-        times.push((arm, begin_ns, end_ns));
+        times.push((arm, (begin_ns + rest_ns).min(end_ns), end_ns));
         if let Some((before, after)) = cpu_ns.zip(waiting.agent.site.hypervisor_cpu_ns()) {
             let idle = hypervisors[1 - arm].get_or_insert_default();
             idle.ns += end_ns - begin_ns;
@@ -130,7 +139,7 @@ pub(crate) fn run(
         [trial.end(below, others[0])?, trial.end(above, others[1])?]
     };
     let elapsed_ns = Nanos::from(begun.elapsed()).0;
-    join(both, &times, (phases_ns, elapsed_ns), &Prepared { round_trips_ns, has_repetitions }, hypervisors)
+    join(both, &times, (phases_ns, elapsed_ns), &Prepared { round_trips_ns, has_repetitions, rest }, hypervisors)
 }
 
 /// What waiting for a side needs.
@@ -180,6 +189,8 @@ struct Prepared {
     round_trips_ns: [u64; 2],
     /// Whether their phases repeat something, as a kernel's do.
     has_repetitions: bool,
+    /// How long each rests before a phase.
+    rest: Duration,
 }
 
 /// What both sides measured as one trial; `times` are the turns that were given: whose, and from when to when by the lab's clock. `hypervisors` is what those of both sides used
@@ -248,7 +259,8 @@ fn join(
     let observations = observations(&sides);
     let partners = [sides[1].0.to_owned(), sides[0].0.to_owned()];
     let arms = sides.into_iter().zip(partners).zip(hypervisors);
-    let arms = arms.map(|(((place, side), partner), hypervisor)| record(place, side, &partner, hypervisor));
+    let arms =
+        arms.map(|(((place, side), partner), hypervisor)| record((place, side), &partner, hypervisor, prepared.rest));
     let arms = arms.collect::<Option<Vec<ArmRecord>>>();
     let arms = arms.ok_or_else(|| LinkError::OutOfTurn("a side has no arm".to_owned()))?;
     Ok(TrialResult { arms, observations, ..result })
@@ -322,7 +334,7 @@ pub(crate) fn programs<'d>(sites: impl Iterator<Item = &'d Disturbance>) -> Vec<
             None => all.push(program.clone()),
         }
     }
-    all.sort_by(|one, other| other.share.total_cmp(&one.share));
+    order::by(&mut all, |one, other| other.share.total_cmp(&one.share));
     all.truncate(NAMED);
     all
 }
@@ -353,12 +365,17 @@ fn observations(sides: &[(&str, SideResult); 2]) -> Vec<Observation> {
             all.push(seen);
         }
     }
-    all.sort_by_key(|seen| seen.place != THIS_MACHINE);
+    order::by_key(&mut all, |seen| seen.place != THIS_MACHINE);
     all
 }
 
 /// What is true of one arm, with how it took turns.
-fn record(place: &str, side: SideResult, partner: &str, hypervisor: Option<Idle>) -> Option<ArmRecord> {
+fn record(
+    (place, side): (&str, SideResult),
+    partner: &str,
+    hypervisor: Option<Idle>,
+    rest: Duration,
+) -> Option<ArmRecord> {
     let SideResult { result, idle } = side;
     let mut arm = result.arms.into_iter().next()?;
     let of_cpu = |idle: Idle| format!("{:.2} % of a CPU", 100.0 * share(idle));
@@ -367,6 +384,7 @@ fn record(place: &str, side: SideResult, partner: &str, hypervisor: Option<Idle>
         ("in turns with", Some(partner.to_owned())),
         ("while it waited", Some(of_cpu(idle))),
         ("its hypervisor, while it waited", hypervisor.map(of_cpu)),
+        (RESTED, (!rest.is_zero()).then(|| format!("{} ms", rest.as_millis()))),
     ];
     arm.executor.notes.extend(notes.into_iter().filter_map(|(name, what)| Some((name.to_owned(), what?))));
     arm.counters.insert("idle_ns".to_owned(), idle.ns);

@@ -114,7 +114,7 @@ pub(crate) fn of_all(
     let mut found: Vec<Option<Value>> =
         metrics.iter().map(|(_, values)| of(&values.iter().copied().flatten().collect::<Vec<_>>())).collect();
     for (of, mut family) in families {
-        family.sort_by(|one, two| one.0.share.total_cmp(&two.0.share));
+        baremark_model::order::by(&mut family, |one, two| one.0.share.total_cmp(&two.0.share));
         let trials = metrics[family[0].1].1.len();
         let percentiles: Vec<&Percentile> = family.iter().map(|(percentile, _)| percentile).collect();
         if let Some(values) = merged(&percentiles, trials, |trial| distribution(&of, trial)) {

@@ -4,6 +4,7 @@ use crate::distinct::distinct;
 use crate::former;
 use crate::knob::Knob;
 use crate::literal::literal;
+use crate::order;
 use crate::problem::{Problem, Problems, nearest, with_article};
 use crate::units::{Bytes, Nanos, Share};
 use crate::value::Value;
@@ -83,7 +84,7 @@ impl<'t> Layer<'t> {
     #[must_use]
     pub fn entries<'l>(&self, table: &'l DeTable<'l>) -> Vec<Entry<'l>> {
         let mut typed: Vec<_> = table.iter().collect();
-        typed.sort_by_key(|(key, _)| key.span().start);
+        order::by_key(&mut typed, |(key, _)| key.span().start);
         typed.into_iter().map(|(key, value)| (key.get_ref().as_ref(), self.line(key.span().start), value)).collect()
     }
 

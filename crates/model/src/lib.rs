@@ -42,6 +42,7 @@ pub mod maximum;
 pub mod metric;
 pub mod observation;
 pub mod observer;
+pub mod order;
 pub mod page_size;
 pub mod parameters;
 pub mod peer;

@@ -330,7 +330,7 @@ impl Topology {
 
     fn compact(&self, keep: impl Fn(&Cpu) -> bool) -> Vec<usize> {
         let mut cpus: Vec<Cpu> = self.cpus.iter().copied().filter(|cpu| keep(cpu)).collect();
-        cpus.sort_by_key(|cpu| (cpu.socket, cpu.node, cpu.core, cpu.cpu));
+        crate::order::by_key(&mut cpus, |cpu| (cpu.socket, cpu.node, cpu.core, cpu.cpu));
         cpus.into_iter().map(|cpu| cpu.cpu).collect()
     }
 

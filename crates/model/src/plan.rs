@@ -300,7 +300,7 @@ pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result
     resolver.check_duet(&arms, &pairs);
     let environments = resolver.environments(&arms);
     if !resolver.problems.is_empty() {
-        resolver.problems.sort_by_key(|problem| problem.line);
+        crate::order::by_key(&mut resolver.problems, |problem| problem.line);
         return Err(Problems { file: file.to_owned(), list: resolver.problems });
     }
     let design = resolver.design();

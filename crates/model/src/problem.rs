@@ -1,5 +1,6 @@
 //! What is wrong with a study or another file: where, what, and what would be right.
 
+use crate::order;
 use std::fmt;
 
 /// One mistake in a study file.
@@ -67,7 +68,7 @@ impl Problems {
     /// These mistakes in the order of their lines, each once; what is too much is counted.
     #[must_use]
     pub fn listed(file: String, mut list: Vec<Problem>) -> Self {
-        list.sort_by_key(|problem| problem.line);
+        order::by_key(&mut list, |problem| problem.line);
         list.dedup();
         if list.len() > MOST_PROBLEMS {
             let more = list.split_off(MOST_PROBLEMS);

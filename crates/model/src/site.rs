@@ -126,6 +126,11 @@ pub trait Site: Send {
         Ok(Vec::new())
     }
 
+    /// For how long whatever passes the agent's messages on goes on working after each, on CPUs that may be measured.
+    fn relay_works_for(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// CPU time in ns that the hypervisor of the site has used on this machine, the guest's and that of its devices; `None` of a site without one of which this machine knows.
     fn hypervisor_cpu_ns(&self) -> Option<u64> {
         None

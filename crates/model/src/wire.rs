@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The version of this protocol; both sides must agree.
-pub const PROTOCOL: u32 = 8;
+pub const PROTOCOL: u32 = 9;
 
 /// The longest frame that is accepted, in bytes: a torn or foreign stream must not make us allocate what it claims.
 pub const LONGEST_FRAME: u32 = 64 << 20;
@@ -319,6 +319,8 @@ pub struct TurnsSpec {
     pub spec: TrialSpec,
     /// Which arm of the whole trial it is, 0 or 1.
     pub arm: usize,
+    /// For how many nanoseconds it rests between hearing of a turn and its phase, so that whatever passed the message on is idle again.
+    pub rest_ns: u64,
 }
 
 /// What one side of a trial in turns measured.

@@ -10,6 +10,7 @@ use crate::treatment::{ENVIRONMENT, Factors, join, list};
 use crate::words::{limits_of, ratio_of};
 use baremark_model::document::{Document, EstimateRow, Outcome, RatioRow};
 use baremark_model::environments;
+use baremark_model::order;
 use baremark_model::plan::{Contrast, Treatment};
 use std::cmp::Ordering;
 
@@ -190,9 +191,9 @@ pub(crate) fn shown<R>(rows: &mut [R], most: usize, of: impl Fn(&R) -> Option<&R
     let valued = rows.iter().filter(|row| !is_empty(row)).count();
     let valued = if valued == 0 { rows.len() } else { valued };
     if valued <= most {
-        rows.sort_by_key(|row| is_empty(row));
+        order::by_key(rows, |row| is_empty(row));
     } else {
-        rows.sort_by(|one, two| urgency(of(one)).partial_cmp(&urgency(of(two))).unwrap_or(Ordering::Equal));
+        order::by(rows, |one, two| urgency(of(one)).partial_cmp(&urgency(of(two))).unwrap_or(Ordering::Equal));
     }
     valued.min(most)
 }
@@ -230,7 +231,7 @@ pub(crate) fn values(parts: &[Part<'_>]) -> Option<String> {
                 each.join("; ")
             }
             _ => {
-                values.sort_by(|one, two| one.1.total_cmp(&two.1));
+                order::by(&mut values, |one, two| one.1.total_cmp(&two.1));
                 let (least, most) = (values.first()?, values.last()?);
                 format!("{of}{} ({}) to {} ({})", least.0, least.2, most.0, most.2)
             }

@@ -115,7 +115,7 @@ impl Axis {
 /// The levels of points in any order, ascending, each name once.
 pub(crate) fn ascending<'l>(points: impl Iterator<Item = (f64, &'l str)>) -> impl Iterator<Item = (f64, &'l str)> {
     let mut levels: Vec<(f64, &str)> = points.collect();
-    levels.sort_by(|one, two| one.0.total_cmp(&two.0));
+    baremark_model::order::by(&mut levels, |one, two| one.0.total_cmp(&two.0));
     levels.dedup_by(|one, two| one.1 == two.1);
     levels.into_iter()
 }

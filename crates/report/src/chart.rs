@@ -3,6 +3,7 @@
 use crate::axis::{Axis, Figure, HEIGHT, LEFT, LINE, MARGIN, WIDTH, ascending, legend};
 use crate::number::rounded;
 use crate::svg::{Anchor, Svg};
+use baremark_model::order;
 
 /// Lines that can be distinguished.
 const MOST: usize = 6;
@@ -83,7 +84,7 @@ impl Chart {
 /// The mean at each level, ascending: a level may have been measured several times.
 fn means(points: &[Point]) -> impl Iterator<Item = (f64, f64)> {
     let mut sorted: Vec<(f64, f64)> = points.iter().map(|(_, at, value)| (*at, *value)).collect();
-    sorted.sort_by(|one, two| one.0.total_cmp(&two.0));
+    order::by(&mut sorted, |one, two| one.0.total_cmp(&two.0));
     let levels: Vec<Vec<(f64, f64)>> =
         sorted.chunk_by(|one, two| one.0.total_cmp(&two.0).is_eq()).map(<[_]>::to_vec).collect();
     #[expect(clippy::cast_precision_loss, reason = "few points")]

@@ -100,7 +100,7 @@ impl Around {
 /// Spans of time in order, in seconds; those that overlap, or have less than `gap` between them, as one.
 fn joined(spans: impl Iterator<Item = [f64; 2]>, gap: f64) -> Vec<[f64; 2]> {
     let mut spans: Vec<[f64; 2]> = spans.collect();
-    spans.sort_by(|one, two| one[0].total_cmp(&two[0]));
+    baremark_model::order::by(&mut spans, |one, two| one[0].total_cmp(&two[0]));
     let mut all: Vec<[f64; 2]> = Vec::new();
     for [from, to] in spans {
         match all.last_mut() {

@@ -9,6 +9,7 @@ use crate::text::clean;
 use crate::treatment::{Factors, join};
 use crate::words::Quantity;
 use baremark_model::document::{Document, EstimateRow};
+use baremark_model::order;
 use baremark_model::units::{Bytes, Nanos};
 
 /// Levels from which on a table is a curve.
@@ -65,7 +66,7 @@ fn series(document: &Document, key: &str) -> Vec<Series> {
             None => all.push(Series { label, points: vec![point] }),
         }
     }
-    all.iter_mut().for_each(|series| series.points.sort_by(|a, b| a.x.total_cmp(&b.x)));
+    all.iter_mut().for_each(|series| order::by(&mut series.points, |a, b| a.x.total_cmp(&b.x)));
     all
 }
 

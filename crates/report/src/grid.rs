@@ -250,14 +250,14 @@ impl<'d> Layout<'d> {
                 rows.push(row);
             }
         }
-        columns.sort_by_key(|label| factors.rank(along, label));
+        baremark_model::order::by_key(&mut columns, |label| factors.rank(along, label));
         if columns.is_empty() && !rows.is_empty() {
             columns.push(EVERYWHERE.to_owned());
         }
         let whole = rows.clone();
         rows.retain(|row| !whole.iter().any(|other| other.len() > row.len() && agrees(row, other)));
         let down = document.run.rows.as_deref();
-        rows.sort_by_key(|row| order(&factors, row, down));
+        baremark_model::order::by_key(&mut rows, |row| order(&factors, row, down));
         Layout { document, factors, columns, rows }
     }
 
@@ -359,7 +359,7 @@ fn agrees(row: &Treatment, other: &Treatment) -> bool {
 
 fn order(factors: &Factors<'_>, row: &Treatment, first: Option<&str>) -> Vec<usize> {
     let mut levels = factors.levels(row, &[]);
-    levels.sort_by_key(|(key, _)| Some(*key) != first);
+    baremark_model::order::by_key(&mut levels, |(key, _)| Some(*key) != first);
     levels.iter().map(|(key, label)| factors.rank(key, label)).collect()
 }
 

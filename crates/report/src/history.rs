@@ -4,6 +4,7 @@ use crate::number::{Digits, count, fixed, ratio_decimals};
 use crate::terminal::{INDENT, Page};
 use crate::text::{Paint, Style, clean, cut, left, right, width};
 use crate::treatment::{ENVIRONMENT, phrase};
+use baremark_model::order;
 use baremark_model::plan::Treatment;
 use baremark_model::tables::WORKLOAD;
 use baremark_model::units::UnixTime;
@@ -132,7 +133,9 @@ pub fn quantity(row: &SeriesRow<'_>) -> String {
     let name = |treatment: &Treatment, without: &[&str]| {
         let mut levels: Vec<(&String, &String)> =
             treatment.iter().filter(|(key, _)| !without.contains(&key.as_str())).collect();
-        levels.sort_by_key(|(key, _)| [WORKLOAD, ENVIRONMENT].iter().position(|first| first == key).unwrap_or(2));
+        order::by_key(&mut levels, |(key, _)| {
+            [WORKLOAD, ENVIRONMENT].iter().position(|first| first == key).unwrap_or(2)
+        });
         levels.into_iter().map(|(key, label)| named(key, label)).collect::<Vec<_>>().join(", ")
     };
     let below = row.relative_to.map(|below| format!(" / {}", name(below, &[WORKLOAD]))).unwrap_or_default();

@@ -8,6 +8,7 @@ use crate::text::clean;
 use crate::treatment::Factors;
 use baremark_model::document::Document;
 use baremark_model::maximum::{self, KneeRow, Said};
+use baremark_model::order;
 use baremark_model::qos::{Bound, Limit};
 use baremark_model::units::Nanos;
 use serde::Deserialize;
@@ -166,7 +167,7 @@ fn bound(search: &maximum::Document) -> Option<(String, f64)> {
         _ => None,
     };
     let mut all: Vec<(bool, f64, String)> = search.qos.limits.iter().filter_map(within).collect();
-    all.sort_by(|one, two| one.0.cmp(&two.0).then(one.1.total_cmp(&two.1)));
+    order::by(&mut all, |one, two| one.0.cmp(&two.0).then(one.1.total_cmp(&two.1)));
     let (of_one, at, words) = all.first()?;
     let strictest = if *of_one && all.len() > 1 { "strictest " } else { "" };
     Some((format!("{strictest}limit {words}"), *at))

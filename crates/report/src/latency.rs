@@ -12,6 +12,7 @@ use crate::text::clean;
 use baremark_model::command::RUN_TIMES_OF;
 use baremark_model::document::{Document, EstimateRow};
 use baremark_model::event::TrialStatus;
+use baremark_model::order;
 use baremark_model::percentile::Percentile;
 use baremark_model::plan::Treatment;
 use std::borrow::Cow;
@@ -81,7 +82,7 @@ fn distributions<'d>(part: &'d Part<'d>) -> Vec<Distribution<'d>> {
         }
     }
     for line in all.iter_mut().flat_map(|of| &mut of.lines) {
-        line.points.sort_by(|one, two| one.share.total_cmp(&two.share));
+        order::by(&mut line.points, |one, two| one.share.total_cmp(&two.share));
     }
     // A treatment with a single percentile keeps it where others have more: it is shown nowhere else.
     all.retain(|of| of.lines.iter().any(|line| line.points.len() >= FEWEST));

@@ -4,6 +4,7 @@ use crate::number::{fixed, rounded, three_digits};
 use crate::text::{Paint, Style, clean, cut, left, right, width};
 use baremark_model::observation::Values;
 use baremark_model::observer::Absence;
+use baremark_model::order;
 use baremark_model::quantity::split;
 use baremark_model::view::{self, Seen};
 use std::collections::{BTreeSet, VecDeque};
@@ -58,7 +59,7 @@ impl Live {
     fn instances(&self, key: &str) -> Vec<&str> {
         let of = self.seen.iter().filter(|seen| seen.key == key && !seen.instance.is_empty());
         let mut all: Vec<&str> = of.map(|seen| seen.instance.as_str()).collect::<BTreeSet<_>>().into_iter().collect();
-        all.sort_by_key(|name| (name.len(), *name));
+        order::by_key(&mut all, |name| (name.len(), *name));
         all
     }
 
@@ -213,7 +214,7 @@ impl Live {
                 .filter(|(seen, _)| seen.key == quantity && seen.value > 0.0)
                 .map(|(seen, _)| (seen.instance.as_str(), seen.value))
                 .collect();
-            most.sort_by(|a, b| b.1.total_cmp(&a.1));
+            order::by(&mut most, |a, b| b.1.total_cmp(&a.1));
             let parts =
                 most.iter().take(SOURCES).map(|(name, rate)| Some(format!("{} {}/s", clean(name), short(*rate))));
             screen.words(head, parts);

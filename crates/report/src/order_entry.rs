@@ -15,6 +15,7 @@ use baremark_model::distinct::distinct;
 use baremark_model::document::Document;
 use baremark_model::environments;
 use baremark_model::observation::{ObservedAbsence, ObservedRow};
+use baremark_model::order;
 use baremark_model::plan::Treatment;
 
 /// Rows of the host's table below the throughput.
@@ -145,7 +146,7 @@ fn without_column(document: &Document) -> Vec<String> {
 /// Treatments that were measured, native ones first.
 fn treatments(document: &Document) -> Vec<&Treatment> {
     let mut all = measured(document);
-    all.sort_by_key(|treatment| environments::of(treatment) != environments::NATIVE);
+    order::by_key(&mut all, |treatment| environments::of(treatment) != environments::NATIVE);
     all
 }
 

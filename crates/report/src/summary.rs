@@ -31,6 +31,7 @@ use baremark_model::distinct::grouped;
 use baremark_model::document::{Document, ExplanationRow, Grade, Outcome, RatioRow};
 use baremark_model::environments;
 use baremark_model::metric::Better;
+use baremark_model::order;
 use baremark_model::plan::Contrast;
 use baremark_model::tables::WORKLOAD;
 use baremark_model::units::Bytes;
@@ -445,7 +446,9 @@ fn result(document: &Document, parts: &[Part<'_>]) -> Option<String> {
     };
     let sentences = [0, 2, 3, 1, 4].into_iter().filter_map(|class| {
         let mut rows = of_class(class);
-        rows.sort_by(|one, two| urgency(Some(one.1)).partial_cmp(&urgency(Some(two.1))).unwrap_or(Ordering::Equal));
+        order::by(&mut rows, |one, two| {
+            urgency(Some(one.1)).partial_cmp(&urgency(Some(two.1))).unwrap_or(Ordering::Equal)
+        });
         class_in_words(document, &rows, all.len())
     });
     Some(format!("{}.", sentences.collect::<Vec<_>>().join(". ")))

@@ -43,7 +43,7 @@ impl<'d> Factors<'d> {
             .map(|(key, label)| (key.as_str(), label.as_str()))
             .filter(|(key, _)| self.varies(key) && !without.contains(key))
             .collect();
-        levels.sort_by_key(|(key, _)| self.position(key));
+        baremark_model::order::by_key(&mut levels, |(key, _)| self.position(key));
         levels
     }
 

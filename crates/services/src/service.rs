@@ -137,7 +137,7 @@ fn expand(pattern: &str) -> Option<PathBuf> {
         .flatten()
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect();
-    names.sort_by_key(|name| (name.parse::<u64>().unwrap_or(0), name.clone()));
+    baremark_model::order::by_key(&mut names, |name| (name.parse::<u64>().unwrap_or(0), name.clone()));
     names.iter().rev().map(|name| PathBuf::from(format!("{before}{name}{after}"))).find(|path| path.is_file())
 }
 

@@ -9,6 +9,7 @@
 use crate::cpu_time::TICK_S;
 use crate::namespace::FIRST_PROCESSES;
 use crate::process_tree::{Entry, entries_below, members, parse};
+use baremark_model::order;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
@@ -62,7 +63,7 @@ impl CpuUsers {
         let mut all: Vec<(String, f64)> =
             by_name.into_iter().map(|(name, ticks)| (name.to_owned(), seconds(ticks))).collect();
         all.retain(|(_, seconds)| *seconds > 0.0);
-        all.sort_by(|one, two| two.1.total_cmp(&one.1));
+        order::by(&mut all, |one, two| two.1.total_cmp(&one.1));
         all
     }
 
@@ -141,7 +142,7 @@ impl CpuUsers {
             ended.push((links, above, !parent_lives, before.ticks));
         }
         // Those whose parent is there come first: no other process can have waited for them.
-        ended.sort_by_key(|(links, ..)| *links);
+        order::by_key(&mut ended, |(links, ..)| *links);
         let mut had: BTreeMap<u32, u64> = BTreeMap::new();
         for (_, above, is_orphan, ticks) in ended {
             let may_have_waited = [Some(above), is_orphan.then_some(INIT)];

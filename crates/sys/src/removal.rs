@@ -3,6 +3,7 @@
 //! Each folder is opened from its parent's descriptor, without links and without leaving the file system (`openat2(2)`; where the kernel lacks
 //! it, `O_NOFOLLOW` and a comparison of devices). What is mounted inside is refused: its files belong to somebody else.
 
+use baremark_model::order;
 use rustix::fs::{self as sys, AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -142,7 +143,7 @@ pub fn remove(parent: impl AsFd, name: &OsStr, last: &OsStr) -> io::Result<()> {
         opened => opened?,
     };
     let (mut names, none) = (names(&folder)?, OsStr::new(""));
-    names.sort_by_key(|name| name.as_os_str() == last);
+    order::by_key(&mut names, |name| name.as_os_str() == last);
     names.iter().try_for_each(|name| remove(&folder, name, none))?;
     match sys::unlinkat(&parent, name, AtFlags::REMOVEDIR) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),

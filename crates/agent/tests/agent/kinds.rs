@@ -189,7 +189,7 @@ fn two_sides_run_their_phases_in_turns_and_say_nothing_meanwhile() {
                 let mut sides = [first, second];
                 let mut found = Vec::new();
                 for (arm, lab) in sides.iter_mut().enumerate() {
-                    let order = ToAgent::TakeTurns(Box::new(TurnsSpec { spec: part.clone(), arm }));
+                    let order = ToAgent::TakeTurns(Box::new(TurnsSpec { spec: part.clone(), arm, rest_ns: 0 }));
                     write_frame(*lab, &order).unwrap();
                     found.push(at_turn(lab));
                 }
@@ -256,7 +256,7 @@ fn a_side_whose_lab_is_gone_leaves() {
         with_agent(|lab| {
             let part = TrialSpec { schedule: vec![0; 4], ..spec(descriptor.kind, Duration::from_millis(2)) };
             let part = TrialSpec { arms: part.arms[..1].into(), allocation_order: vec![0], ..part };
-            write_frame(lab, &ToAgent::TakeTurns(Box::new(TurnsSpec { spec: part, arm: 1 }))).unwrap();
+            write_frame(lab, &ToAgent::TakeTurns(Box::new(TurnsSpec { spec: part, arm: 1, rest_ns: 0 }))).unwrap();
             at_turn(lab);
         });
     }

@@ -6,9 +6,12 @@ use baremark_agent::guest::Guest;
 use baremark_agent::interrupt::Interrupt;
 use baremark_agent::serve::{Means, serve};
 use baremark_model::flow_control::READY;
-use std::io::{Write, stdin};
+use std::fs::File;
+use std::io::{BufReader, Write, stdin};
 use std::mem::ManuallyDrop;
 use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -19,14 +22,22 @@ const RANKS: &[&str] = &["OMPI_COMM_WORLD_RANK", "SLURM_PROCID"];
 /// How long a job whose lab is gone may take to stop and remove what it has made.
 const CLEAN_UP_LIMIT: Duration = Duration::from_secs(15);
 
-/// Serves the lab at the other end of standard input and output; says so first where others may speak there too.
-pub fn run(announce: bool) -> Result<Exit, Refusal> {
+/// Serves the lab at the other end of standard input and output; says so first where others may speak there too. With a socket the lab listens at that, unless nobody
+/// can be reached through it.
+pub fn run(announce: bool, socket: Option<&Path>) -> Result<Exit, Refusal> {
     if announce && rank() > 0 {
         return Ok(Exit::Success);
     }
+    let connected = socket.map(UnixStream::connect).and_then(Result::ok);
+    let announce = announce || (socket.is_some() && connected.is_none());
     // From here on whatever prints to standard output lands in the log; only frames go to the lab.
     let frames = baremark_sys::process::take_stdout()
         .map_err(|why| Refusal::failure(format!("reserving standard output for frames: {why}")))?;
+    let (input, frames) = match connected {
+        None => (stdin().as_fd().try_clone_to_owned(), frames),
+        Some(socket) => (socket.try_clone().map(OwnedFd::from), File::from(OwnedFd::from(socket))),
+    };
+    let input = input.map_err(|why| Refusal::failure(format!("reading frames: {why}")))?;
     // The lab takes the end of this stream for the end of the agent; it must not come before the last words in the log.
     let mut frames = ManuallyDrop::new(frames);
     if announce {
@@ -39,7 +50,7 @@ pub fn run(announce: bool) -> Result<Exit, Refusal> {
     leave_with_the_lab(Arc::clone(&interrupt))?;
     let means =
         Means { runners: crate::kinds::RUNNERS, interrupt: &interrupt, tender: Some(Path::new("/proc/self/exe")) };
-    serve(&mut stdin(), &mut *frames, means).map_err(Refusal::failure)?;
+    serve(&mut BufReader::new(File::from(input)), &mut *frames, means).map_err(Refusal::failure)?;
     Ok(Exit::Success)
 }
 

@@ -13,6 +13,7 @@ use baremark_lab::gates::{CONFIRMED, CONFIRMED_BASE, CONFIRMING, confirmed};
 use baremark_model::codes::Origin;
 use baremark_model::comparison::{Answer, Comparison, Method};
 use baremark_model::document::Document;
+use baremark_model::order;
 use baremark_model::plan::{Mode, Treatment};
 use baremark_model::units::Share;
 use baremark_report::comparison as report;
@@ -109,7 +110,7 @@ fn shown(
 /// The same side with so many of its runs, the newest.
 fn newest(side: &Chosen, most: usize) -> Chosen {
     let mut newest = side.clone();
-    newest.documents.sort_by(|one, two| two.run.started.cmp(&one.run.started));
+    order::by(&mut newest.documents, |one, two| two.run.started.cmp(&one.run.started));
     newest.documents.truncate(most);
     newest
 }

@@ -4,6 +4,7 @@
 
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
+use baremark_model::order;
 use baremark_model::units::{Bytes, Nanos};
 use baremark_report::heat_map::{self, HeatMap};
 use baremark_report::one_line;
@@ -336,7 +337,7 @@ fn device(text: &mut String, traced: &Traced, whole: &Snapshot, of: ((u32, u32),
     }
     let mut processes: Vec<(&Key, &Ios)> =
         whole.ios.iter().filter(|(key, _)| (key.device, key.direction) == of).collect();
-    processes.sort_by_key(|(key, ios)| (std::cmp::Reverse(ios.count), key.process));
+    order::by_key(&mut processes, |(key, ios)| (std::cmp::Reverse(ios.count), key.process));
     let _ = writeln!(text, "  {:<34}{:>12}{:>13}{:>13}", "by", "I/Os", "queue p99", "device p99");
     for (key, ios) in processes.iter().take(MOST_PROCESSES) {
         let latency = |histogram: &Histogram| unit(histogram.percentile(0.99), "ns");

@@ -6,6 +6,7 @@ use crate::watch::say;
 use crate::{record, sides};
 use baremark_lab::history::{Recorded, Series, series};
 use baremark_model::codes::Origin;
+use baremark_model::order;
 use baremark_report::history::{self, ChangeRow, HistoryRow, SeriesRow};
 use baremark_store::{LoadSummary, RunState, RunSummary};
 use serde_json::json;
@@ -128,6 +129,6 @@ fn table(runs: &[RunSummary], loads: &[LoadSummary]) -> String {
         blocks: 0,
         stop_reason: load.stop_reason.clone(),
     }));
-    rows.sort_by_key(|row| std::cmp::Reverse(row.started.0));
+    order::by_key(&mut rows, |row| std::cmp::Reverse(row.started.0));
     history::render(&rows, &crate::watch::style())
 }

@@ -149,7 +149,7 @@ impl Rows {
                 Sort::Network => used.network.map_or(0.0, |(to, from)| per_s(to + from, 1.0)),
             }
         };
-        self.shown.rows.sort_by(|(one, a), (other, b)| {
+        baremark_model::order::by(&mut self.shown.rows, |(one, a), (other, b)| {
             let names = || (&a.name, one).cmp(&(&b.name, other));
             let cpu = || b.cpu_ns.cmp(&a.cpu_ns);
             match by {

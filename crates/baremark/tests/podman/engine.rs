@@ -4,9 +4,9 @@ use crate::bench::{Bench, signal, text};
 use crate::containers::{Image, Look, all_and_devices, containers, left, traces_of, while_counting_devices};
 use crate::sites::{NEVER, Program, as_lab, cpu, lab, print_times, temporary, trial_of, usable, wait_for};
 use baremark_environments::conformance::{Place, conformance};
-use baremark_environments::container::{Container, Network, Root, Seccomp, Settings};
-use baremark_model::site::Environment;
-use baremark_model::wire::{FromAgent, WireError};
+use baremark_environments::container::{Container, Network, Root, Runtime, Seccomp, Settings};
+use baremark_model::site::{Environment, Link};
+use baremark_model::wire::{FromAgent, PROTOCOL, ToAgent, WireError, read_frame, write_frame};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -356,4 +356,33 @@ fn a_dynamic_program_in_an_empty_container_is_explained_and_ends_the_run() {
     assert_eq!(trials.len(), 3, "both arms in one trial, which is given up after three blocks: {trials:#?}");
     let history = bench.json(&["history", "--json"]);
     assert_eq!(history["runs"][0]["state"], "failed", "{history:#}");
+}
+
+/// An engine's client worked on the CPUs of its container for 10 ms after each message that it had passed on.
+#[test]
+fn nobody_passes_on_what_an_agent_and_the_lab_say_unless_the_container_has_a_kernel_of_its_own() {
+    let program = Program::new();
+    let passed_on = |settings: Settings| {
+        let container = Container::new(program.path(), settings);
+        usable(&container).then(|| {
+            let mut site = container.start(&NEVER).unwrap();
+            let Link { mut from_agent, mut to_agent } = site.link().unwrap();
+            write_frame(&mut to_agent, &ToAgent::Hello { protocol: PROTOCOL, version: String::new() }).unwrap();
+            let greeting: FromAgent = read_frame(&mut from_agent).unwrap();
+            assert!(matches!(greeting, FromAgent::Hello { .. }), "{greeting:?}");
+            site.relay_works_for() > Duration::ZERO
+        })
+    };
+    let root = program.path().parent().unwrap().join("root");
+    fs::create_dir(&root).unwrap();
+    for root in [Root::Program, Root::Folder(root.clone())] {
+        let settings = Settings { root, ..Settings::default() };
+        assert!(passed_on(settings.clone()).is_none_or(|is_so| !is_so), "{settings:?}");
+    }
+    let left_there: Vec<_> =
+        fs::read_dir(root.join("dev")).into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
+    assert!(left_there.is_empty(), "mount points in somebody's root: {left_there:?}");
+    let runtime = Some(Runtime { name: "runsc".to_owned(), platform: "ptrace".to_owned() });
+    assert!(passed_on(Settings { runtime, ..Settings::default() }).is_none_or(|is_so| is_so));
+    assert_eq!(left(&program), [""; 0]);
 }

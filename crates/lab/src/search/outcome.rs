@@ -3,6 +3,7 @@
 use super::judge;
 use baremark_model::histogram::Histogram;
 use baremark_model::maximum::{Basis, Document, Ended, FORMAT, KneeRow, Limiting, Maximum, Plan, Said, Trial, Window};
+use baremark_model::order;
 use baremark_model::qos::{Bound, Qos, Reading};
 use baremark_stats::estimate::mean;
 use baremark_stats::percentile::sample_floor;
@@ -244,7 +245,7 @@ fn limited_by(trials: &[Walked], qos: &Qos) -> Vec<Limiting> {
         .into_iter()
         .map(|(what, count)| Limiting { what, share: count as f64 / failed.len().max(1) as f64 })
         .collect();
-    rows.sort_by(|left, right| right.share.total_cmp(&left.share));
+    order::by(&mut rows, |left, right| right.share.total_cmp(&left.share));
     rows
 }
 
@@ -262,7 +263,7 @@ fn knee(trials: &[Walked], qos: &Qos, plan: &Plan) -> Vec<KneeRow> {
 
 fn ascending(trials: &[Walked]) -> Vec<Window> {
     let mut windows: Vec<Window> = trials.iter().flat_map(|trial| trial.windows.iter().cloned()).collect();
-    windows.sort_by(|left, right| left.level.total_cmp(&right.level));
+    order::by(&mut windows, |left, right| left.level.total_cmp(&right.level));
     windows
 }
 

@@ -75,12 +75,17 @@ pub struct Played {
     least_calls: u64,
     /// What the hypervisor of a site uses of the CPUs between two questions.
     hypervisor_ns: Option<u64>,
+    /// For how long something works after each message.
+    relay: Duration,
+    /// The rests and the phases of sides in turns, in ns.
+    rests: Arc<Mutex<Vec<[u64; 2]>>>,
 }
 
 struct PlayedSite {
     link: Option<Link>,
     there: Arc<AtomicUsize>,
     hypervisor_ns: Option<u64>,
+    relay: Duration,
     asked: AtomicU64,
 }
 
@@ -113,7 +118,20 @@ impl Played {
             costs_ns: [100.0, 500.0],
             least_calls: 0,
             hypervisor_ns: None,
+            relay: Duration::ZERO,
+            rests: Arc::default(),
         }
+    }
+
+    /// Sites at which whatever passes messages on works for so long after each.
+    pub fn relayed(mut self, relay: Duration) -> Self {
+        self.relay = relay;
+        self
+    }
+
+    /// The rest that each side had before a phase, and how long that was to be at least, in ns.
+    pub fn rests(&self) -> Arc<Mutex<Vec<[u64; 2]>>> {
+        Arc::clone(&self.rests)
     }
 
     /// Sites at which a system call and a page fault take so long.
@@ -199,7 +217,7 @@ impl Environment for Played {
         let link = Link { from_agent: Box::new(lab.try_clone().unwrap()), to_agent: Box::new(lab) };
         self.there.fetch_add(1, Ordering::SeqCst);
         let (hypervisor_ns, asked) = (self.hypervisor_ns, AtomicU64::new(0));
-        Ok(Box::new(PlayedSite { link: Some(link), there: self.there(), hypervisor_ns, asked }))
+        Ok(Box::new(PlayedSite { link: Some(link), there: self.there(), hypervisor_ns, relay: self.relay, asked }))
     }
 }
 
@@ -212,6 +230,10 @@ impl Site for PlayedSite {
 
     fn log(&self) -> Vec<String> {
         vec!["the last words of a played agent".to_owned()]
+    }
+
+    fn relay_works_for(&self) -> Duration {
+        self.relay
     }
 
     fn hypervisor_cpu_ns(&self) -> Option<u64> {
@@ -368,6 +390,7 @@ fn member(stream: &mut UnixStream, spec: &TrialSpec, played: &Played, values: &[
 /// One side of a trial in turns, whose ranks say that a phase lasted a millisecond by a clock of 2 GHz. It has found 5 repetitions more than its arm's
 /// number, and continues with those of the other side alone.
 fn turns(stream: &mut UnixStream, side: &TurnsSpec, played: &Played, values: &[f64]) -> Option<SideResult> {
+    played.rests.lock().unwrap().push([side.rest_ns, side.spec.phase_ns]);
     let mut ask = |reps| {
         write_frame(stream, &FromAgent::AtTurn { reps }).ok()?;
         read_frame::<ToAgent>(stream).ok()

@@ -11,6 +11,7 @@ use baremark_model::plan::Plan;
 use baremark_model::wire::{Idle, TrialSpec};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 const QUIET: Idle = Idle { ns: 1_000_000, cpu_ns: 1000 };
@@ -95,6 +96,29 @@ fn two_sites_are_started_once_and_have_their_phases_in_the_order_of_the_schedule
     let ratio = &document.ratios[0];
     assert_eq!((ratio.blocks, document.estimates.len()), (4, 2));
     assert!(ratio.ratio.is_some_and(|found| (found - 0.9).abs() < 1e-9), "{ratio:?}");
+}
+
+/// The client of an engine worked on for 10 ms after each message, in phases of 5 ms, so that a container lost 6 % of a kernel's rate.
+#[test]
+fn where_messages_are_passed_on_both_sides_rest_before_longer_phases() {
+    let (plan, mut memory) = (of_trials(1), Memory::default());
+    let place = |relay| Played::new(|_| Answer::Values(vec![1.0])).relayed(Duration::from_millis(relay));
+    let (native, container) = (place(0), place(12));
+    let rests = [native.rests(), container.rests()];
+    conduct(&plan, vec![("native", native), ("container", container)], &mut memory, &NEVER).0.unwrap();
+    let (own_ns, rest_ns) = (memory.trials[0].spec.phase_ns, 12_000_000);
+    assert!(own_ns < 10 * rest_ns, "{own_ns}");
+    assert_eq!(rests.map(|of| of.lock().unwrap().clone()), [const { [[12_000_000, 120_000_000]] }; 2]);
+    let rested = |memory: &Memory| {
+        let arms = &memory.trials[0].result.as_ref().unwrap().arms;
+        arms.iter().filter_map(|arm| arm.executor.notes.get("rest before each phase").cloned()).collect::<Vec<_>>()
+    };
+    assert_eq!(rested(&memory), ["12 ms", "12 ms"]);
+    let place = || Played::new(|_| Answer::Values(vec![1.0]));
+    let (native, mut memory) = (place(), Memory::default());
+    let rests = native.rests();
+    conduct(&plan, vec![("native", native), ("container", place())], &mut memory, &NEVER).0.unwrap();
+    assert_eq!((rests.lock().unwrap()[0][0], rested(&memory).len()), (0, 0), "nobody between them");
 }
 
 #[test]

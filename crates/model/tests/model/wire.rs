@@ -381,7 +381,7 @@ fn what_the_lab_says_of_a_broken_stream() {
         ("a message of another shape", frame(br#"{"type":"phase","position":-1,"of":2,"arm":0}"#)),
     ];
     let told = |(case, bytes): &(&str, Vec<u8>)| format!("{case}\n  {}\n", read(bytes).expect_err("broken"));
-    let version = format!("another version\n  {}\n", WireError::Version { theirs: 9 });
+    let version = format!("another version\n  {}\n", WireError::Version { theirs: PROTOCOL + 1 });
     insta::assert_snapshot!(cases.iter().map(told).collect::<String>() + &version);
 }
 

@@ -80,7 +80,7 @@ pub(super) fn ordered(values: &[(&str, f64)], place: &dyn Fn(&str) -> String, fo
         }
     }
     for mut family in families.into_values() {
-        family.sort_by(|one, two| one.0.total_cmp(&two.0));
+        baremark_model::order::by(&mut family, |one, two| one.0.total_cmp(&two.0));
         for pair in family.windows(2) {
             let ((_, below, less), (_, above, more)) = (pair[0], pair[1]);
             let holds = less <= more + ROUNDING * more.abs();

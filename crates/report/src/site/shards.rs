@@ -3,6 +3,7 @@
 //! A page that is opened from a disk may load a script next to it and nothing else, which is why they are no plain JSON.
 
 use super::entry::{Entry, Quantity};
+use baremark_model::order;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -54,7 +55,7 @@ impl StudyRows {
 
 fn groups<'e>(entries: &[&'e Entry]) -> Vec<Group<'e>> {
     let mut ordered = entries.to_vec();
-    ordered.sort_by(|one, two| (&two.started, &two.id).cmp(&(&one.started, &one.id)));
+    order::by(&mut ordered, |one, two| (&two.started, &two.id).cmp(&(&one.started, &one.id)));
     let mut known = HashMap::new();
     let mut groups: Vec<Group<'e>> = Vec::new();
     for entry in ordered {

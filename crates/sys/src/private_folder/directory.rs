@@ -6,6 +6,7 @@
 
 use crate::confine::effective_user as user;
 use crate::removal;
+use baremark_model::order;
 use rustix::fs::{self as sys, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -195,7 +196,7 @@ impl Directory {
             let stat = sys::statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW)?;
             found.push((name, kind(&stat)));
         }
-        found.sort_by(|(a, _), (b, _)| a.cmp(b));
+        order::by(&mut found, |(a, _), (b, _)| a.cmp(b));
         Ok(found)
     }
 

@@ -1,6 +1,7 @@
 //! The files of a sandbox: this machine's, read-only, with private folders where programs expect to write, and few devices.
 
 use crate::calls::checked;
+use baremark_model::order;
 use std::ffi::CString;
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -60,7 +61,7 @@ impl<'t> Tree<'t> {
         let devices = DEVICES.into_iter().filter_map(open).collect();
         let mut sorted: Vec<&Shown> = shown.iter().filter(|of| of.path.parent().is_some()).collect();
         // What is above comes first, or it would hide what is below.
-        sorted.sort_by_key(|of| of.path.components().count());
+        order::by_key(&mut sorted, |of| of.path.components().count());
         let open = |of: &'t Shown| {
             let file = handle(&of.path).map_err(|why| (format!("opening {}", of.path.display()), why))?;
             Ok((of, file))

@@ -6,6 +6,7 @@ use baremark_load::document::{Document, Ended, Verdict as Generator};
 use baremark_load::failure::Failure;
 use baremark_load::latency::Summary;
 use baremark_load::limits::{LimitRow, Verdict};
+use baremark_model::order;
 use baremark_model::units::Share;
 use std::fmt::Write as _;
 
@@ -93,7 +94,7 @@ fn kinds(document: &Document) -> Vec<(u64, String)> {
             kinds.push((*count, noun.to_owned()));
         }
     }
-    kinds.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    order::by_key(&mut kinds, |(count, _)| std::cmp::Reverse(*count));
     kinds
 }
 

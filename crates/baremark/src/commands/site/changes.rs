@@ -3,6 +3,7 @@
 use crate::commands::history::changed;
 use baremark_bundle::digest;
 use baremark_lab::history::{Recorded, series};
+use baremark_model::order;
 use baremark_report::history;
 use baremark_report::site::feed::ChangePoint;
 use serde_json::json;
@@ -27,7 +28,7 @@ pub fn points(runs: &[impl Borrow<Recorded>], page: impl Fn(&str) -> Option<Stri
             });
         }
     }
-    found.sort_by(|one, two| two.started.cmp(&one.started));
+    order::by(&mut found, |one, two| two.started.cmp(&one.started));
     found
 }
 

@@ -5,6 +5,7 @@ use crate::exit::{Exit, Refusal};
 use crate::watch::say;
 use crate::{record, sides};
 use baremark_model::document::Document;
+use baremark_model::order;
 use baremark_report::open_metrics::{Latest, render};
 use baremark_store::{RunState, RunSummary};
 use std::collections::BTreeMap;
@@ -24,7 +25,7 @@ pub fn run(context: &Context) -> Result<(String, Exit), Refusal> {
     let mut results: Vec<(Document, f64)> = Vec::new();
     let mut refused = false;
     for mut runs in studies.into_values() {
-        runs.sort_by_key(|run| std::cmp::Reverse(run.started.0));
+        order::by_key(&mut runs, |run| std::cmp::Reverse(run.started.0));
         let mut seen = [false; 2];
         for run in runs.into_iter().take(MOST_READ) {
             if seen == [true; 2] {
