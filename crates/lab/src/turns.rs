@@ -83,15 +83,19 @@ pub(crate) fn run(
     let rest_ns = Nanos::from(rest).0;
     let phase_ns = spec.phase_ns.max(PHASE_IN_ROUND_TRIPS.saturating_mul(slowest_ns));
     let phase_ns = phase_ns.max(PHASE_IN_RESTS.saturating_mul(rest_ns));
-    // One after the other, as in one process: neither is prepared, nor its repetitions found, while the other uses the CPUs.
+    // One after the other, as in one process: neither is prepared, nor its repetitions found, while the other uses the CPUs. Whose memory and files are the newer
+    // ones is drawn, for these may be the faster.
+    let second = usize::from(spec.allocation_order.first() != Some(&1));
+    let order = [1 - second, second];
     let mut found = [None; 2];
-    for (arm, side) in sides.iter_mut().enumerate() {
+    for arm in order {
+        let side = &mut sides[arm];
         let own = TurnsSpec { spec: TrialSpec { phase_ns, ..side.spec.clone() }, arm, rest_ns };
         found[arm] = side.agent.take_turns(own).and_then(|()| trial.at_turn(side)).map_err(|why| why.at(side.place))?;
     }
     let reps = found.iter().flatten().copied().max().unwrap_or(1);
-    for side in sides.iter_mut() {
-        let pass = Pass { reps, begin_ns: 0 };
+    for arm in order {
+        let (side, pass) = (&mut sides[arm], Pass { reps, begin_ns: 0 });
         side.agent.pass(pass).and_then(|()| trial.at_turn(side)).map_err(|why| why.at(side.place))?;
     }
     // Work without repetitions runs its schedule whole.

@@ -133,8 +133,11 @@ fn each_side_is_told_its_own_arm_alone() {
     };
     let (plan, mut memory) = (of_trials(1), Memory::default());
     conduct(&plan, vec![("native", place()), ("container", place())], &mut memory, &NEVER).0.unwrap();
-    let (told, whole) = (told.lock().unwrap(), &memory.trials[0].spec);
+    let (mut told, whole) = (told.lock().unwrap(), &memory.trials[0].spec);
     assert_eq!((told.len(), whole.arms.len(), whole.most_ns.is_some()), (2, 2, true));
+    if whole.allocation_order == [1, 0] {
+        told.reverse();
+    }
     for (arm, own) in told.iter().enumerate() {
         assert_eq!(*own.arms, [whole.arms[arm].clone()]);
         assert_eq!((own.schedule.as_slice(), own.seed, own.most_ns), (&[0; 6][..], whole.seed, None));
@@ -144,6 +147,24 @@ fn each_side_is_told_its_own_arm_alone() {
         (&vec![0], &Vec::new()),
         "elsewhere the agent takes those that it finds"
     );
+}
+
+/// What was prepared last may be the faster, such as a file that a cache below still has: it was always the second arm's.
+#[test]
+fn which_side_is_prepared_first_is_drawn() {
+    let prepared: Arc<Mutex<Vec<usize>>> = Arc::default();
+    let place = |arm| {
+        let prepared = Arc::clone(&prepared);
+        Played::new(move |_| {
+            prepared.lock().unwrap().push(arm);
+            Answer::Values(vec![1.0])
+        })
+    };
+    let (plan, mut memory) = (of_trials(12), Memory::default());
+    conduct(&plan, vec![("native", place(0)), ("container", place(1))], &mut memory, &NEVER).0.unwrap();
+    let drawn: Vec<usize> = memory.trials.iter().flat_map(|trial| trial.spec.allocation_order.clone()).collect();
+    assert_eq!(*prepared.lock().unwrap(), drawn);
+    assert!(drawn.chunks(2).any(|order| order == [0, 1]) && drawn.chunks(2).any(|order| order == [1, 0]), "{drawn:?}");
 }
 
 /// The third agent of the container dies in its second turn, or says that it cannot.
