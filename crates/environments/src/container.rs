@@ -161,7 +161,9 @@ impl Container {
         let mut failures: Vec<(Way, String)> = Vec::new();
         // A runtime that is named takes the place of any that would be tried.
         let tried = |way: &Way| self.settings.runtime.is_none() || !way.contains(&"--runtime");
-        for socket in [true, false] {
+        // Without the socket where nothing else can be at fault: an image that is not there would be looked for again in every way.
+        let sockets = if self.settings.root == Root::Program { &[true, false][..] } else { &[true] };
+        for &socket in sockets {
             failures.clear();
             for way in WAYS.into_iter().filter(tried) {
                 let works = Works { way, socket };
@@ -172,7 +174,9 @@ impl Container {
                 }
             }
         }
-        self.setting_at_fault(&failures)?;
+        if let Some(works) = self.setting_at_fault(&failures)? {
+            return Ok(works);
+        }
         let why = failures.into_iter().next().map(|(_, why)| why).unwrap_or_default();
         Err(self.starts_none(&why))
     }
@@ -225,8 +229,8 @@ impl Container {
         Missing { what: format!("containers cannot be started: {why}"), remedy }
     }
 
-    /// Says which of the settings it is that the engine cannot do, where it starts containers without.
-    fn setting_at_fault(&self, failures: &[(Way, String)]) -> Result<(), Missing> {
+    /// Says which of the settings it is that the engine cannot do, where it starts containers without; what works where it is none but the agent's socket.
+    fn setting_at_fault(&self, failures: &[(Way, String)]) -> Result<Option<Works>, Missing> {
         let mut without = self.settings.clone();
         let (none, remedy) = match (std::mem::take(&mut without.root), self.settings.network) {
             (Root::Image(name), _) => (format!("none of the image {name}"), "give an image that it has or can fetch"),
@@ -243,10 +247,13 @@ impl Container {
                 without.runtime = None;
                 ("none by that runtime".to_owned(), "see whether the engine can use it, or take another")
             }
-            (Root::Program, _) => return Ok(()),
+            (Root::Program, _) => return Ok(None),
         };
-        let works = Container::new(self.program.clone(), without).with_engine(&self.engine).way()?;
-        let same = failures.iter().find(|(way, _)| *way == works);
+        let works = Container::new(self.program.clone(), without).with_engine(&self.engine).works()?;
+        if !works.socket && self.try_out(works).is_ok_and(|ran| ran.well()) {
+            return Ok(Some(works));
+        }
+        let same = failures.iter().find(|(way, _)| *way == works.way);
         let why = same.or(failures.last()).map_or("", |(_, why)| why);
         Err(Missing { what: format!("containers can be started here, but {none}: {why}"), remedy: remedy.to_owned() })
     }

@@ -80,8 +80,10 @@ impl Frames {
 
     /// The options that show it in a container.
     pub(super) fn options(&self) -> Vec<OsString> {
-        let options = mounted(&self.folder, Path::new(FOLDER_INSIDE), Access::Read);
-        self.listener.iter().flat_map(|_| options.clone()).collect()
+        match self.listener {
+            Some(_) => mounted(&self.folder, Path::new(FOLDER_INSIDE), Access::Read).into(),
+            None => Vec::new(),
+        }
     }
 
     /// The agent's streams, once, with those of the engine's client.

@@ -399,7 +399,10 @@ fn turns(stream: &mut UnixStream, side: &TurnsSpec, played: &Played, values: &[f
     let mut phases = 0;
     loop {
         match ask(None)? {
-            ToAgent::Turn { others } if (played.turning)(side.arm, others) => phases += 1,
+            ToAgent::Turn { others } if (played.turning)(side.arm, others) => {
+                thread::sleep(Duration::from_nanos(side.rest_ns));
+                phases += 1;
+            }
             ToAgent::EndTurns { .. } => break,
             _ => return None,
         }

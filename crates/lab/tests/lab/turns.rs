@@ -8,7 +8,7 @@ use baremark_lab::trials::Finished;
 use baremark_model::event::{Event, TrialStatus};
 use baremark_model::observer::ObserveSpec;
 use baremark_model::plan::Plan;
-use baremark_model::wire::{Idle, TrialSpec};
+use baremark_model::wire::{Idle, Series, TrialSpec};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -114,6 +114,9 @@ fn where_messages_are_passed_on_both_sides_rest_before_longer_phases() {
         arms.iter().filter_map(|arm| arm.executor.notes.get("rest before each phase").cloned()).collect::<Vec<_>>()
     };
     assert_eq!(rested(&memory), ["12 ms", "12 ms"]);
+    let series = &memory.trials[0].result.as_ref().unwrap().series;
+    let apart = |two: &[Series]| two[1].begin_ns - two[0].end_ns >= rest_ns;
+    assert!(series.windows(2).all(apart), "a phase begins after its rest: {series:?}");
     let place = || Played::new(|_| Answer::Values(vec![1.0]));
     let (native, mut memory) = (place(), Memory::default());
     let rests = native.rests();
