@@ -1,8 +1,10 @@
 //! Containers by podman or docker: what is left of them, images of a test's own, and containers that look at themselves.
 
 use super::bench::{Bench, text};
-use super::sites::{Program, temporary, usable};
+use super::sites::{NEVER, Program, temporary, usable};
 use baremark_environments::container::{Container, Settings};
+use baremark_model::site::{Environment, Link};
+use baremark_model::wire::{FromAgent, PROTOCOL, ToAgent, read_frame, write_frame};
 use baremark_sys::process_tree;
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,6 +30,16 @@ pub fn left(program: &Program) -> Vec<String> {
 pub fn containers() -> Option<Program> {
     let program = Program::new();
     usable(&Container::new(program.path(), Settings::default())).then_some(program)
+}
+
+/// Whether somebody passes on what the lab and an agent in such a container say.
+pub fn is_relayed(container: &Container) -> bool {
+    let mut site = container.start(&NEVER).unwrap();
+    let Link { mut from_agent, mut to_agent } = site.link().unwrap();
+    write_frame(&mut to_agent, &ToAgent::Hello { protocol: PROTOCOL, version: String::new() }).unwrap();
+    let greeting: FromAgent = read_frame(&mut from_agent).unwrap();
+    assert!(matches!(greeting, FromAgent::Hello { .. }), "{greeting:?}");
+    site.relay_works_for() > Duration::ZERO
 }
 
 /// What a container finds of itself, a number a line. Memory is tried by a child: it is the one that is killed.

@@ -1,7 +1,7 @@
 //! Containers by docker: the same environment in another engine's words, with an engine of the test's own.
 
 use crate::bench::{signal, text};
-use crate::containers::{Image, Look, all_and_devices};
+use crate::containers::{Image, Look, all_and_devices, is_relayed};
 use crate::sites::{NEVER, Program, as_lab, cpu, lab, temporary, usable, wait_for};
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::container::{Container, Settings};
@@ -108,6 +108,7 @@ fn a_container_of_docker_conforms() {
     }
     let place = Place { cpu: cpu(), patience: Duration::from_secs(60), residue: &|| engine.left(&program) };
     assert_eq!(conformance(&container, &place), Ok(()));
+    assert!(!is_relayed(&container), "its agent speaks through the socket");
     let again = engine.container(&program, Settings::default());
     again.probe().unwrap();
     assert_eq!(engine.left(&program), [""; 0], "the image of nothing is made once");

@@ -1,12 +1,14 @@
 //! Containers, by the engine that is installed.
 
 use crate::bench::{Bench, signal, text};
-use crate::containers::{Image, Look, all_and_devices, containers, left, traces_of, while_counting_devices};
+use crate::containers::{
+    Image, Look, all_and_devices, containers, is_relayed, left, traces_of, while_counting_devices,
+};
 use crate::sites::{NEVER, Program, as_lab, cpu, lab, print_times, temporary, trial_of, usable, wait_for};
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::container::{Container, Network, Root, Runtime, Seccomp, Settings};
-use baremark_model::site::{Environment, Link};
-use baremark_model::wire::{FromAgent, PROTOCOL, ToAgent, WireError, read_frame, write_frame};
+use baremark_model::site::Environment;
+use baremark_model::wire::{FromAgent, WireError};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -364,14 +366,7 @@ fn nobody_passes_on_what_an_agent_and_the_lab_say_unless_the_container_has_a_ker
     let program = Program::new();
     let passed_on = |settings: Settings| {
         let container = Container::new(program.path(), settings);
-        usable(&container).then(|| {
-            let mut site = container.start(&NEVER).unwrap();
-            let Link { mut from_agent, mut to_agent } = site.link().unwrap();
-            write_frame(&mut to_agent, &ToAgent::Hello { protocol: PROTOCOL, version: String::new() }).unwrap();
-            let greeting: FromAgent = read_frame(&mut from_agent).unwrap();
-            assert!(matches!(greeting, FromAgent::Hello { .. }), "{greeting:?}");
-            site.relay_works_for() > Duration::ZERO
-        })
+        usable(&container).then(|| is_relayed(&container))
     };
     let root = program.path().parent().unwrap().join("root");
     fs::create_dir(&root).unwrap();

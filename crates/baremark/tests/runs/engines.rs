@@ -239,6 +239,9 @@ fn a_container_conforms_and_what_an_engine_refuses_is_said() {
     let of = |settings| Container::new(program.path(), settings).with_engine(scripts.path("podman"));
     conforms(&of(container::Settings::default()), &|| left(&scripts, &program));
     let refused = |settings| of(settings).probe().unwrap_err().to_string();
+    // This engine cannot mount the agent's socket, of which an image is not accused.
+    let image = container::Settings { root: Root::Image("some:1".to_owned()), ..container::Settings::default() };
+    assert_eq!(of(image).probe(), Ok(()));
     let rooted = |root| refused(container::Settings { root, ..container::Settings::default() });
     let missing = rooted(Root::Image("nosuch:1".to_owned()));
     let expected =
