@@ -12,6 +12,7 @@ use baremark_model::wire::{
     FromAgent, MemberResult, PROTOCOL, SideResult, ToAgent, TrialSpec, WireError, read_frame, write_frame,
 };
 use baremark_observe::watch::Watch;
+use baremark_sys::paging;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -20,8 +21,18 @@ use std::thread;
 use std::time::Duration;
 
 /// What this agent can do, as it says in its greeting.
-pub const CAPABILITIES: &[&str] =
-    &["run-trial", "run-member", "take-turns", "observe", "load", "steer-load", "put-file", "spawn", "time-calls"];
+pub const CAPABILITIES: &[&str] = &[
+    "run-trial",
+    "run-member",
+    "take-turns",
+    "observe",
+    "load",
+    "steer-load",
+    "put-file",
+    "spawn",
+    "time-calls",
+    "identify",
+];
 
 /// What an agent is told by whoever made it.
 #[derive(Clone, Copy)]
@@ -171,6 +182,10 @@ impl AtWork {
             },
             ToAgent::ReadClock => gate::now(),
             ToAgent::TimeCalls { calls } => call_costs::measure(calls),
+            ToAgent::Identify { argument } => {
+                paging::identify(argument);
+                FromAgent::Identified
+            }
             ToAgent::PutFile(file) => {
                 let answer = self.spawned.put(&file).map(|path| FromAgent::FilePut { path });
                 or_failed(format!("the file {}", file.name), answer)

@@ -16,14 +16,14 @@ fn uncounted(why: impl ToString) -> Uncounted {
 }
 
 impl CallCounter for Counted {
-    fn begin(&mut self) -> Result<(), Uncounted> {
-        self.0 = Some(CallTrace::start().map_err(uncounted)?);
+    fn begin(&mut self, argument: u32) -> Result<(), Uncounted> {
+        self.0 = Some(CallTrace::start(argument).map_err(uncounted)?);
         Ok(())
     }
 
-    fn choose(&mut self, calls: u64) -> Result<(), Uncounted> {
+    fn choose(&mut self) -> Result<(), Uncounted> {
         let trace = self.0.take().ok_or_else(|| uncounted(NOT_BEGUN))?;
-        let chosen = trace.choose(calls).map_err(uncounted)?;
+        let chosen = trace.choose().map_err(uncounted)?;
         chosen
             .ok_or_else(|| uncounted("this environment's system calls are not made to this kernel (as with gVisor)"))?;
         self.0 = Some(trace);

@@ -330,6 +330,16 @@ impl<'i> AgentLink<'i> {
         }
     }
 
+    /// Has the agent make a system call with this argument.
+    pub(crate) fn identify(&mut self, argument: u32) -> Result<(), LinkError> {
+        self.demand("identify", "identify itself by a system call")?;
+        self.send(&ToAgent::Identify { argument })?;
+        match self.receive("identify itself", GREETING)? {
+            FromAgent::Identified => Ok(()),
+            other => Err(LinkError::OutOfTurn(format!("{other:?}"))),
+        }
+    }
+
     /// How long a short frame takes to the agent and back, in nanoseconds: the quickest of some.
     pub(crate) fn round_trip_ns(&mut self) -> Result<u64, LinkError> {
         let (_, half_ns) = self.clock_offset(now_ns)?;

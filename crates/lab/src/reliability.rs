@@ -26,6 +26,8 @@ const STOLEN: Limits = Limits { fair: 0.01, poor: 0.05 };
 const THROTTLED: Limits = Limits { fair: 0.01, poor: 0.05 };
 /// Of the measured threads' time, ready to run without a CPU. A trial is flagged from a hundredth on.
 const QUEUED: Limits = Limits { fair: 0.01, poor: 0.05 };
+/// Of their time, by which threads of one environment waited longer than those of another: it is named where a ratio of them is hardly their work's any more.
+const APART: f64 = 0.05;
 /// Of the trials, invalid.
 const INVALID: Limits = Limits { fair: 0.1, poor: 0.5 };
 /// Of a metric that [`HinderedBy`] names, in percent: most of what the workload is about.
@@ -65,7 +67,7 @@ pub(crate) fn of(run: &Run, workloads: &[&Descriptor]) -> Option<Reliability> {
         Hindrance::Queued,
         mean(known.iter().flat_map(|found| found.queued.iter().flatten().copied())),
         &QUEUED,
-        &|percent| format!("measured threads waited for a CPU for {percent:.0} % of their time"),
+        &|percent| format!("measured threads waited for a CPU for {percent:.0} % of their time{}", by_place(run)),
     );
     let invalid = trials.iter().filter(|trial| trial.result.is_some() && trial.counted().is_none()).count();
     #[expect(clippy::cast_precision_loss, reason = "numbers of trials")]
@@ -79,6 +81,33 @@ pub(crate) fn of(run: &Run, workloads: &[&Descriptor]) -> Option<Reliability> {
         hindrances.push(of.hindrance);
     }
     (!known.is_empty()).then_some(Reliability { grade, reasons, hindrances, programs })
+}
+
+/// " (native 46 %, container 12 %)": where threads of one environment waited much longer than those of another. A container has a control group of its own, and
+/// so a share of the CPUs that does not shrink with the number of other programs; natively the measured threads share one with whatever runs in the same
+/// session or unit.
+fn by_place(run: &Run) -> String {
+    let mut waited: Vec<(&str, Vec<f64>)> = Vec::new();
+    for (arm, planned) in run.plan.arms.iter().enumerate() {
+        let of_arm = places(&run.plan, &run.trials, arm)
+            .into_iter()
+            .filter_map(|(trial, index)| trial.counted()?.disturbance.as_ref()?.queued.get(index).copied().flatten());
+        match waited.iter_mut().find(|(name, _)| *name == planned.environment) {
+            Some((_, shares)) => shares.extend(of_arm),
+            None => waited.push((&planned.environment, of_arm.collect())),
+        }
+    }
+    let means: Vec<(&str, f64)> =
+        waited.into_iter().filter_map(|(name, shares)| Some((name, mean(shares.into_iter())?))).collect();
+    let ends = means
+        .iter()
+        .map(|(_, share)| *share)
+        .fold((f64::INFINITY, 0.0_f64), |(lo, hi), share| (lo.min(share), hi.max(share)));
+    if means.len() < 2 || ends.1 - ends.0 < APART {
+        return String::new();
+    }
+    let named: Vec<String> = means.iter().map(|(name, share)| format!("{name} {:.0} %", 100.0 * share)).collect();
+    format!(" ({})", named.join(", "))
 }
 
 /// What hindered a workload, with the environments of which some phase says so, each once.

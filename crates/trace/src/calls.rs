@@ -1,8 +1,8 @@
 //! System calls by number, of one process's descendants.
 //!
 //! Whose calls are counted cannot be named from outside: the process has another number inside its namespace, and a container's is a child of its engine. So it
-//! identifies itself, by many calls of `getppid`, which nobody else makes meanwhile: [`CallTrace::choose`] takes the process that made them, and from then on what it
-//! starts is counted, and what that starts. Its own calls are not.
+//! identifies itself, by calls of `getppid`, which takes no argument, with an argument that was drawn for it ([`identify`](baremark_sys::paging::identify)):
+//! [`CallTrace::choose`] takes the process that made them, and from then on what it starts is counted, and what that starts. Its own calls are not.
 
 mod maps;
 mod programs;
@@ -24,16 +24,17 @@ pub struct CallTrace {
 }
 
 impl CallTrace {
-    /// Attaches the programs; calls of `getppid` are counted from now on.
+    /// Attaches the programs; processes that identify themselves by this argument are noted from now on.
     ///
     /// # Errors
     /// Where this kernel or user cannot, with the reason; nothing is attached then.
-    pub fn start() -> Result<Self, TraceError> {
-        let group = Btf::of_kernel()?.place("task_struct", "tgid")?;
+    pub fn start(argument: u32) -> Result<Self, TraceError> {
+        let kernel = Btf::of_kernel()?;
+        let (group, register) = (kernel.place("task_struct", "tgid")?, kernel.place("pt_regs", "di")?);
         let maps = Maps::new()?;
         let loaded = [
             ("call_fork", "sched_process_fork", programs::fork(&maps, group)),
-            ("call_enter", "sys_enter", programs::enter(&maps)),
+            ("call_enter", "sys_enter", programs::enter(&maps, register, argument)),
         ];
         let loaded = loaded.into_iter().map(|(name, event, code)| Ok((load(name, code)?, event)));
         let loaded = loaded.collect::<Result<Vec<_>, TraceError>>()?;
@@ -42,21 +43,18 @@ impl CallTrace {
         Ok(CallTrace { maps, _programs: programs, _links: links })
     }
 
-    /// Chooses the process that made `least` calls of `getppid`; `None` where none has. What it starts from now on is counted.
+    /// Chooses the process that has identified itself; `None` where none has. What it starts from now on is counted.
     ///
     /// # Errors
     /// Where several have, and where a map cannot be read or written.
-    pub fn choose(&self, least: u64) -> Result<Option<u32>, TraceError> {
-        let mut made = Vec::new();
-        let mut count = [0; 8];
-        for key in self.maps.marks.keys().map_err(map_error("marks"))? {
-            let there = self.maps.marks.lookup(&key, &mut count).map_err(map_error("marks"))?;
-            let process = key.as_slice().try_into().map_or(0, u32::from_ne_bytes);
-            if there {
-                made.push((process, u64::from_ne_bytes(count)));
-            }
-        }
-        let Some(process) = identified(&made, least)? else { return Ok(None) };
+    pub fn choose(&self) -> Result<Option<u32>, TraceError> {
+        let made = self.maps.marks.keys().map_err(map_error("marks"))?;
+        let number = |key: &Vec<u8>| key.as_slice().try_into().map_or(0, u32::from_ne_bytes);
+        let process = match made.as_slice() {
+            [] => return Ok(None),
+            [one] => number(one),
+            _ => return Err(TraceError::Several),
+        };
         self.maps.members.update(&process.to_ne_bytes(), &[0; 8]).map_err(map_error("members"))?;
         Ok(Some(process))
     }
@@ -79,28 +77,5 @@ impl CallTrace {
             }
         }
         Ok(counts)
-    }
-}
-
-/// The one of these processes that made at least so many calls; `None` where none did.
-fn identified(made: &[(u32, u64)], least: u64) -> Result<Option<u32>, TraceError> {
-    let mut those = made.iter().filter(|(_, calls)| *calls >= least).map(|(process, _)| *process);
-    match (those.next(), those.next()) {
-        (Some(_), Some(_)) => Err(TraceError::Several),
-        (one, _) => Ok(one),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Of two agents that identified themselves at once the calls of the one with more would have been counted as those of both.
-    #[test]
-    fn of_two_processes_that_identify_themselves_none_is_chosen() {
-        assert_eq!(identified(&[(7, 3), (8, 100), (9, 99)], 100).ok(), Some(Some(8)));
-        assert_eq!(identified(&[(7, 3)], 100).ok(), Some(None));
-        let two = identified(&[(7, 100), (8, 250)], 100);
-        assert!(matches!(two, Err(TraceError::Several)), "{two:?}");
     }
 }

@@ -36,7 +36,7 @@ pub enum TraceError {
         source: Refused,
     },
     /// It is not known whose calls are to be counted.
-    #[error("two processes identified themselves at once; run one baremark at a time")]
+    #[error("two processes identified themselves alike; repeat the run")]
     Several,
     /// Not all that was started is known, or a number may be that of a later process.
     #[error(

@@ -6,6 +6,112 @@ use crate::common::news::{SCENARIO, news};
 use crate::common::schemas::assert_fits;
 use baremark_model::maximum::{Basis, Document as Maximum, Ended};
 use baremark_model::qos::Limit;
+use baremark_sys::network::HeldPort;
+use std::fs;
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Programs that compute until this is dropped, as many as there are CPUs. They are nobody's children, as what a user has started elsewhere.
+struct Hogs(Vec<String>);
+
+impl Hogs {
+    fn start() -> Hogs {
+        let of_one = "(while :; do :; done) >/dev/null 2>&1 & echo $!";
+        let start = || text(&Command::new("sh").args(["-c", of_one]).output().unwrap().stdout).trim().to_owned();
+        Hogs((0..thread::available_parallelism().unwrap().get()).map(|_| start()).collect())
+    }
+}
+
+impl Drop for Hogs {
+    fn drop(&mut self) {
+        drop(Command::new("kill").arg("-9").args(&self.0).status());
+    }
+}
+
+/// A web server that answers "hello" to everything.
+struct Nginx {
+    process: Child,
+    port: HeldPort,
+}
+
+impl Nginx {
+    /// `None` where it is not installed.
+    fn start(bench: &Bench) -> Option<Nginx> {
+        let program = ["/usr/sbin/nginx", "/usr/bin/nginx"].into_iter().find(|program| Path::new(program).exists())?;
+        let port = HeldPort::any().unwrap();
+        let (root, number) = (bench.path("nginx"), port.number());
+        fs::create_dir(&root).unwrap();
+        let root = root.display();
+        let paths =
+            ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(|of| format!("{of}_temp_path {root}/{of};"));
+        let text = format!(
+            "daemon off; master_process off; pid {root}/pid; error_log {root}/errors; events {{ worker_connections 4000; }}
+             http {{ access_log off; keepalive_requests 100000000; {}
+             server {{ listen 127.0.0.1:{number}; location / {{ return 200 hello; }} }} }}",
+            paths.concat()
+        );
+        let file = bench.write("nginx.conf", text);
+        let mut command = Command::new(program);
+        command.arg("-c").arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let server = Nginx { process: command.spawn().unwrap(), port };
+        let begun = Instant::now();
+        while TcpStream::connect(("127.0.0.1", number)).is_err() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "nginx does not listen");
+            thread::sleep(Duration::from_millis(20));
+        }
+        Some(server)
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+/// The search of the README for a server that answers at once.
+#[test]
+fn the_largest_rate_of_nginx_is_known_to_five_percent_in_a_minute() {
+    let bench = Bench::new();
+    let Some(server) = Nginx::start(&bench) else { return eprintln!("skipped: nginx is not installed") };
+    let url = format!("http://127.0.0.1:{}/", server.port.number());
+    let begun = Instant::now();
+    let output = bench.run(&["load", &url, "--find-max", "--limit", "p99<50ms", "--json"]);
+    let seconds = begun.elapsed().as_secs_f64();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let document: Maximum = serde_json::from_slice(&output.stdout).unwrap();
+    let maximum = document.maximum.unwrap();
+    let half = 50.0 * (maximum.high.unwrap() - maximum.low.unwrap()) / maximum.level;
+    println!("measured: seconds, operations/s, half-width: {seconds:.0} {:.0} {half:.1} %", maximum.level);
+    assert!(half <= 5.0 && seconds <= 60.0, "{half:.1} % in {seconds:.0} s: {maximum:?}");
+}
+
+/// What others use of the CPUs is not the server's limit: the answer is right, or there is none, and it is said why.
+#[test]
+fn a_search_beside_busy_loops_is_right_or_names_them() {
+    let bench = Bench::new();
+    let url = format!("http://{}/", bucket(500.0, 30.0));
+    let _hogs = Hogs::start();
+    let search =
+        ["load", &url, "--find-max", "--limit", "failures<10%", "--between", "20..5000", "--connections", "64"];
+    let output = bench.run(&[&search[..], &["--json"]].concat());
+    let said = text(&output.stderr);
+    let document: Maximum = serde_json::from_slice(&output.stdout).unwrap();
+    if output.status.code() == Some(5) {
+        println!("measured: answers: 0");
+        assert!(said.contains("other programs used"), "{said}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let maximum = document.maximum.unwrap();
+    let (low, high) = (maximum.low.unwrap(), maximum.high.unwrap());
+    println!("measured: answers: 1");
+    assert!((0.95 * low..=1.05 * high).contains(&555.6), "{maximum:?} {said}");
+}
 
 /// Of a rate r above 500 a second a share of 1 - 500/r is refused: 10 % at 555.6. Far below what the machine can do.
 #[test]

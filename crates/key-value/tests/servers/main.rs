@@ -50,14 +50,14 @@ fn value(run: &JobRun, metric: &str) -> Option<f64> {
 
 /// Servers of this machine whose folder is below `folder`, and what is left there.
 fn left(folder: &Path) -> Vec<String> {
-    let name = folder.to_str().unwrap();
+    // Not by their words, which Redis replaces by its address.
+    let folder = folder.canonicalize().unwrap();
     let of = |entry: &std::fs::DirEntry| {
-        let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let words = String::from_utf8_lossy(&words).replace('\0', " ");
-        words.contains(name).then_some(words)
+        let works_in = std::fs::read_link(entry.path().join("cwd")).unwrap_or_default();
+        works_in.starts_with(&folder).then(|| format!("{} in {}", entry.path().display(), works_in.display()))
     };
     let processes = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| of(&entry));
-    let files = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path().display().to_string());
+    let files = std::fs::read_dir(&folder).unwrap().flatten().map(|entry| entry.path().display().to_string());
     processes.chain(files).collect()
 }
 

@@ -20,6 +20,7 @@ use baremark_model::wire::{TrialResult, TrialSpec};
 use baremark_stats::estimate::mean;
 use baremark_stats::location;
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,17 +31,17 @@ pub struct Uncounted(pub String);
 
 /// Counts the system calls of a process's descendants.
 pub trait CallCounter {
-    /// Begins to count.
+    /// Begins to look for the process that identifies itself by this argument of a system call; it is below 2^31.
     ///
     /// # Errors
     /// Why it cannot here, with the remedy where there is one.
-    fn begin(&mut self) -> Result<(), Uncounted>;
+    fn begin(&mut self, argument: u32) -> Result<(), Uncounted>;
 
-    /// Has what the process starts from now on counted that has made at least so many of the calls that do least.
+    /// Has what the process that has identified itself starts from now on counted.
     ///
     /// # Errors
     /// That none has, or why it is not known; nothing is counted then.
-    fn choose(&mut self, calls: u64) -> Result<(), Uncounted>;
+    fn choose(&mut self) -> Result<(), Uncounted>;
 
     /// What was counted since then, by the call's number, and ends it.
     ///
@@ -51,8 +52,6 @@ pub trait CallCounter {
 
 /// Blocks of two sides.
 const BLOCKS: u32 = 6;
-/// Calls by which an agent identifies itself: nobody else makes as many while it does.
-const MARK: u64 = 50_000;
 /// Calls of which the cost of one is timed.
 const TIMED: u64 = 200_000;
 /// What is examined takes at most one part in so many of the time that the comparison took, or the least, and that at most one part in so many of the budget.
@@ -242,15 +241,17 @@ impl<'c> Conductor<'c> {
     /// Begins to count the calls of what the agent starts; the inner error is why that is not possible.
     fn count(&mut self, agent: &mut AgentLink<'c>) -> Result<Result<(), Uncounted>, LinkError> {
         let Some(calls) = &mut self.calls else { return Ok(Err(no_counter())) };
-        if let Err(why) = calls.begin() {
+        // Drawn, so that nobody else's call has it, nor that of another lab's agent.
+        let argument = (RandomState::new().build_hasher().finish() >> 33) as u32;
+        if let Err(why) = calls.begin(argument) {
             return Ok(Err(why));
         }
-        if let Err(why) = agent.time_calls(MARK) {
+        if let Err(why) = agent.identify(argument) {
             // What was begun is ended: it would go on for as long as this process lives.
             drop(calls.end());
             return Err(why);
         }
-        Ok(calls.choose(MARK))
+        Ok(calls.choose())
     }
 }
 

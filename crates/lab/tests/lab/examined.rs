@@ -13,6 +13,7 @@ use baremark_model::second_look::{ExaminedPair, ExaminedSide, SecondLook};
 use baremark_model::units::Nanos;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
@@ -24,6 +25,8 @@ static METRICS: [Metric; 3] = [metric("wall_s", "s"), metric("cpu_s", "s"), metr
 /// Counts so many calls of each run of a program, or cannot.
 struct Counter {
     calls: Result<u64, &'static str>,
+    /// By which processes were to identify themselves.
+    arguments: Vec<u32>,
     begun: usize,
     ended: usize,
     /// The user interrupts when it is begun so often.
@@ -32,21 +35,21 @@ struct Counter {
 
 impl Counter {
     fn of(calls: Result<u64, &'static str>) -> Self {
-        Counter { calls, begun: 0, ended: 0, interrupt: None }
+        Counter { calls, arguments: Vec::new(), begun: 0, ended: 0, interrupt: None }
     }
 }
 
 impl CallCounter for Counter {
-    fn begin(&mut self) -> Result<(), Uncounted> {
+    fn begin(&mut self, argument: u32) -> Result<(), Uncounted> {
         self.begun += 1;
+        self.arguments.push(argument);
         if let Some((_, flag)) = self.interrupt.filter(|(at, _)| *at == self.begun) {
             flag.store(true, Ordering::SeqCst);
         }
         self.calls.map(drop).map_err(|why| Uncounted(why.to_owned()))
     }
 
-    fn choose(&mut self, calls: u64) -> Result<(), Uncounted> {
-        assert!(calls > 1000, "an agent identifies itself by many calls");
+    fn choose(&mut self) -> Result<(), Uncounted> {
         Ok(())
     }
 
@@ -220,13 +223,34 @@ fn programs_of_several_threads_are_not_run_again_and_the_report_says_why() {
     assert!(rows[0].advice.contains("not examined: CPU time of several threads"), "{rows:?}");
 }
 
+/// Of two processes that called `getppid` often at once, as other work does, neither was known to be the agent.
+#[test]
+fn an_agent_identifies_itself_by_what_was_drawn_for_it_alone() {
+    let plan = of_program("sandbox");
+    let (mut memory, mut counter) = (Memory::default(), Counter::of(Ok(1)));
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let identifying = |site: Played| {
+        let seen = Arc::clone(&seen);
+        site.identifying(move |argument| {
+            seen.lock().unwrap().push(argument);
+            true
+        })
+    };
+    let played = vec![("native", identifying(native())), ("sandbox", identifying(place(0.22, [500.0, 600.0])))];
+    conduct_with(&plan, played, &mut memory, (&NEVER, Some(&mut counter))).0.unwrap();
+    let (seen, mut drawn) = (seen.lock().unwrap().clone(), counter.arguments);
+    assert!(seen.len() > 4 && seen == drawn && drawn.iter().all(|argument| *argument < 1 << 31), "{seen:?} {drawn:?}");
+    drawn.sort_unstable();
+    drawn.dedup();
+    assert_eq!(drawn.len(), seen.len(), "each its own");
+}
+
 /// An agent that died while it identified itself left the counter attached until the run was over.
 #[test]
 fn counting_ends_where_an_agent_dies_while_it_identifies_itself() {
     let plan = of_program("sandbox");
     let (mut memory, mut counter) = (Memory::default(), Counter::of(Ok(1)));
-    // It times a call by more calls than those by which it identifies itself.
-    let played = vec![("native", native().timing_at_least(100_000)), ("sandbox", native())];
+    let played = vec![("native", native().identifying(|_| false)), ("sandbox", native())];
     conduct_with(&plan, played, &mut memory, (&NEVER, Some(&mut counter))).0.unwrap();
     assert_eq!((counter.begun, counter.ended), (1, 1));
     let examined = memory.examined.unwrap();

@@ -71,8 +71,8 @@ pub struct Played {
     idle: Idle,
     /// What a system call and a page fault take there.
     costs_ns: [f64; 2],
-    /// It dies where it is to time fewer calls.
-    least_calls: u64,
+    /// It is told the argument of the system call by which it identifies itself, and dies where that is false.
+    identifying: Arc<dyn Fn(u32) -> bool + Send + Sync>,
     /// What the hypervisor of a site uses of the CPUs between two questions.
     hypervisor_ns: Option<u64>,
     /// For how long something works after each message.
@@ -112,11 +112,11 @@ impl Played {
             greeting: PROTOCOL,
             lasted_ns: Vec::new(),
             index: 0,
-            capabilities: &["run-member", "take-turns", "load", "steer-load", "time-calls"],
+            capabilities: &["run-member", "take-turns", "load", "steer-load", "time-calls", "identify"],
             turning: Arc::new(|_, _| true),
             idle: Idle { ns: 1_000_000, cpu_ns: 1000 },
             costs_ns: [100.0, 500.0],
-            least_calls: 0,
+            identifying: Arc::new(|_| true),
             hypervisor_ns: None,
             relay: Duration::ZERO,
             rests: Arc::default(),
@@ -140,9 +140,9 @@ impl Played {
         self
     }
 
-    /// Agents that die where they are to time fewer system calls.
-    pub fn timing_at_least(mut self, calls: u64) -> Self {
-        self.least_calls = calls;
+    /// Agents that tell `identifying` the argument by which they are to identify themselves, and die where it is false.
+    pub fn identifying(mut self, identifying: impl Fn(u32) -> bool + Send + Sync + 'static) -> Self {
+        self.identifying = Arc::new(identifying);
         self
     }
 
@@ -316,7 +316,8 @@ fn play(mut stream: UnixStream, played: &Played) {
                 FromAgent::LoadReady
             }
             ToAgent::ReadClock => FromAgent::Clock { monotonic_ns: now_ns() },
-            ToAgent::TimeCalls { calls } if calls < played.least_calls => return,
+            ToAgent::Identify { argument } if !(played.identifying)(argument) => return,
+            ToAgent::Identify { .. } => FromAgent::Identified,
             ToAgent::TimeCalls { .. } => {
                 FromAgent::CallsTimed { call_ns: played.costs_ns[0], fault_ns: Some(played.costs_ns[1]) }
             }

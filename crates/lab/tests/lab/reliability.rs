@@ -98,11 +98,17 @@ fn steal_throttling_waiting_and_invalid_trials_lower_the_grade() {
     assert_eq!(found.reasons, ["a CPU quota withheld 25 % of the CPU time (throttling)"], "half of the time");
     let little = Disturbance { throttled: Some(0.004), pressure: Some(0.9), ..others(0.0, &[]) };
     assert_eq!(words(&little), (Grade::Good, Vec::new()), "pressure is not judged");
-    let queued = Disturbance { queued: vec![Some(0.2), Some(0.1)], ..others(0.0, &[]) };
+    let queued = Disturbance { queued: vec![Some(0.17), Some(0.13)], ..others(0.0, &[]) };
     assert_eq!(
         words(&queued),
         (Grade::Poor, vec!["measured threads waited for a CPU for 15 % of their time".to_owned()])
     );
+    // Next to programs that use all CPUs a container looked faster than native, and nothing said why.
+    let apart = Disturbance { queued: vec![Some(0.46), Some(0.12)], ..others(0.0, &[]) };
+    let says = "measured threads waited for a CPU for 29 % of their time (native 46 %, microvm 12 %)";
+    assert_eq!(words(&apart), (Grade::Poor, vec![says.to_owned()]));
+    let unknown = Disturbance { queued: vec![Some(0.46), None], ..others(0.0, &[]) };
+    assert_eq!(words(&unknown).1, ["measured threads waited for a CPU for 46 % of their time"]);
     let found = graded(&[others(0.0, &[])], 6).unwrap();
     assert_eq!(found.grade, Grade::Fair);
     assert!(found.reasons[0].starts_with("6 of ") && found.reasons[0].ends_with(" trials are invalid"), "{found:?}");

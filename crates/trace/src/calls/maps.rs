@@ -5,15 +5,15 @@ use baremark_sys::bpf::Map;
 
 /// Numbers of calls that have a count each; the last of them has all that are larger.
 pub const NUMBERS: u32 = 512;
-/// Processes whose calls of `getppid` are counted at once, and descendants that are known.
+/// Descendants that are known.
 pub(super) const MOST_PROCESSES: u32 = 1 << 15;
 
 /// The maps that the programs share with this process.
 #[derive(Debug)]
 pub(super) struct Maps {
-    /// By process: its calls of `getppid`.
+    /// The processes that identified themselves.
     pub(super) marks: Map,
-    /// A count of nothing.
+    /// What is stored of each of them.
     pub(super) zero: Map,
     /// By process: 0 for the chosen one, 1 for its descendants.
     pub(super) members: Map,

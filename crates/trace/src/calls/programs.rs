@@ -10,6 +10,7 @@ const INDEX: i16 = -8;
 const NUMBER: i16 = -12;
 const CHILD: i16 = -16;
 const MEMBER: i16 = -24;
+const ARGUMENT: i16 = -32;
 
 /// `BPF_NOEXIST`: a thread of the chosen process makes it no descendant of itself.
 const NO_EXIST: i32 = 1;
@@ -21,18 +22,23 @@ fn current(code: &mut Assembler) {
     code.store(Size::Word, Reg::R10, PROCESS, Reg::R0);
 }
 
-/// At the entry of a system call: counts calls of `getppid` by process, and all of descendants by number.
-pub(super) fn enter(maps: &Maps) -> Option<Vec<u64>> {
-    let mark = i32::try_from(EMPTY_CALL).ok()?;
+/// At the entry of a system call: notes who calls `getppid` with this argument, and counts all calls of descendants by number. `register` is the place of the
+/// first argument among the registers.
+pub(super) fn enter(maps: &Maps, register: i32, argument: u32) -> Option<Vec<u64>> {
+    let (mark, argument) = (i32::try_from(EMPTY_CALL).ok()?, i32::try_from(argument).ok()?);
     let mut code = Assembler::default();
     let (other, known, end) = (code.label(), code.label(), code.label());
+    code.load(Size::Double, Reg::R6, Reg::R1, 0);
     code.load(Size::Double, Reg::R7, Reg::R1, 8);
     current(&mut code);
     code.jump_if(If::NotEqual, Reg::R7, mark, other);
+    code.copy(Reg::R3, Reg::R6);
+    code.op(Op::Add, Reg::R3, register);
+    code.read_kernel(ARGUMENT, 8);
+    code.jump_if(If::NotEqual, Reg::R0, 0, other);
+    code.load(Size::Double, Reg::R1, Reg::R10, ARGUMENT);
+    code.jump_if(If::NotEqual, Reg::R1, argument, other);
     code.lookup_or_make(INDEX, maps.marks.number(), maps.zero.number(), PROCESS);
-    code.jump_if(If::Equal, Reg::R0, 0, other);
-    code.set(Reg::R1, 1);
-    code.atomic_add(Reg::R0, 0, Reg::R1);
     code.place(other);
     code.lookup(maps.members.number(), PROCESS);
     code.jump_if(If::Equal, Reg::R0, 0, end);

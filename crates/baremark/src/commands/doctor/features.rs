@@ -62,7 +62,7 @@ const ROWS: [Row; 10] = [
         "counts of system calls",
         "root (CAP_BPF and CAP_PERFMON; kernel.unprivileged_bpf_disabled = 0 is not enough)",
         "sudo baremark run --in native,sandbox -- PROGRAM",
-        |_| CallTrace::start().err().map(|why| why.to_string()),
+        |_| CallTrace::start(0).err().map(|why| why.to_string()),
     ),
     ("KVM's statistics", "root, and debugfs", "mount -t debugfs debugfs /sys/kernel/debug", |_| observed("kvm")),
     ("network paths", "root (CAP_NET_ADMIN and CAP_SYS_ADMIN)", "sudo baremark run ...", |_| {
