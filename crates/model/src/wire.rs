@@ -30,7 +30,7 @@ crate::frames!(ToAgent, FromAgent);
 
 /// What the lab tells an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "type")]
+#[serde(rename_all = "snake_case")]
 pub enum ToAgent {
     /// The greeting; always first.
     Hello {
@@ -140,7 +140,7 @@ pub enum ToAgent {
 
 /// What an agent tells the lab.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "type")]
+#[serde(rename_all = "snake_case")]
 pub enum FromAgent {
     /// The greeting; the answer to the lab's.
     Hello {

@@ -75,7 +75,7 @@ pub struct Task {
 
 /// What an agent asks of its keeper.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "type")]
+#[serde(rename_all = "snake_case")]
 pub enum ToKeeper {
     /// Run this to its end; answered with [`FromKeeper::Done`].
     Run(Task),
@@ -165,7 +165,7 @@ impl Used {
 
 /// What a keeper says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "type")]
+#[serde(rename_all = "snake_case")]
 pub enum FromKeeper {
     /// Its folder is made; always first.
     Here {

@@ -1,6 +1,7 @@
 //! A frame: written, read, and what may be wrong with it.
 
 use super::PROTOCOL;
+use serde::Deserialize;
 use std::io::{self, Read, Write};
 
 /// The longest frame that is accepted, in bytes: a torn or foreign stream must not make us allocate what it claims.
@@ -91,7 +92,7 @@ pub fn write_frame(stream: &mut impl Write, message: &impl Message) -> Result<()
 /// Reads one frame.
 ///
 /// # Errors
-/// [`WireError::Closed`] at a clean end; else what is wrong with the stream or the frame.
+/// [`WireError::Closed`] at a clean end, [`WireError::Version`] of an older version's greeting; else what is wrong with the stream or the frame.
 pub fn read_frame<T: Message>(stream: &mut impl Read) -> Result<T, WireError> {
     let mut header = [0_u8; 4];
     match fill(stream, &mut header)? {
@@ -109,7 +110,21 @@ pub fn read_frame<T: Message>(stream: &mut impl Read) -> Result<T, WireError> {
     if got < want {
         return Err(WireError::Torn { got, want });
     }
-    T::decoded(&body).map_err(WireError::Garbled)
+    T::decoded(&body).map_err(|why| match greeting(&body) {
+        Some(theirs) => WireError::Version { theirs },
+        None => WireError::Garbled(why),
+    })
+}
+
+/// The protocol of a greeting of versions before 10, whose messages had their name as a field `type`; `None` of anything else.
+fn greeting(body: &[u8]) -> Option<u32> {
+    #[derive(Deserialize)]
+    struct Greeting {
+        r#type: String,
+        protocol: u32,
+    }
+    let found: Greeting = serde_json::from_slice(body).ok()?;
+    (found.r#type == "hello" && found.protocol < 10).then_some(found.protocol)
 }
 
 /// Reads until `buffer` is full or the stream ends; how much came.

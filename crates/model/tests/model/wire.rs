@@ -231,7 +231,7 @@ fn a_piece_of_a_file_takes_a_third_more_than_its_bytes() {
 #[test]
 fn a_piece_that_is_no_base64_is_refused() {
     for content in [r#""%%%%""#, r#""QQ""#, "[65]"] {
-        let body = format!(r#"{{"type":"put_file","name":"f","append":false,"executable":false,"content":{content}}}"#);
+        let body = format!(r#"{{"put_file":{{"name":"f","append":false,"executable":false,"content":{content}}}}}"#);
         let told = serde_json::from_str::<ToAgent>(&body);
         assert!(told.is_err(), "{content} gave {told:?}");
     }
@@ -242,15 +242,15 @@ fn a_piece_that_is_no_base64_is_refused() {
 fn the_frames_of_a_load_are_written_so() {
     let order = Box::new(serde_json::json!({ "url": "http://127.0.0.1/" }));
     for (message, written) in [
-        (ToAgent::PrepareLoad { order }, r#"{"type":"prepare_load","order":{"url":"http://127.0.0.1/"}}"#),
-        (ToAgent::ReadClock, r#"{"type":"read_clock"}"#),
-        (ToAgent::StartLoad { begin_ns: 7 }, r#"{"type":"start_load","begin_ns":7}"#),
-        (ToAgent::StopLoad, r#"{"type":"stop_load"}"#),
-        (ToAgent::SteerLoad { begin_ns: 7 }, r#"{"type":"steer_load","begin_ns":7}"#),
-        (ToAgent::SetLevel { at_ns: 7, level: 2.5 }, r#"{"type":"set_level","at_ns":7,"level":2.5}"#),
+        (ToAgent::PrepareLoad { order }, r#"{"prepare_load":{"order":{"url":"http://127.0.0.1/"}}}"#),
+        (ToAgent::ReadClock, r#""read_clock""#),
+        (ToAgent::StartLoad { begin_ns: 7 }, r#"{"start_load":{"begin_ns":7}}"#),
+        (ToAgent::StopLoad, r#""stop_load""#),
+        (ToAgent::SteerLoad { begin_ns: 7 }, r#"{"steer_load":{"begin_ns":7}}"#),
+        (ToAgent::SetLevel { at_ns: 7, level: 2.5 }, r#"{"set_level":{"at_ns":7,"level":2.5}}"#),
         (
             ToAgent::AskWindow { id: 1, begin_ns: 7, lasting_ns: 8, patience_ns: 9 },
-            r#"{"type":"ask_window","id":1,"begin_ns":7,"lasting_ns":8,"patience_ns":9}"#,
+            r#"{"ask_window":{"id":1,"begin_ns":7,"lasting_ns":8,"patience_ns":9}}"#,
         ),
     ] {
         assert_eq!(serde_json::to_string(&message).unwrap(), written);
@@ -258,19 +258,19 @@ fn the_frames_of_a_load_are_written_so() {
     }
     let part = serde_json::json!({ "answered": 5 });
     for (message, written) in [
-        (FromAgent::DiskPhases, r#"{"type":"disk_phases"}"#),
-        (FromAgent::LoadReady, r#"{"type":"load_ready"}"#),
-        (FromAgent::Clock { monotonic_ns: 7 }, r#"{"type":"clock","monotonic_ns":7}"#),
+        (FromAgent::DiskPhases, r#""disk_phases""#),
+        (FromAgent::LoadReady, r#""load_ready""#),
+        (FromAgent::Clock { monotonic_ns: 7 }, r#"{"clock":{"monotonic_ns":7}}"#),
         (
             FromAgent::LoadSecond { second: 1, part: part.clone() },
-            r#"{"type":"load_second","second":1,"part":{"answered":5}}"#,
+            r#"{"load_second":{"second":1,"part":{"answered":5}}}"#,
         ),
-        (FromAgent::LoadInFlight { operations: 3 }, r#"{"type":"load_in_flight","operations":3}"#),
+        (FromAgent::LoadInFlight { operations: 3 }, r#"{"load_in_flight":{"operations":3}}"#),
         (
             FromAgent::LoadWindow { id: 1, part: Box::new(part.clone()) },
-            r#"{"type":"load_window","id":1,"part":{"answered":5}}"#,
+            r#"{"load_window":{"id":1,"part":{"answered":5}}}"#,
         ),
-        (FromAgent::LoadDone { part: Box::new(part) }, r#"{"type":"load_done","part":{"answered":5}}"#),
+        (FromAgent::LoadDone { part: Box::new(part) }, r#"{"load_done":{"part":{"answered":5}}}"#),
     ] {
         assert_eq!(serde_json::to_string(&message).unwrap(), written);
         assert_eq!(serde_json::from_str::<FromAgent>(written).unwrap(), message);
@@ -281,13 +281,13 @@ fn the_frames_of_a_load_are_written_so() {
 #[test]
 fn the_frames_of_several_sites_are_written_so() {
     let pass = Pass { reps: 3, begin_ns: 7 };
-    let written = r#"{"type":"pass","reps":3,"begin_ns":7}"#;
+    let written = r#"{"pass":{"reps":3,"begin_ns":7}}"#;
     assert_eq!(serde_json::to_string(&ToAgent::Pass(pass)).unwrap(), written);
     assert_eq!(serde_json::from_str::<ToAgent>(written).unwrap(), ToAgent::Pass(pass));
     let own = serde_json::to_value(ToAgent::RunMember(Box::new(spec()))).unwrap();
     let alone = serde_json::to_value(ToAgent::RunTrial(Box::new(spec()))).unwrap();
-    assert_eq!((own["type"].as_str(), &own["arms"]), (Some("run_member"), &alone["arms"]));
-    let written = r#"{"type":"at_gate","reps":3}"#;
+    assert!(own["run_member"]["arms"].is_array() && own["run_member"]["arms"] == alone["run_trial"]["arms"], "{own}");
+    let written = r#"{"at_gate":{"reps":3}}"#;
     assert_eq!(serde_json::to_string(&FromAgent::AtGate { reps: 3 }).unwrap(), written);
     let member = MemberResult {
         result: result(),
@@ -295,8 +295,8 @@ fn the_frames_of_several_sites_are_written_so() {
         together: BTreeMap::from([("gups".to_owned(), baremark_model::metric::Aggregate::Sum)]),
     };
     let done = serde_json::to_value(FromAgent::MemberDone(Box::new(member.clone()))).unwrap();
-    assert_eq!(done["stretches"].to_string(), r#"[[{"begin_ns":1,"end_ns":2}]]"#);
-    assert_eq!(done["together"].to_string(), r#"{"gups":"sum"}"#);
+    assert_eq!(done["member_done"]["stretches"].to_string(), r#"[[{"begin_ns":1,"end_ns":2}]]"#);
+    assert_eq!(done["member_done"]["together"].to_string(), r#"{"gups":"sum"}"#);
     assert_eq!(serde_json::from_value::<FromAgent>(done).unwrap(), FromAgent::MemberDone(Box::new(member)));
 }
 
@@ -369,7 +369,7 @@ fn a_frame_cut_at_any_byte_is_torn_and_says_how_much_came() {
 fn what_the_lab_says_of_a_broken_stream() {
     let frame = |body: &[u8]| [&u32::try_from(body.len()).unwrap().to_le_bytes(), body].concat();
     let whole = framed(&[agent_hello()]);
-    let cases: [(&str, Vec<u8>); 9] = [
+    let cases: [(&str, Vec<u8>); 10] = [
         ("closed", Vec::new()),
         ("cut in the length", whole[..3].to_vec()),
         ("cut in the body", whole[..20].to_vec()),
@@ -377,8 +377,9 @@ fn what_the_lab_says_of_a_broken_stream() {
         ("a length just too long", (LONGEST_FRAME + 1).to_le_bytes().to_vec()),
         ("an empty frame", frame(b"")),
         ("no JSON", frame(b"hello")),
-        ("another message", frame(br#"{"type":"greeting"}"#)),
-        ("a message of another shape", frame(br#"{"type":"phase","position":-1,"of":2,"arm":0}"#)),
+        ("another message", frame(br#"{"greeting":{}}"#)),
+        ("a message of another shape", frame(br#"{"phase":{"position":-1,"of":2,"arm":0}}"#)),
+        ("an older agent's greeting", frame(br#"{"type":"hello","protocol":9,"version":"0.2.0","capabilities":[]}"#)),
     ];
     let told = |(case, bytes): &(&str, Vec<u8>)| format!("{case}\n  {}\n", read(bytes).expect_err("broken"));
     let version = format!("another version\n  {}\n", WireError::Version { theirs: PROTOCOL + 1 });
