@@ -48,13 +48,7 @@ impl CallTrace {
     /// # Errors
     /// Where several have, and where a map cannot be read or written.
     pub fn choose(&self) -> Result<Option<u32>, TraceError> {
-        let made = self.maps.marks.keys().map_err(map_error("marks"))?;
-        let number = |key: &Vec<u8>| key.as_slice().try_into().map_or(0, u32::from_ne_bytes);
-        let process = match made.as_slice() {
-            [] => return Ok(None),
-            [one] => number(one),
-            _ => return Err(TraceError::Several),
-        };
+        let Some(process) = the_only(&self.maps.marks.keys().map_err(map_error("marks"))?)? else { return Ok(None) };
         self.maps.members.update(&process.to_ne_bytes(), &[0; 8]).map_err(map_error("members"))?;
         Ok(Some(process))
     }
@@ -77,5 +71,29 @@ impl CallTrace {
             }
         }
         Ok(counts)
+    }
+}
+
+/// The process that has identified itself; `None` where none has.
+fn the_only(marked: &[Vec<u8>]) -> Result<Option<u32>, TraceError> {
+    match marked {
+        [] => Ok(None),
+        [one] => Ok(one.as_slice().try_into().ok().map(u32::from_ne_bytes)),
+        _ => Err(TraceError::Several),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of two agents that identified themselves alike the calls of one would have been counted as those of the other.
+    #[test]
+    fn of_two_processes_that_identify_themselves_alike_none_is_chosen() {
+        let key = |process: u32| process.to_ne_bytes().to_vec();
+        assert_eq!(the_only(&[]).ok(), Some(None));
+        assert_eq!(the_only(&[key(8)]).ok(), Some(Some(8)));
+        let two = the_only(&[key(7), key(8)]);
+        assert!(matches!(two, Err(TraceError::Several)), "{two:?}");
     }
 }

@@ -73,7 +73,7 @@ impl Drop for Nginx {
     }
 }
 
-/// The search of the README for a server that answers at once.
+/// The search of docs/commands.md, of a server that answers at once.
 #[test]
 fn the_largest_rate_of_nginx_is_known_to_five_percent_in_a_minute() {
     let bench = Bench::new();

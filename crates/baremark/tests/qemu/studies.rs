@@ -281,8 +281,8 @@ int main(void) {
     cfmakeraw(&t);
     tcsetattr(port, TCSANOW, &t);
     const char *ready = "baremark guest ready\n";
-    const char *hello = "{\"type\":\"hello\",\"protocol\":999,\"version\":\"9\",\"capabilities\":[],"
-                        "\"instruction_set\":\"baseline\",\"pid\":1}";
+    const char *hello = "{\"hello\":{\"protocol\":999,\"version\":\"9\",\"capabilities\":[],"
+                        "\"instruction_set\":\"baseline\",\"pid\":1}}";
     unsigned n = strlen(hello);
     unsigned char head[6] = {(n + 4) & 255, (n + 4) >> 8, n & 255, n >> 8, 0, 0};
     write(port, ready, strlen(ready));

@@ -71,7 +71,7 @@ pub struct Played {
     idle: Idle,
     /// What a system call and a page fault take there.
     costs_ns: [f64; 2],
-    /// It is told the argument of the system call by which it identifies itself, and dies where that is false.
+    /// It is told the argument of the system call by which it identifies itself, and is gone where the answer is false.
     identifying: Arc<dyn Fn(u32) -> bool + Send + Sync>,
     /// What the hypervisor of a site uses of the CPUs between two questions.
     hypervisor_ns: Option<u64>,
@@ -140,7 +140,7 @@ impl Played {
         self
     }
 
-    /// Agents that tell `identifying` the argument by which they are to identify themselves, and die where it is false.
+    /// Agents that tell `identifying` the argument by which they are to identify themselves, and are gone where it says false.
     pub fn identifying(mut self, identifying: impl Fn(u32) -> bool + Send + Sync + 'static) -> Self {
         self.identifying = Arc::new(identifying);
         self
