@@ -51,7 +51,10 @@ fn this_machine(row: &ApplicationRow, seen: &Seen, cpus: usize) -> Option<String
     }
     let longest = seen.waiting.iter().max_by(|left, right| left.1.total_cmp(right.1));
     if let Some((tier, _)) = longest.filter(|(_, waiting)| **waiting >= QUEUED) {
-        return Some(format!("The {tier} tier waited for CPUs that other programs used: {used}{}", seen.queue(tier)));
+        return Some(format!(
+            "The {tier} tier waited for CPUs, which other programs used or a quota withheld: {used}{}",
+            seen.queue(tier)
+        ));
     }
     let most = |stalled: &BTreeMap<String, f64>| {
         let most =
@@ -228,7 +231,7 @@ mod tests {
         let waited = with(&[("app.waiting", 2.5), ("database.waiting", 0.1)]);
         assert_eq!(
             waited,
-            "The app tier waited for CPUs that other programs used: 0.90 of 4 CPUs used where limits were exceeded (app 0.40, database 0.30, \
+            "The app tier waited for CPUs, which other programs used or a quota withheld: 0.90 of 4 CPUs used where limits were exceeded (app 0.40, database 0.30, \
              generator 0.20); 2.50 of its threads waited for a CPU on average"
         );
         let disk = with(&[("app.waiting", 0.0), ("app.disk", 0.0), ("database.disk", 12_340_000.0)]);

@@ -158,7 +158,7 @@ pub fn reading(window: &Part, qos: &Qos) -> Reading {
         utilization: BTreeMap::new(),
         generator_cpu_share: busiest,
         send_lag_p99_ns: window.send_lag.percentile(0.99),
-        generator_limit: generator_limit(window, busiest),
+        generator_limit: generator_limit(window, busiest, qos),
     }
 }
 
@@ -210,8 +210,18 @@ pub(crate) fn counted(window: &Part, limit: &Limit) -> Broken {
     sum
 }
 
-fn generator_limit(window: &Part, busiest: Option<f64>) -> Option<String> {
-    if let Some(busiest) = busiest.filter(|share| *share >= FULL_SHARE) {
+/// A generator that ends less than this share of what was meant to start does not make its load.
+const MADE: f64 = 0.95;
+
+/// Why the generator may be what kept a load from its limits. A busy thread alone is no such reason: latencies are measured from the intended start,
+/// so that a limit of them that is kept was kept whatever the generator added. Without such a limit it must have made its load.
+fn generator_limit(window: &Part, busiest: Option<f64>, qos: &Qos) -> Option<String> {
+    let exceeds = |limit: &Limit| limit.allowed().zip(broken(window, limit)).is_some_and(|(most, of)| of.exceeds(most));
+    let of_all = |limit: &Limit| limit.operation.is_none() && matches!(limit.bound, Bound::Latency { .. });
+    let ended = window.succeeded() + window.operations.iter().map(OperationPart::failed).sum::<u64>();
+    let falls_behind = !qos.limits.iter().any(of_all) && (ended as f64) < MADE * window.counts.intended as f64;
+    let full = busiest.filter(|share| *share >= FULL_SHARE);
+    if let Some(busiest) = full.filter(|_| falls_behind || qos.limits.iter().any(exceeds)) {
         return Some(format!("generator: a thread was busy {:.0} % of the time", 100.0 * busiest));
     }
     let own = [Failure::PortsExhausted, Failure::DescriptorsExhausted];
@@ -222,6 +232,7 @@ fn generator_limit(window: &Part, busiest: Option<f64>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::ThreadPart;
     use crate::scenario::file;
 
     fn mix(choices: &str) -> Option<BTreeMap<String, f64>> {
@@ -250,6 +261,34 @@ mod tests {
 
     fn limits<const N: usize>(texts: [&str; N]) -> Vec<Limit> {
         texts.iter().map(|text| text.parse().expect(text)).collect()
+    }
+
+    /// A search of a server that answers at once found half of what it keeps: most windows were called the generator's limit.
+    #[test]
+    fn a_busy_generator_is_a_limit_where_limits_are_exceeded_or_it_falls_behind() {
+        let of = |limit: &str, busy: u64, ended: u64, latency: u64| {
+            let qos = Qos { limits: limits([limit]), ..Qos::default() };
+            let mut window = Part::new(&["read".to_owned()]);
+            (window.elapsed_ns, window.counts.intended) = (1_000_000_000, 1000);
+            window.threads.push(ThreadPart { cpu: None, cpu_ns: 10 * busy, wall_ns: 1000 });
+            let operation = &mut window.operations[0];
+            (operation.intended, operation.in_time) = (1000, ended);
+            (0..1000).for_each(|_| operation.raw.record(1000));
+            (0..1000).for_each(|_| operation.corrected.record(latency));
+            reading(&window, &qos).generator_limit
+        };
+        let (quick, slow) = (2_000_000, 90_000_000);
+        let none = [
+            of("p99<50ms", 99, 1000, quick),
+            // What has not ended when the window does may end within the limit.
+            of("p99<50ms", 99, 900, quick),
+            of("p99<50ms", 60, 1000, slow),
+            of("failures<1%", 99, 1000, slow),
+            of("failures<1%", 60, 900, slow),
+        ];
+        assert_eq!(none, [const { None }; 5]);
+        let busy = Some("generator: a thread was busy 99 % of the time".to_owned());
+        assert_eq!([of("p99<50ms", 99, 1000, slow), of("failures<1%", 99, 900, slow)], [busy.clone(), busy]);
     }
 
     #[test]

@@ -174,6 +174,14 @@ pub struct Broken {
     pub all: u64,
 }
 
+impl Broken {
+    /// Whether more than this share broke it.
+    #[must_use]
+    pub fn exceeds(self, allowed: f64) -> bool {
+        self.bad as f64 > allowed * self.all as f64
+    }
+}
+
 /// What one window of load has shown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reading {

@@ -101,11 +101,8 @@ impl Bench {
         let mut said = Vec::new();
         for line in BufReader::new(lab.stderr.take().unwrap()).lines().map_while(Result::ok) {
             // Of a block of which a trial failed there is no such line; the next one is measured.
-            // "block 1: 1 of 2 trials is stored" is no end of a block.
-            let ended = |rest: &str| rest.trim_start_matches(|of: char| of.is_ascii_digit()).starts_with(" is stored");
-            let stored = |line: &str| line.strip_prefix("block ").is_some_and(ended);
             // Once: a second interrupt would end the run at once.
-            if stored(&line) && !said.iter().any(|earlier: &String| stored(earlier)) {
+            if tells_of_a_block(&line) && !said.iter().any(|earlier: &String| tells_of_a_block(earlier)) {
                 signal(lab.id(), libc::SIGINT);
             }
             said.push(line);
@@ -118,6 +115,12 @@ impl Bench {
     pub fn spawn(&self, arguments: &[&str]) -> Child {
         self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
+}
+
+/// Whether a line says that a block is stored; "block 1: 1 of 2 trials is stored" is no end of a block.
+pub fn tells_of_a_block(line: &str) -> bool {
+    let ended = |rest: &str| rest.trim_start_matches(|of: char| of.is_ascii_digit()).starts_with(" is stored");
+    line.strip_prefix("block ").is_some_and(ended)
 }
 
 /// The program without what debuggers read, as it is shipped: it is brought to guests, pods and other machines.

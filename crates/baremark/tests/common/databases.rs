@@ -1,6 +1,6 @@
 //! Studies of workloads on databases, whose data is in the bench's own folder.
 
-use super::bench::{Bench, signal, text};
+use super::bench::{Bench, signal, tells_of_a_block, text};
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 
@@ -31,11 +31,26 @@ pub fn damage(bench: &Bench) {
 
 /// Runs the study until it has said this, then interrupts it; all that it said.
 pub fn until(bench: &Bench, word: &str) -> String {
+    interrupted_at(bench, |line| line.contains(word))
+}
+
+/// Runs the study until so many of its blocks are stored, then interrupts it; all that it said. Of a block of which a trial failed that is not said.
+pub fn until_stored(bench: &Bench, blocks: usize) -> String {
+    let mut stored = 0;
+    interrupted_at(bench, |line| {
+        stored += usize::from(tells_of_a_block(line));
+        stored == blocks
+    })
+}
+
+/// Runs the study until a line is the one, then interrupts it; all that it said.
+fn interrupted_at(bench: &Bench, mut is_it: impl FnMut(&str) -> bool) -> String {
     let mut lab = bench.spawn(&["run", "study.toml"]);
-    let mut said = String::new();
+    let (mut said, mut found) = (String::new(), false);
     for line in BufReader::new(lab.stderr.take().unwrap()).lines().map_while(Result::ok) {
         // Once: a second interrupt would end the run at once.
-        if line.contains(word) && !said.contains(word) {
+        if !found && is_it(&line) {
+            found = true;
             signal(lab.id(), libc::SIGINT);
         }
         said = said + &line + "\n";

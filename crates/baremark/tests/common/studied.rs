@@ -100,12 +100,10 @@ impl Studied {
         listed.map(|entry| entry.file_name().into_string().unwrap()).collect()
     }
 
-    /// Every value of the first block, parts of phases included.
-    pub fn first_block(&self) -> Vec<String> {
-        let csv = self.text(&["report", "--csv=trials"]);
-        let lines: Vec<String> = csv.lines().filter(|line| line.starts_with("0,")).map(str::to_owned).collect();
-        assert!(lines.len() > 10, "{csv}");
-        lines
+    /// Every value that is stored of the newest run, parts of phases included; none where there is no run yet.
+    pub fn stored(&self) -> Vec<String> {
+        let csv = text(&self.run(&["report", "--csv=trials"]).stdout);
+        csv.lines().skip(1).map(str::to_owned).collect()
     }
 }
 

@@ -252,9 +252,7 @@ impl Target<'_> {
 /// Whether a window exceeds a limit by its counts, or the generator could not make its load.
 fn exceeds(qos: &Qos, reading: &Reading) -> bool {
     let by_counts = |(limit, broken): (&Limit, &Option<Broken>)| {
-        #[expect(clippy::cast_precision_loss, reason = "operations of a window")]
-        let exceeded = |allowed: f64, counts: Broken| counts.bad as f64 > allowed * counts.all as f64;
-        limit.allowed().zip(*broken).is_some_and(|(allowed, counts)| exceeded(allowed, counts))
+        limit.allowed().zip(*broken).is_some_and(|(allowed, counts)| counts.exceeds(allowed))
     };
     let busy = |limit: &Limit| match &limit.bound {
         Bound::Utilization { most, .. } => reading.utilization.get(CPU).is_some_and(|share| share > most),
