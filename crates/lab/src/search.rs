@@ -114,13 +114,14 @@ impl From<SubjectError> for Cut {
 
 /// A ramp's window is this share of a full one: it only finds where to look.
 const RAMP_WINDOW: f64 = 0.3;
+/// The first step of a staircase in a range, as a share of the range.
+const COARSE_STEP: f64 = 0.25;
 /// An answer that is known about is looked for within this share of it at first.
 const EXPECTED_WITHIN: f64 = 0.3;
 /// So many windows of a visit that do not count end a search.
 const UNCOUNTED: usize = 3;
-/// The first step of a bracket, and how far beyond its ends a staircase may go.
+/// The first step of a bracket.
 const FIRST_STEP: f64 = 0.15;
-const BEYOND: f64 = 1.1;
 /// Where a bracket begins, as a share of the level that the answer is about: a closed loop carries somewhat more than keeps a limit.
 const BEGIN: f64 = 0.85;
 /// After a trial, some visits at this share of its maximum.
@@ -149,6 +150,23 @@ pub fn check(qos: &Qos, plan: &Plan) -> Result<(), SearchError> {
     ];
     let wrong: Vec<&str> = checks.into_iter().filter(|(right, _)| !right).map(|(_, what)| what).collect();
     if wrong.is_empty() { Ok(()) } else { Err(SearchError::Plan(wrong.join("\n"))) }
+}
+
+/// Where a staircase may go, and how it begins.
+#[derive(Clone, Copy)]
+struct Stairs {
+    range: (f64, f64),
+    start: f64,
+    step: f64,
+    /// The finest step is a share of this level.
+    about: f64,
+}
+
+impl Stairs {
+    /// In a range in which the answer is.
+    fn within(range: (f64, f64), start: f64) -> Stairs {
+        Stairs { range, start, step: COARSE_STEP * (range.1 - range.0), about: 0.5 * (range.0 + range.1) }
+    }
 }
 
 impl Search<'_> {
@@ -206,7 +224,7 @@ impl Search<'_> {
     ) -> Result<Ended, Cut> {
         subject.start(trial)?;
         let plan = self.plan;
-        let (mut range, mut start) = match (around, self.around) {
+        let mut stairs = match (around, self.around) {
             // A fresh start begins where the first did, about what is known by then.
             (found, Some(Expected::About(level))) => {
                 self.bracket(subject, trial, BEGIN * found.unwrap_or(level), windows)?
@@ -214,30 +232,31 @@ impl Search<'_> {
             (None, Some(Expected::Near(expected))) => {
                 let level = expected.clamp(plan.lowest, plan.highest);
                 let low = ((1.0 - EXPECTED_WITHIN) * level).max(plan.lowest);
-                ((low, ((1.0 + EXPECTED_WITHIN) * level).min(plan.highest)), level)
+                Stairs::within((low, ((1.0 + EXPECTED_WITHIN) * level).min(plan.highest)), level)
             }
             // A fresh start looks in a range about the last answer that does not presuppose it.
             (Some(level), _) => {
                 let low = (0.5 * level).max(plan.lowest);
-                ((low, (1.5 * level).min(plan.highest)), low)
+                Stairs::within((low, (1.5 * level).min(plan.highest)), low)
             }
             (None, None) => self.ramp(subject, windows)?,
         };
         loop {
-            let ended = self.stairs(subject, trial, (range, start), windows)?;
-            match ended {
+            let ended = self.stairs(subject, trial, stairs, windows)?;
+            let (lowest, highest) = stairs.range;
+            let range = match ended {
                 End::Turned => {
                     self.confirm(subject, trial, windows)?;
                     return Ok(Ended::Found);
                 }
                 End::Insufficient => return Ok(Ended::Insufficient),
                 // Not in this range: in the next, as far as the plan goes.
-                End::PassesAll if range.1 < plan.highest => range = (range.1, (2.0 * range.1).min(plan.highest)),
-                End::FailsAll if range.0 > plan.lowest => range = ((0.5 * range.0).max(plan.lowest), range.0),
+                End::PassesAll if highest < plan.highest => (highest, (2.0 * highest).min(plan.highest)),
+                End::FailsAll if lowest > plan.lowest => ((0.5 * lowest).max(plan.lowest), lowest),
                 End::PassesAll => return Ok(Ended::PassesAll),
                 End::FailsAll => return Ok(Ended::FailsAll),
-            }
-            start = range.0;
+            };
+            stairs = Stairs::within(range, range.0);
         }
     }
 
@@ -277,11 +296,11 @@ impl Search<'_> {
         &mut self,
         subject: &mut Resumed<'_>,
         trial: usize,
-        ((lowest, highest), start): ((f64, f64), f64),
+        Stairs { range: (lowest, highest), start, step, about }: Stairs,
         windows: &mut Vec<Window>,
     ) -> Result<End, Cut> {
-        let finest = self.plan.finest * 0.5 * (lowest + highest);
-        let stairs = Staircase { lowest, start, highest, finest, windows: self.plan.visits };
+        let finest = self.plan.finest * about;
+        let stairs = Staircase { lowest, start, highest, step, finest, windows: self.plan.visits };
         let (mut visits, mut first): (Vec<Visit>, Vec<usize>) = (Vec::new(), Vec::new());
         let end = loop {
             let (level, drain) = match stairs.next(&visits) {
@@ -305,8 +324,8 @@ impl Search<'_> {
         (self.plan.window_s, self.plan.windows_per_visit)
     }
 
-    /// Doubles the level until something breaks; returns where the staircase shall stand, and begin.
-    fn ramp(&mut self, subject: &mut Resumed<'_>, windows: &mut Vec<Window>) -> Result<((f64, f64), f64), Cut> {
+    /// Doubles the level until something breaks.
+    fn ramp(&mut self, subject: &mut Resumed<'_>, windows: &mut Vec<Window>) -> Result<Stairs, Cut> {
         let plan = self.plan;
         let (mut kept, mut level) = (plan.lowest, plan.first.clamp(plan.lowest, plan.highest));
         loop {
@@ -314,10 +333,10 @@ impl Search<'_> {
             if said == Said::Fail {
                 subject.drain()?;
                 // One failure may be chance: the staircase may go beyond it.
-                return Ok(((kept, (1.5 * level).min(plan.highest)), (kept * level).sqrt()));
+                return Ok(Stairs::within((kept, (1.5 * level).min(plan.highest)), (kept * level).sqrt()));
             }
             if level >= plan.highest {
-                return Ok(((kept, plan.highest), kept));
+                return Ok(Stairs::within((kept, plan.highest), kept));
             }
             if said == Said::Pass {
                 kept = level;
@@ -326,16 +345,17 @@ impl Search<'_> {
         }
     }
 
-    /// From a level on up after a pass and down after a failure, by steps that double, until one level passed and another failed; returns where the
-    /// staircase shall stand, and begin.
+    /// From a level on up after a pass and down after a failure, by steps that double, until one level passed and another failed. In a short window
+    /// either may be chance: the staircase begins between both, and may go beyond.
     fn bracket(
         &mut self,
         subject: &mut Resumed<'_>,
         trial: usize,
         level: f64,
         windows: &mut Vec<Window>,
-    ) -> Result<((f64, f64), f64), Cut> {
+    ) -> Result<Stairs, Cut> {
         let plan = self.plan;
+        let begin = |start: f64, step: f64| Stairs { range: (plan.lowest, plan.highest), start, step, about: start };
         let (mut kept, mut broken, mut step) = (None, None, FIRST_STEP);
         let mut level = level.clamp(plan.lowest, plan.highest);
         loop {
@@ -349,15 +369,9 @@ impl Search<'_> {
                 kept = Some(level);
             }
             level = match (kept, broken) {
-                // In a short window either may be chance: the staircase may go beyond both.
-                (Some(kept), Some(broken)) => {
-                    let range = ((kept / BEYOND).max(plan.lowest), (BEYOND * broken).min(plan.highest));
-                    return Ok((range, (kept * broken).sqrt()));
-                }
-                (Some(kept), None) if kept >= plan.highest => return Ok((((0.5 * kept).max(plan.lowest), kept), kept)),
-                (None, Some(broken)) if broken <= plan.lowest => {
-                    return Ok(((broken, (2.0 * broken).min(plan.highest)), broken));
-                }
+                (Some(kept), Some(broken)) => return Ok(begin((kept * broken).sqrt(), COARSE_STEP * (broken - kept))),
+                (Some(kept), None) if kept >= plan.highest => return Ok(begin(kept, FIRST_STEP * kept)),
+                (None, Some(broken)) if broken <= plan.lowest => return Ok(begin(broken, FIRST_STEP * broken)),
                 (Some(kept), None) => ((1.0 + step) * kept).min(plan.highest),
                 (None, Some(broken)) => (broken / (1.0 + step)).max(plan.lowest),
                 (None, None) => level,

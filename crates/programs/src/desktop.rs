@@ -115,8 +115,9 @@ struct Watched {
 
 fn search(script: &Script, crowd: &mut Crowd<'_>) -> io::Result<Told> {
     #[expect(clippy::cast_precision_loss, reason = "a number of users")]
-    let stairs =
-        Staircase { lowest: 1.0, start: 1.0, highest: script.users as f64, finest: 1.0, windows: FINE_WINDOWS };
+    let highest = script.users as f64;
+    let step = 0.25 * (highest - 1.0);
+    let stairs = Staircase { lowest: 1.0, start: 1.0, highest, step, finest: 1.0, windows: FINE_WINDOWS };
     let time = Duration::from_nanos(script.time_ns);
     let (mut visits, mut all) = (Vec::new(), Vec::new());
     let end = loop {

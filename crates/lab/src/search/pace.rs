@@ -29,9 +29,10 @@ pub fn window_s(qos: &Qos, per_s: Option<f64>, finest: f64) -> f64 {
     needed.clamp(WINDOW_S.0, WINDOW_S.1)
 }
 
-/// Visits of a bracket or, per tenfold range, of a ramp, in short windows; and of a staircase before its finest step.
+/// Visits of a bracket or, per tenfold range, of a ramp, in short windows; and of a staircase before its finest step, in a bracket and elsewhere.
 const BRACKET: f64 = 3.0;
 const RAMP: f64 = 3.4;
+const BRACKETED: f64 = 2.0;
 const COARSE: f64 = 3.5;
 
 /// About how long a search takes, in s: visits that need more windows, or a system that is slow to drain, are not in it.
@@ -47,7 +48,8 @@ pub fn takes_s(plan: &Plan, around: Option<f64>) -> f64 {
     };
     // One visit at the answer.
     let last = if plan.confirming > 0 { full } else { 0.0 };
-    way + trials * (COARSE + fine) * full + last
+    let coarse = if around.is_some() { BRACKETED } else { COARSE };
+    way + trials * (coarse + fine) * full + last
 }
 
 #[cfg(test)]
@@ -76,6 +78,6 @@ mod tests {
             ..Plan::between(10.0, 2e5)
         };
         let (takes, ramped) = (takes_s(&brief, Some(2e4)), takes_s(&brief, None));
-        assert!((50.0..60.0).contains(&takes) && ramped > takes, "{takes} {ramped}");
+        assert!((40.0..60.0).contains(&takes) && ramped > takes, "{takes} {ramped}");
     }
 }

@@ -59,6 +59,8 @@ pub struct Staircase {
     pub start: f64,
     /// Highest level that may be tried.
     pub highest: f64,
+    /// The first step.
+    pub step: f64,
     /// The step at which the search ends.
     pub finest: f64,
     /// Windows to spend at the finest step.
@@ -89,7 +91,7 @@ impl Staircase {
     fn walk(&self, visits: &[Visit]) -> Walk {
         let mut walk = Walk {
             level: self.start.clamp(self.lowest, self.highest),
-            step: ((self.highest - self.lowest) / 4.0).max(self.finest),
+            step: self.step.max(self.finest),
             last: None,
             same: 0,
             fine: 0,

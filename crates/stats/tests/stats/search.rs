@@ -59,7 +59,7 @@ fn true_capacity() -> f64 {
     SERVICE - (1.0 / ALLOWED).ln() / LIMIT_S
 }
 
-const PLAN: Staircase = Staircase { lowest: 60.0, start: 60.0, highest: 300.0, finest: 7.5, windows: 24 };
+const PLAN: Staircase = Staircase { lowest: 60.0, start: 60.0, highest: 300.0, step: 60.0, finest: 7.5, windows: 24 };
 
 /// One search from a fresh start: the windows at the finest step.
 fn search(queue: &mut Queue, plan: &Staircase) -> (End, Vec<Window>) {
