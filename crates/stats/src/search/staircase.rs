@@ -67,6 +67,9 @@ pub struct Staircase {
     pub windows: usize,
 }
 
+/// So many times the windows at the finest step are spent where all of them say the same.
+const MOST: usize = 2;
+
 impl Staircase {
     /// The next step after these visits, in order.
     pub fn next(&self, visits: &[Visit]) -> Next {
@@ -74,7 +77,9 @@ impl Staircase {
         if let Some(end) = walk.end {
             return Next::Done(end);
         }
-        if walk.fine >= self.windows {
+        // Windows that all say the same have no level between them.
+        let both = walk.fine_said.iter().all(|said| *said);
+        if walk.fine >= self.windows && both || walk.fine >= MOST * self.windows {
             return Next::Done(End::Turned);
         }
         let drain = visits.last().is_some_and(|visit| visit.response == Response::Fail);
@@ -96,6 +101,7 @@ impl Staircase {
             same: 0,
             fine: 0,
             fine_from: 0,
+            fine_said: [false; 2],
             end: None,
         };
         for (position, visit) in visits.iter().enumerate() {
@@ -113,6 +119,7 @@ impl Staircase {
         if walk.step <= self.finest && response != Response::Insufficient {
             walk.fine_from = if walk.fine == 0 { position } else { walk.fine_from };
             walk.fine += 1;
+            walk.fine_said[usize::from(response == Response::Fail)] = true;
         }
         if turned {
             walk.step = (0.5 * walk.step).max(self.finest);
@@ -142,6 +149,8 @@ struct Walk {
     same: usize,
     fine: usize,
     fine_from: usize,
+    /// Whether one at the finest step passed, and one failed.
+    fine_said: [bool; 2],
     end: Option<End>,
 }
 

@@ -78,6 +78,24 @@ fn search(queue: &mut Queue, plan: &Staircase) -> (End, Vec<Window>) {
     }
 }
 
+/// Six windows that all passed ended a search in which nothing then lay between a pass and a failure: it had no level.
+#[test]
+fn windows_at_the_finest_step_go_on_until_one_passed_and_one_failed() {
+    let plan = Staircase { lowest: 10.0, start: 100.0, highest: 1000.0, step: 10.0, finest: 10.0, windows: 6 };
+    let made = |passing: usize, then: Response| {
+        let mut visits = Vec::new();
+        while let Next::Measure { level, .. } = plan.next(&visits) {
+            let response = if visits.len() < passing { Response::Pass } else { then };
+            visits.push(Visit { level, response });
+        }
+        assert_eq!(plan.next(&visits), Next::Done(End::Turned));
+        visits.len()
+    };
+    // At most twice as many.
+    assert_eq!([3, 8, 12].map(|passing| made(passing, Response::Fail)), [6, 9, 12]);
+    assert_eq!(made(0, Response::Pass), 12);
+}
+
 /// The coverage is 95 %, and at 300 studies has a standard error of 1.26 %.
 #[test]
 fn a_queue_of_known_capacity() {
