@@ -71,6 +71,7 @@ fn a_search_is_a_run_whose_windows_are_reported() {
         );
     }
     assert!(text(&bench.run(&["report"]).stdout).contains("Levels"));
+    assert_fits(&serde_json::to_vec(&document).unwrap(), "baremark-maximum/1");
     // As many windows as there were, each in one row of the knee, and percentiles in their order.
     assert_eq!(document.knee.iter().map(|row| row.windows).sum::<usize>(), windows.len());
     assert!(document.knee.is_sorted_by(|left, right| left.level < right.level), "{:?}", document.knee);
