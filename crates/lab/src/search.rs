@@ -369,7 +369,11 @@ impl Search<'_> {
                 kept = Some(level);
             }
             level = match (kept, broken) {
-                (Some(kept), Some(broken)) => return Ok(begin((kept * broken).sqrt(), COARSE_STEP * (broken - kept))),
+                (Some(kept), Some(broken)) => {
+                    let start = (kept * broken).sqrt();
+                    // Not so small that a bracket that was wrong is left in many steps.
+                    return Ok(begin(start, (COARSE_STEP * (broken - kept)).max(0.5 * FIRST_STEP * start)));
+                }
                 (Some(kept), None) if kept >= plan.highest => return Ok(begin(kept, FIRST_STEP * kept)),
                 (None, Some(broken)) if broken <= plan.lowest => return Ok(begin(broken, FIRST_STEP * broken)),
                 (Some(kept), None) => ((1.0 + step) * kept).min(plan.highest),

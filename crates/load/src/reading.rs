@@ -143,11 +143,13 @@ pub fn reading(window: &Part, qos: &Qos) -> Reading {
     let busiest = window.threads.iter().map(|thread| thread.cpu_ns as f64 / thread.wall_ns.max(1) as f64);
     let busiest = busiest.reduce(f64::max);
     let ended = window.operations.iter().map(|one| (one.name.clone(), one.raw.count() + one.failed()));
+    let broken: Vec<Option<Broken>> = qos.limits.iter().map(|limit| broken(window, limit)).collect();
+    let generator_limit = generator_limit(window, busiest, (qos, qos.is_exceeded(&broken)));
     Reading {
         elapsed_s: seconds,
         asked_per_s: rate(window.counts.intended),
         achieved_per_s: rate(window.succeeded()),
-        broken: qos.limits.iter().map(|limit| broken(window, limit)).collect(),
+        broken,
         ended: ended.filter(|(_, count)| *count > 0).collect(),
         failed: failures + lost,
         all: succeeded + failures + lost,
@@ -158,7 +160,7 @@ pub fn reading(window: &Part, qos: &Qos) -> Reading {
         utilization: BTreeMap::new(),
         generator_cpu_share: busiest,
         send_lag_p99_ns: window.send_lag.percentile(0.99),
-        generator_limit: generator_limit(window, busiest, qos),
+        generator_limit,
     }
 }
 
@@ -215,13 +217,12 @@ const MADE: f64 = 0.95;
 
 /// Why the generator may be what kept a load from its limits. A busy thread alone is no such reason: latencies are measured from the intended start,
 /// so that a limit of them that is kept was kept whatever the generator added. Without such a limit it must have made its load.
-fn generator_limit(window: &Part, busiest: Option<f64>, qos: &Qos) -> Option<String> {
-    let exceeds = |limit: &Limit| limit.allowed().zip(broken(window, limit)).is_some_and(|(most, of)| of.exceeds(most));
+fn generator_limit(window: &Part, busiest: Option<f64>, (qos, exceeded): (&Qos, bool)) -> Option<String> {
     let of_all = |limit: &Limit| limit.operation.is_none() && matches!(limit.bound, Bound::Latency { .. });
     let ended = window.succeeded() + window.operations.iter().map(OperationPart::failed).sum::<u64>();
     let falls_behind = !qos.limits.iter().any(of_all) && (ended as f64) < MADE * window.counts.intended as f64;
     let full = busiest.filter(|share| *share >= FULL_SHARE);
-    if let Some(busiest) = full.filter(|_| falls_behind || qos.limits.iter().any(exceeds)) {
+    if let Some(busiest) = full.filter(|_| exceeded || falls_behind) {
         return Some(format!("generator: a thread was busy {:.0} % of the time", 100.0 * busiest));
     }
     let own = [Failure::PortsExhausted, Failure::DescriptorsExhausted];

@@ -165,6 +165,17 @@ pub struct Qos {
     pub mix: BTreeMap<String, f64>,
 }
 
+impl Qos {
+    /// Whether a window that broke each of the limits so often exceeds one that counts operations.
+    #[must_use]
+    pub fn is_exceeded(&self, broken: &[Option<Broken>]) -> bool {
+        let exceeds = |(limit, broken): (&Limit, &Option<Broken>)| {
+            limit.allowed().zip(*broken).is_some_and(|(allowed, of)| of.bad as f64 > allowed * of.all as f64)
+        };
+        self.limits.iter().zip(broken).any(exceeds)
+    }
+}
+
 /// How many broke a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Broken {
@@ -172,14 +183,6 @@ pub struct Broken {
     pub bad: u64,
     /// All that were meant to start in the window.
     pub all: u64,
-}
-
-impl Broken {
-    /// Whether more than this share broke it.
-    #[must_use]
-    pub fn exceeds(self, allowed: f64) -> bool {
-        self.bad as f64 > allowed * self.all as f64
-    }
 }
 
 /// What one window of load has shown.

@@ -26,11 +26,12 @@ const HALF: &str = "phase-done:2";
 fn kill_after_one_that_counts(studied: &Studied) -> (Vec<String>, Vec<String>) {
     let mut lab = starts(studied, &["run", "study.toml"]);
     let (id, mut seen) = (lab.id(), Vec::new());
-    let agent = loop {
+    let (agent, before) = loop {
         let others = || children(id).into_iter().filter(|pid| !seen.contains(pid)).collect();
         let agent = one_stopped(&mut lab, HALF, others);
-        if studied.stored().iter().any(|line| line.contains(",ok,")) {
-            break agent;
+        let stored = studied.stored();
+        if stored.iter().any(|line| line.contains(",ok,")) {
+            break (agent, stored);
         }
         seen.push(agent);
         signal(agent, libc::SIGCONT);
@@ -44,10 +45,8 @@ fn kill_after_one_that_counts(studied: &Studied) -> (Vec<String>, Vec<String>) {
     let left = studied.folders();
     let run = &studied.json(&["history", "--json"])["runs"][0];
     assert_eq!(run["state"], "killed", "{run:#}");
-    let stored = studied.stored();
-    let in_work = format!("{},", run["trials"]);
-    assert!(!stored.iter().any(|line| line.starts_with(&in_work)), "of the trial that was killed nothing counts");
-    (stored, left)
+    assert_eq!(studied.stored(), before, "of the trial that was killed nothing is stored");
+    (before, left)
 }
 
 /// What was stored before, in each block in which something was, is what is stored of it.
@@ -222,6 +221,7 @@ fn an_auction_is_an_ordinary_study_and_an_interrupt_leaves_nothing() {
         .replace("\"app.settings.durable\" = [\"on\", \"off\"]", "users = [10, 20]")
         .replace("\"app.settings.durable\" = \"on\"", "users = 10")
         .replace("columns = \"app.settings.durable\"", "columns = \"users\"");
+    assert!(["600 ms", "durable = \"off\"", "[10, 20]"].iter().all(|part| study.contains(part)), "{study}");
     studied.bench.write("study.toml", &study);
     let (stored, left) = kill_after_one_that_counts(&studied);
     assert!(!left.is_empty(), "the killed run has left its folders");

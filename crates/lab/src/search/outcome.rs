@@ -111,9 +111,19 @@ fn maximum(trial: &Walked, qos: &Qos, plan: &Plan) -> Option<(Maximum, usize)> {
         Ended::TimeOver => return turned(&trial.windows, qos, plan),
         _ => return None,
     }
-    let found = (0..qos.limits.len()).filter_map(|at| Some((reached(&fitted, qos, at, plan)?, at)));
-    let least = found.min_by(|(left, _), (right, _)| left.level.total_cmp(&right.level));
-    least.or_else(|| turned(&fitted, qos, plan))
+    least(qos, |at| reached(&fitted, qos, at, plan)).or_else(|| turned(&fitted, qos, plan)).or_else(|| {
+        // Those at the finest step do not order, as where one below a level that passed fails: all windows of the trial say where it is.
+        least(qos, |at| {
+            let (counts, allowed) = (counted(&trial.windows, at), qos.limits[at].allowed()?);
+            capacity_isotonic(&counts, allowed).map(|level| of_step(&counts, allowed, level, plan))
+        })
+    })
+}
+
+/// Of the levels at which limits are reached the smallest, and which limit that is.
+fn least(qos: &Qos, reached: impl Fn(usize) -> Option<Maximum>) -> Option<(Maximum, usize)> {
+    let found = (0..qos.limits.len()).filter_map(|at| Some((reached(at)?, at)));
+    found.min_by(|(left, _), (right, _)| left.level.total_cmp(&right.level))
 }
 
 fn reached(windows: &[Window], qos: &Qos, at: usize, plan: &Plan) -> Option<Maximum> {
@@ -393,6 +403,36 @@ mod tests {
         // Windows of an earlier version know only what was meant to start.
         assert!((share(&[reading(150, 300), reading(50, 0)]) - 0.5).abs() < 1e-12);
         assert!((share(&[reading(150, 0)]) - 1.0).abs() < 1e-12, "no share is above the whole");
+    }
+
+    /// A web server on a busy machine: at 163.7 it passed twice and failed once, at 159.7 it failed. The trial had no level.
+    #[test]
+    fn a_trial_whose_finest_windows_do_not_order_has_a_level() {
+        let qos = Qos { limits: vec!["p99<50ms".parse().expect("a limit")], ..Qos::default() };
+        let window = |(level, said, fitted): (f64, Said, bool)| Window {
+            level,
+            from_above: false,
+            fitted,
+            said,
+            reading: Reading {
+                broken: vec![Some(Broken { bad: if said == Said::Fail { 20_000 } else { 100 }, all: 100_000 })],
+                ..Reading::default()
+            },
+        };
+        let (pass, fail) = (Said::Pass, Said::Fail);
+        let coarse = [(123.9, pass), (142.5, pass), (185.2, fail), (162.4, fail), (151.8, pass), (157.1, pass)];
+        let finest = [(163.7, pass), (167.8, fail), (163.7, pass), (167.8, fail), (163.7, fail), (159.7, fail)];
+        let of = |of: [(f64, Said); 6], fitted: bool| of.map(|(level, said)| window((level, said, fitted)));
+        let level = |mut windows: Vec<Window>| {
+            for at in 1..windows.len() {
+                windows[at].from_above = windows[at - 1].level > windows[at].level;
+            }
+            let trial = Walked { ended: Ended::Found, windows };
+            maximum(&trial, &qos, &Plan::between(1.0, 500.0)).map(|(found, _)| found.level)
+        };
+        assert_eq!(level(of(finest, true).to_vec()), None, "these alone have none");
+        let found = level([of(coarse, false), of(finest, true)].concat()).expect("a level");
+        assert!((151.0..165.0).contains(&found), "{found}");
     }
 
     /// Pages that a farm of web servers did not give in time, by its size: it broke down at 145 servers, and at some sizes above it did not.

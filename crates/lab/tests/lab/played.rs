@@ -71,7 +71,7 @@ pub struct Played {
     idle: Idle,
     /// What a system call and a page fault take there.
     costs_ns: [f64; 2],
-    /// It is told the argument of the system call by which it identifies itself, and is gone where the answer is false.
+    /// Gets the argument of the system call by which the agent identifies itself; where this returns false the agent has ended.
     identifying: Arc<dyn Fn(u32) -> bool + Send + Sync>,
     /// What the hypervisor of a site uses of the CPUs between two questions.
     hypervisor_ns: Option<u64>,

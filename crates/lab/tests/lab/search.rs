@@ -405,6 +405,55 @@ fn a_search_about_a_known_throughput_takes_about_a_minute() {
     assert!(off[0] > -0.05 && off[7] < 0.05, "within 5 %: {off:?}");
 }
 
+/// A queue whose first window after each start shows a failure, whatever the level.
+struct Misleading {
+    queue: Queue,
+    first: bool,
+}
+
+impl UnderLoad for Misleading {
+    fn start(&mut self, trial: usize) -> Result<(), SubjectError> {
+        self.first = true;
+        self.queue.start(trial)
+    }
+
+    fn set(&mut self, level: f64, settle: Nanos) -> Result<(), SubjectError> {
+        self.queue.set(level, settle)
+    }
+
+    fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, SubjectError> {
+        let mut reading = self.queue.read(qos, lasting)?;
+        if std::mem::take(&mut self.first) {
+            reading.broken.iter_mut().flatten().for_each(|of| of.bad = of.all);
+        }
+        Ok(reading)
+    }
+
+    fn drain(&mut self) -> Result<(), SubjectError> {
+        self.queue.drain()
+    }
+}
+
+/// Two short windows whose bracket was too low: the search stood at its upper end three times, and began anew above it.
+#[test]
+fn a_search_goes_beyond_a_bracket_that_was_wrong() {
+    let (limits, known) = (qos(&["p95<50ms"]), 10_000.0 - 20.0_f64.ln() / 0.05);
+    let plan = Plan { window_s: 2.0, settle_s: 0.4, visits: 6, confirming: 0, trials: 1, ..Plan::between(10.0, 2e5) };
+    for study in 0..8 {
+        let (interrupt, mut watch) = (AtomicBool::new(false), |_: &Step| {});
+        let around = Some(Expected::About(8_000.0));
+        let mut search = Search { around, ..of(&limits, plan, &interrupt, &mut watch) };
+        let queue = Queue { service: 10_000.0, spread: 0.0, ..Queue::new(study) };
+        let document = search.run(&mut Misleading { queue, first: true }).unwrap().0;
+        let windows = &document.trials[0].windows;
+        let level = document.maximum.unwrap().level;
+        println!("{} windows, {level:.0} of {known:.0}", windows.len());
+        assert!((level / known - 1.0).abs() < 0.05, "{level}");
+        let stood = windows.windows(3).any(|three| three.iter().all(|window| window.level == three[0].level));
+        assert!(!stood && windows.len() <= 22, "{windows:?}");
+    }
+}
+
 /// A queue whose windows do not count at first.
 struct Disturbed {
     queue: Queue,

@@ -126,8 +126,8 @@ fn jackknife(windows: &[Window], allowed: f64, level: f64, confidence: f64) -> O
     Some(Interval { centre: level, lo: level - half, hi: level + half, confidence, units: windows.len() })
 }
 
-/// Capacity by isotonic regression: the shares by level made monotone (pool adjacent violators), interpolated linearly
-/// at `allowed`. `None` if the shares stay on one side of it.
+/// Capacity by isotonic regression: the shares by level made monotone (pool adjacent violators), interpolated linearly at `allowed` between
+/// neighbouring levels. `None` if the shares stay on one side of it.
 pub fn capacity_isotonic(windows: &[Window], allowed: f64) -> Option<f64> {
     let mut levels = sorted(&windows.iter().map(|w| w.level).collect::<Vec<_>>());
     levels.dedup();
@@ -142,12 +142,13 @@ pub fn capacity_isotonic(windows: &[Window], allowed: f64) -> Option<f64> {
     let above = pools.iter().position(|pool| pool.share() > allowed)?;
     let (low, high) = (pools[..above].last()?, &pools[above]);
     let part = (allowed - low.share()) / (high.share() - low.share());
-    Some(low.level() + part * (high.level() - low.level()))
+    Some(low.highest + part * (high.lowest - low.highest))
 }
 
-/// Neighbouring levels with a common share; its place is their mean by operations.
+/// Neighbouring levels with a common share.
 struct Pool {
-    moment: f64,
+    lowest: f64,
+    highest: f64,
     bad: f64,
     all: f64,
 }
@@ -156,18 +157,14 @@ impl Pool {
     fn at(level: f64, windows: &[Window]) -> Self {
         let here = windows.iter().filter(|w| w.level == level);
         let (bad, all) = here.fold((0.0, 0.0), |(b, a), w| (b + w.count.bad as f64, a + w.count.all as f64));
-        Self { moment: level * all, bad, all }
+        Self { lowest: level, highest: level, bad, all }
     }
 
     fn joined(&self, next: &Self) -> Self {
-        Self { moment: self.moment + next.moment, bad: self.bad + next.bad, all: self.all + next.all }
+        Self { lowest: self.lowest, highest: next.highest, bad: self.bad + next.bad, all: self.all + next.all }
     }
 
     fn share(&self) -> f64 {
         self.bad / self.all.max(f64::MIN_POSITIVE)
-    }
-
-    fn level(&self) -> f64 {
-        self.moment / self.all.max(f64::MIN_POSITIVE)
     }
 }

@@ -67,7 +67,7 @@ pub struct Staircase {
     pub windows: usize,
 }
 
-/// So many times the windows at the finest step are spent where all of them say the same.
+/// So many times the windows at the finest step are spent where there is no level between them.
 const MOST: usize = 2;
 
 impl Staircase {
@@ -77,9 +77,9 @@ impl Staircase {
         if let Some(end) = walk.end {
             return Next::Done(end);
         }
-        // Windows that all say the same have no level between them.
-        let both = walk.fine_said.iter().all(|said| *said);
-        if walk.fine >= self.windows && both || walk.fine >= MOST * self.windows {
+        // There is a level between windows only where the lowest of them passed and the highest failed.
+        let between = walk.fine_ends.is_some_and(|[lowest, highest]| lowest.1 && highest.1);
+        if walk.fine >= self.windows && between || walk.fine >= MOST * self.windows {
             return Next::Done(End::Turned);
         }
         let drain = visits.last().is_some_and(|visit| visit.response == Response::Fail);
@@ -101,7 +101,7 @@ impl Staircase {
             same: 0,
             fine: 0,
             fine_from: 0,
-            fine_said: [false; 2],
+            fine_ends: None,
             end: None,
         };
         for (position, visit) in visits.iter().enumerate() {
@@ -119,7 +119,7 @@ impl Staircase {
         if walk.step <= self.finest && response != Response::Insufficient {
             walk.fine_from = if walk.fine == 0 { position } else { walk.fine_from };
             walk.fine += 1;
-            walk.fine_said[usize::from(response == Response::Fail)] = true;
+            walk.end_at(response);
         }
         if turned {
             walk.step = (0.5 * walk.step).max(self.finest);
@@ -149,12 +149,22 @@ struct Walk {
     same: usize,
     fine: usize,
     fine_from: usize,
-    /// Whether one at the finest step passed, and one failed.
-    fine_said: [bool; 2],
+    /// Of those at the finest step the lowest level and whether it passed once, and the highest and whether it failed once.
+    fine_ends: Option<[(f64, bool); 2]>,
     end: Option<End>,
 }
 
 impl Walk {
+    /// Takes a visit at the finest step for one of the ends, where it is one.
+    fn end_at(&mut self, response: Response) {
+        let level = self.level;
+        let [lowest, highest] = self.fine_ends.unwrap_or([(level, false); 2]);
+        let (lower, higher) = (level < lowest.0, level > highest.0);
+        let passed = level <= lowest.0 && response == Response::Pass || !lower && lowest.1;
+        let failed = level >= highest.0 && response == Response::Fail || !higher && highest.1;
+        self.fine_ends = Some([(level.min(lowest.0), passed), (level.max(highest.0), failed)]);
+    }
+
     /// Whether the response leaves the level where it is.
     fn stuck(&self, plan: &Staircase, response: Response) -> bool {
         match response {

@@ -80,20 +80,24 @@ fn search(queue: &mut Queue, plan: &Staircase) -> (End, Vec<Window>) {
 
 /// Six windows that all passed ended a search in which nothing then lay between a pass and a failure: it had no level.
 #[test]
-fn windows_at_the_finest_step_go_on_until_one_passed_and_one_failed() {
+fn windows_at_the_finest_step_go_on_until_the_lowest_passed_and_the_highest_failed() {
     let plan = Staircase { lowest: 10.0, start: 100.0, highest: 1000.0, step: 10.0, finest: 10.0, windows: 6 };
-    let made = |passing: usize, then: Response| {
+    let made = |said: &[Response], then: Response| {
         let mut visits = Vec::new();
         while let Next::Measure { level, .. } = plan.next(&visits) {
-            let response = if visits.len() < passing { Response::Pass } else { then };
+            let response = said.get(visits.len()).copied().unwrap_or(then);
             visits.push(Visit { level, response });
         }
         assert_eq!(plan.next(&visits), Next::Done(End::Turned));
         visits.len()
     };
+    let (pass, fail) = (Response::Pass, Response::Fail);
     // At most twice as many.
-    assert_eq!([3, 8, 12].map(|passing| made(passing, Response::Fail)), [6, 9, 12]);
-    assert_eq!(made(0, Response::Pass), 12);
+    assert_eq!([3, 8, 12].map(|passing| made(&vec![pass; passing], fail)), [6, 9, 12]);
+    assert_eq!(made(&[], pass), 12);
+    // A web server that failed wherever it had passed, and at the lowest of its levels never passed: there was no level below it.
+    assert_eq!(made(&[pass, fail, fail, fail, fail, fail], pass), 7);
+    assert_eq!(made(&[fail, pass, pass, pass, pass, pass], fail), 7);
 }
 
 /// The coverage is 95 %, and at 300 studies has a standard error of 1.26 %.

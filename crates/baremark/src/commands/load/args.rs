@@ -148,14 +148,14 @@ pub struct SearchArgs {
     /// Search range, such as 10..5000
     #[arg(long, value_name = "LOW..HIGH", requires = "find_max", value_parser = range)]
     pub(super) between: Option<(f64, f64)>,
-    /// Length of a measurement window [default: 1 s to 10 s, as the limits need]
+    /// Length of a measurement window [default: 2 s to 10 s, as the limits need]
     #[arg(long, value_name = "TIME", requires = "find_max")]
     pub(super) window: Option<Nanos>,
     /// Settling time after each load change [default: window / 6; for users a cycle at least, at most 10 s]
     #[arg(long, value_name = "TIME", requires = "find_max")]
     pub(super) settle: Option<Nanos>,
     /// Number of independent searches; a confidence interval needs three
-    #[arg(long, value_name = "N", default_value_t = 4, requires = "find_max", value_parser = trials())]
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "find_max", value_parser = trials())]
     pub(super) trials: usize,
     /// Probes at the final step size, per search
     #[arg(long, value_name = "N", default_value_t = 6, requires = "find_max")]

@@ -21,7 +21,7 @@ use baremark_load::rate_control::{RateControl, wait_until};
 use baremark_load::reading::{patience, reading};
 use baremark_load::workload;
 use baremark_model::maximum::{Ended, Plan, SearchRequest};
-use baremark_model::qos::{Bound, Broken, Limit, Qos, Reading};
+use baremark_model::qos::{Bound, Limit, Qos, Reading};
 use baremark_model::units::Nanos;
 use baremark_report::maximum::{answer, render, said as said_in_words};
 use baremark_store::{RunLock, Store, StoredRun};
@@ -251,16 +251,11 @@ impl Target<'_> {
 
 /// Whether a window exceeds a limit by its counts, or the generator could not make its load.
 fn exceeds(qos: &Qos, reading: &Reading) -> bool {
-    let by_counts = |(limit, broken): (&Limit, &Option<Broken>)| {
-        limit.allowed().zip(*broken).is_some_and(|(allowed, counts)| counts.exceeds(allowed))
-    };
     let busy = |limit: &Limit| match &limit.bound {
         Bound::Utilization { most, .. } => reading.utilization.get(CPU).is_some_and(|share| share > most),
         _ => false,
     };
-    reading.generator_limit.is_some()
-        || qos.limits.iter().zip(&reading.broken).any(by_counts)
-        || qos.limits.iter().any(busy)
+    reading.generator_limit.is_some() || qos.is_exceeded(&reading.broken) || qos.limits.iter().any(busy)
 }
 
 impl Target<'_> {
@@ -360,6 +355,7 @@ impl Watch<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use baremark_model::qos::Broken;
 
     #[test]
     fn a_window_exceeds_by_counts_and_by_the_processor() {
