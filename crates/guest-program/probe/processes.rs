@@ -1,7 +1,7 @@
 //! Processes: forks, vforks, programs that follow, how they end, and what is not there inside.
 
 use super::call;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
 use std::ptr;
@@ -117,9 +117,13 @@ fn programs() {
     let mut text = String::new();
     child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
     println!("pipes: {:?} {text:?}", child.wait().unwrap().code());
-    let mut sleeper = Command::new("sleep").arg("100").spawn().unwrap();
-    sleeper.kill().unwrap();
-    println!("killed: {:?}", sleeper.wait().unwrap().signal());
+    // One that is killed before its first call has not shown where it ran: it is killed when it has answered.
+    let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.as_mut().unwrap().write_all(b"here").unwrap();
+    let mut answer = [0; 4];
+    child.stdout.as_mut().unwrap().read_exact(&mut answer).unwrap();
+    child.kill().unwrap();
+    println!("killed: {:?} {answer:?}", child.wait().unwrap().signal());
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
