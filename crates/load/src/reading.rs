@@ -144,7 +144,7 @@ pub fn reading(window: &Part, qos: &Qos) -> Reading {
     let busiest = busiest.reduce(f64::max);
     let ended = window.operations.iter().map(|one| (one.name.clone(), one.raw.count() + one.failed()));
     let broken: Vec<Option<Broken>> = qos.limits.iter().map(|limit| broken(window, limit)).collect();
-    let generator_limit = generator_limit(window, busiest, (qos, qos.is_exceeded(&broken)));
+    let generator_limit = generator_limit(window, busiest, qos, qos.is_exceeded(&broken));
     Reading {
         elapsed_s: seconds,
         asked_per_s: rate(window.counts.intended),
@@ -217,7 +217,7 @@ const MADE: f64 = 0.95;
 
 /// Why the generator may be what kept a load from its limits. A busy thread alone is no such reason: latencies are measured from the intended start,
 /// so that a limit of them that is kept was kept whatever the generator added. Without such a limit it must have made its load.
-fn generator_limit(window: &Part, busiest: Option<f64>, (qos, exceeded): (&Qos, bool)) -> Option<String> {
+fn generator_limit(window: &Part, busiest: Option<f64>, qos: &Qos, exceeded: bool) -> Option<String> {
     let of_all = |limit: &Limit| limit.operation.is_none() && matches!(limit.bound, Bound::Latency { .. });
     let ended = window.succeeded() + window.operations.iter().map(OperationPart::failed).sum::<u64>();
     let falls_behind = !qos.limits.iter().any(of_all) && (ended as f64) < MADE * window.counts.intended as f64;

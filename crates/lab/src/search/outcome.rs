@@ -111,18 +111,14 @@ fn maximum(trial: &Walked, qos: &Qos, plan: &Plan) -> Option<(Maximum, usize)> {
         Ended::TimeOver => return turned(&trial.windows, qos, plan),
         _ => return None,
     }
-    least(qos, |at| reached(&fitted, qos, at, plan)).or_else(|| turned(&fitted, qos, plan)).or_else(|| {
-        // Those at the finest step do not order, as where one below a level that passed fails: all windows of the trial say where it is.
-        least(qos, |at| {
-            let (counts, allowed) = (counted(&trial.windows, at), qos.limits[at].allowed()?);
-            capacity_isotonic(&counts, allowed).map(|level| of_step(&counts, allowed, level, plan))
-        })
-    })
+    let found = least(&fitted, qos, plan).or_else(|| turned(&fitted, qos, plan));
+    // Those at the finest step may not order, as where one below a level that passed fails: all windows of the trial say where it is.
+    found.or_else(|| least(&trial.windows, qos, plan))
 }
 
 /// Of the levels at which limits are reached the smallest, and which limit that is.
-fn least(qos: &Qos, reached: impl Fn(usize) -> Option<Maximum>) -> Option<(Maximum, usize)> {
-    let found = (0..qos.limits.len()).filter_map(|at| Some((reached(at)?, at)));
+fn least(windows: &[Window], qos: &Qos, plan: &Plan) -> Option<(Maximum, usize)> {
+    let found = (0..qos.limits.len()).filter_map(|at| Some((reached(windows, qos, at, plan)?, at)));
     found.min_by(|(left, _), (right, _)| left.level.total_cmp(&right.level))
 }
 
