@@ -9,7 +9,7 @@ use baremark_model::arm::{ExecutorKind, GuestTables, ResolvedArm};
 use baremark_model::page_size::PageSize;
 use baremark_model::units::Bytes;
 use baremark_model::value::Value;
-use baremark_model::wire::{ArmSpec, Member, TrialResult, TrialSpec};
+use baremark_model::wire::{ArmSpec, TrialResult, TrialSpec};
 use baremark_sys::affinity::allowed_cpus;
 use std::collections::BTreeMap;
 
@@ -59,23 +59,14 @@ fn spec(workload: &str, page: PageSize, parameters: &[(&str, Value)], reps: Opti
         guest_tables: Some(GuestTables::Contiguous),
         ..native.clone()
     };
-    let arm = |arm| ArmSpec { members: vec![Member { count: 1, arm }] };
     TrialSpec {
-        workload: workload.to_owned(),
-        arms: [arm(native), arm(virtual_one)].into(),
         schedule: (0..QUADS).flat_map(|quad| if quad % 2 == 0 { [0, 1, 1, 0] } else { [1, 0, 0, 1] }).collect(),
-        allocation_order: vec![0, 1],
         phase_ns: PHASE_NS,
         reps,
-        reps_near: None,
         most_ns: Some(1_000_000_000),
         watchdog_ns: 10_000_000_000,
-        cpus: Vec::new(),
         seed,
-        verify: Default::default(),
-        observe: None,
-        overwritable: Vec::new(),
-        duet: None,
+        ..TrialSpec::new(workload, [native, virtual_one].map(ArmSpec::of_one))
     }
 }
 

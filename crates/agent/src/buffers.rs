@@ -122,29 +122,14 @@ mod tests {
     use baremark_model::scale::PARAMETER;
     use baremark_model::units::Bytes;
     use baremark_model::value::Value;
-    use baremark_model::wire::{ArmSpec, Member};
+    use baremark_model::wire::ArmSpec;
     use baremark_sys::smaps;
 
     /// The buffers of arms that one process with one CPU runs.
     fn allocated(arms: &[ResolvedArm]) -> Buffers {
-        let member = |arm: &ResolvedArm| ArmSpec { members: vec![Member { count: 1, arm: arm.clone() }] };
-        let spec = TrialSpec {
-            workload: "random-access".to_owned(),
-            arms: arms.iter().map(member).collect(),
-            schedule: Vec::new(),
-            allocation_order: (0..arms.len()).rev().collect(),
-            phase_ns: 1,
-            reps: None,
-            reps_near: None,
-            most_ns: None,
-            watchdog_ns: 1,
-            observe: None,
-            overwritable: Vec::new(),
-            duet: None,
-            cpus: Vec::new(),
-            seed: 7,
-            verify: Default::default(),
-        };
+        let each: Vec<ArmSpec> = arms.iter().cloned().map(ArmSpec::of_one).collect();
+        let backwards = (0..arms.len()).rev().collect();
+        let spec = TrialSpec { allocation_order: backwards, ..TrialSpec::new("random-access", each) };
         let site = placing::site(&spec).expect("a site");
         let arms: Vec<(&ResolvedArm, usize)> = arms.iter().map(|arm| (arm, 1)).collect();
         let cpus: Vec<Vec<usize>> = arms.iter().map(|(arm, _)| placing::cpus(&site, arm, 1).expect("a CPU")).collect();

@@ -11,7 +11,7 @@ use baremark_model::spawned::{LONGEST_PIECE, PutFile, Spawn, SpawnLimits, Spawne
 use baremark_model::units::Bytes;
 use baremark_model::value::Value;
 use baremark_model::wire::{
-    ArmSpec, FromAgent, Member, PROTOCOL, ToAgent, TrialResult, TrialSpec, WireError, read_frame, write_frame,
+    ArmSpec, FromAgent, PROTOCOL, ToAgent, TrialResult, TrialSpec, WireError, read_frame, write_frame,
 };
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -164,21 +164,11 @@ fn spec(place: &Place<'_>, executor: ExecutorKind, phases: usize) -> TrialSpec {
     let plain = ResolvedArm::native(1, PageSize::Small).with("table", Value::SizeBytes(Bytes(1 << 20)));
     let arm = ResolvedArm { executor, ..plain };
     TrialSpec {
-        workload: "random-access".to_owned(),
-        arms: [ArmSpec { members: vec![Member { count: 1, arm }] }].into(),
         schedule: vec![0; phases],
-        allocation_order: vec![0],
         phase_ns: 20_000_000,
-        reps: None,
-        reps_near: None,
-        most_ns: None,
-        watchdog_ns: 60_000_000_000,
         cpus: vec![place.cpu],
         seed: 1,
-        verify: Default::default(),
-        observe: None,
-        overwritable: Vec::new(),
-        duet: None,
+        ..TrialSpec::new("random-access", [ArmSpec::of_one(arm)])
     }
 }
 

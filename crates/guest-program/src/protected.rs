@@ -20,12 +20,17 @@ use std::time::{Duration, Instant};
 /// After so long a thread that does not stand yet is signalled again.
 const AGAIN: Duration = Duration::from_millis(1);
 
+/// The number of the first request to stand.
+const FIRST: u32 = 1;
+
 /// A program whose threads can be stopped together.
 #[derive(Debug)]
 pub struct Protected {
     process: Child,
     record: Record,
     snapshot: Mapped<Snapshot>,
+    /// The number of the last request to stand.
+    requests: u32,
     read_refusals: usize,
     ended: Option<ExitStatus>,
 }
@@ -78,13 +83,20 @@ impl Command {
     fn protect_with(&mut self, image: Option<RawFd>, inherited: &[RawFd]) -> Result<Protected, Error> {
         let snapshot: Mapped<Snapshot> = Mapped::of_zeros().map_err(Error::Counters)?;
         snapshot.shared().begin(std::process::id());
-        snapshot.shared().stop.store(1, Ordering::SeqCst);
+        snapshot.shared().stop.store(FIRST, Ordering::SeqCst);
         let kept: Vec<RawFd> = inherited.iter().copied().chain(image).chain([snapshot.fd()]).collect();
         // SAFETY: takes nothing.
         let parent = unsafe { libc::getpid() };
         let prepare = move || prepare(parent, &kept);
         let process = self.protected_process(snapshot.fd(), image, prepare)?;
-        Ok(Protected { process: process.0, record: process.1, snapshot, read_refusals: 0, ended: None })
+        Ok(Protected {
+            process: process.0,
+            record: process.1,
+            snapshot,
+            requests: FIRST,
+            read_refusals: 0,
+            ended: None,
+        })
     }
 }
 
@@ -109,13 +121,17 @@ impl Protected {
         self.process.id()
     }
 
-    /// Stops all threads; false where the program has ended instead.
+    /// Stops all threads; false where the program has ended instead. A thread that has not run since it was resumed, because somebody suspended the process,
+    /// does not stop.
     ///
     /// # Errors
     /// What waiting for the process gives; `TimedOut` where a thread does not stop within the limit.
     pub fn stop(&mut self, limit: Duration) -> io::Result<bool> {
         let begun = Instant::now();
-        self.snapshot.shared().stop.store(1, Ordering::SeqCst);
+        if self.snapshot.shared().stop.load(Ordering::SeqCst) == 0 {
+            self.requests = self.requests.checked_add(1).unwrap_or(FIRST);
+            self.snapshot.shared().stop.store(self.requests, Ordering::SeqCst);
+        }
         loop {
             let standing = self.snapshot.shared().standing.load(Ordering::SeqCst);
             if self.snapshot.shared().all_stand() {

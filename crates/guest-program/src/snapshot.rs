@@ -73,7 +73,7 @@ impl Reason {
 pub(crate) struct Slot {
     /// 1 while a thread has it.
     pub(crate) used: AtomicU32,
-    /// 1 while its thread stands.
+    /// The request to stand for which its thread stands, a number of [`Snapshot::stop`]; 0 while it runs.
     pub(crate) standing: AtomicU32,
     /// The kernel's number of the thread; 0 before it has one.
     pub(crate) host_id: AtomicU32,
@@ -98,9 +98,9 @@ pub(crate) struct Slot {
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     magic: AtomicU64,
-    /// 1 while the threads shall stand.
+    /// The number of the request by which threads shall stand, one for each checkpoint; 0 while they may run.
     pub(crate) stop: AtomicU32,
-    /// How many stand.
+    /// Changes whenever a thread stands or is gone.
     pub(crate) standing: AtomicU32,
     /// How many live.
     pub(crate) living: AtomicU32,
@@ -142,9 +142,17 @@ impl Snapshot {
         self.magic.load(Ordering::Acquire) == MAGIC
     }
 
-    /// Whether all threads stand.
+    /// Whether all threads stand for the request that is made. One that still stands for the request before has not gone on since: it may be one that nobody
+    /// lets run any more.
     pub(crate) fn all_stand(&self) -> bool {
-        let standing = self.standing.load(Ordering::SeqCst);
+        let asked = self.stop.load(Ordering::SeqCst);
+        let mut standing = 0;
+        for slot in self.threads() {
+            if asked == 0 || slot.standing.load(Ordering::SeqCst) != asked {
+                return false;
+            }
+            standing += 1;
+        }
         standing != 0 && standing == self.living.load(Ordering::SeqCst)
     }
 

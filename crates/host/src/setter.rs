@@ -95,19 +95,24 @@ impl Setter {
         Setter { journal, host, set: BTreeMap::new() }
     }
 
+    /// Whether a feature can be set to a level, as far as that is known before it is.
+    ///
+    /// # Errors
+    /// When this machine lacks it.
+    pub fn offers(&self, key: &str, level: &str) -> Result<(), HostError> {
+        self.wanted(known(key)?, level).map(drop)
+    }
+
     /// Sets a feature, unless it is at this level already by an earlier call: then it is read back.
     ///
     /// # Errors
     /// When this machine lacks it, something depends on it, it cannot be recorded or written, or somebody else has changed it.
     pub fn set(&mut self, key: &str, level: &str) -> Result<(), HostError> {
-        let feature = FEATURES.iter().find(|feature| feature.key == key);
-        let feature = feature.ok_or_else(|| HostError::Unknown(key.to_owned()))?;
+        let feature = known(key)?;
         if let Some(now) = self.set.get(feature.key).filter(|now| now.level == level) {
             return unchanged(feature.key, now);
         }
-        let absent = |source| HostError::Absent { key: feature.key, source };
-        let (source, files) = probe(feature, &self.host).map_err(absent)?;
-        let wanted = written(source, &files, level).map_err(absent)?;
+        let (source, wanted) = self.wanted(feature, level)?;
         free(feature, &self.host)?;
         self.loadable(feature.key, source, &wanted)?;
         // What the level before changed is undone first: each file has one owner, and what was there before the study is what is recorded.
@@ -136,6 +141,13 @@ impl Setter {
         Ok(())
     }
 
+    /// The source of a feature that this host has, and what is written for a level.
+    fn wanted(&self, feature: &Feature, level: &str) -> Result<(Source, Vec<(Setting, String)>), HostError> {
+        let absent = |source| HostError::Absent { key: feature.key, source };
+        let (source, files) = probe(feature, &self.host).map_err(absent)?;
+        Ok((source, written(source, &files, level).map_err(absent)?))
+    }
+
     fn change(&self, source: Source, setting: &Setting, value: &str) -> Result<Held, MakeError<io::Error>> {
         match source.levels {
             Levels::Loaded(name, _) => {
@@ -155,6 +167,10 @@ impl Setter {
             None => Ok(()),
         }
     }
+}
+
+fn known(key: &str) -> Result<&'static Feature, HostError> {
+    FEATURES.iter().find(|feature| feature.key == key).ok_or_else(|| HostError::Unknown(key.to_owned()))
 }
 
 /// Refuses a feature on which a running virtual machine depends, or may depend.

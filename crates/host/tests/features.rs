@@ -146,6 +146,9 @@ fn features_of_disks_are_set_on_the_disk_that_holds_the_data_and_on_no_other() {
     // The kernel would round it down.
     let refused = setter.set("host.read_ahead_kib", "999").unwrap_err();
     assert!(refused.to_string().contains("'999' is not among its values: multiples of "), "{refused}");
+    assert_eq!(setter.offers("host.read_ahead_kib", "999").unwrap_err().to_string(), refused.to_string());
+    setter.offers("host.read_ahead_kib", "128").unwrap();
+    assert_eq!(ahead("sda"), "996", "asking changes nothing");
     drop(setter);
     assert_eq!(ahead("sda"), "128");
 }

@@ -19,8 +19,8 @@ use baremark_model::arm::ResolvedArm;
 use baremark_model::codes::Flag;
 use baremark_model::descriptor::Descriptor;
 use baremark_model::document::{
-    DetailRow, Document, EstimateRow, FORMAT, FairnessRow, FlagRow, METHOD, MemberEstimate, Outcome, RatioRow,
-    ReferenceRow, RunHead, SensitivityRow, Size, TrialArm, TrialRow, UsedEnvironment,
+    DetailRow, Document, EstimateRow, FairnessRow, FlagRow, MemberEstimate, Outcome, RatioRow, ReferenceRow, RunHead,
+    SensitivityRow, Size, TrialArm, TrialRow, UsedEnvironment,
 };
 use baremark_model::environments::{self, Capabilities};
 use baremark_model::imported;
@@ -70,9 +70,6 @@ fn measured(run: &Run, workloads: &[&Descriptor]) -> Document {
     let explanations = explain::explain(&run.plan, &run.trials, workloads, &ratios, run.examined.as_ref());
     let references = references::rows(&run.plan, &run.trials);
     Document {
-        format: FORMAT.to_owned(),
-        method: METHOD.to_owned(),
-        run: head(run),
         trials: run.trials.iter().map(|trial| trial_row(run, trial)).collect(),
         estimates: estimates(run, workloads),
         slopes: slope::slopes(&run.plan, &run.trials, workloads),
@@ -84,12 +81,11 @@ fn measured(run: &Run, workloads: &[&Descriptor]) -> Document {
         references,
         ratios,
         explanations,
-        predictions: Vec::new(),
-        observed: None,
         time: time_use::rows(&run.trials),
         details: details(run),
         timelines: timeline::rows(run),
         reliability: reliability::of(run, workloads),
+        ..Document::new(head(run))
     }
 }
 

@@ -84,6 +84,35 @@ pub struct Document {
     pub reliability: Option<Reliability>,
 }
 
+impl Document {
+    /// What a run has before its first trial: itself alone.
+    #[must_use]
+    pub fn new(run: RunHead) -> Self {
+        Document {
+            format: FORMAT.to_owned(),
+            method: METHOD.to_owned(),
+            run,
+            trials: Vec::new(),
+            estimates: Vec::new(),
+            slopes: Vec::new(),
+            members: Vec::new(),
+            fairness: Vec::new(),
+            ratios: Vec::new(),
+            references: Vec::new(),
+            looks: Vec::new(),
+            absent: Vec::new(),
+            flags: Vec::new(),
+            explanations: Vec::new(),
+            predictions: Vec::new(),
+            observed: None,
+            time: Vec::new(),
+            details: Vec::new(),
+            timelines: Vec::new(),
+            reliability: None,
+        }
+    }
+}
+
 /// What other programs, the hypervisor and CPU quotas took while phases ran, as a grade with its reasons.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

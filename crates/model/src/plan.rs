@@ -9,6 +9,7 @@ mod contrasts;
 mod duet;
 mod levels;
 mod trials;
+mod written;
 
 pub use self::compared::{Contrast, Duet, Pair, PlannedArm, Treatment};
 use self::contrasts::{REFERENCE_OF_NONE, reference_of_none};
@@ -286,9 +287,11 @@ pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result
     resolver.check_size();
     let mut arms = if resolver.problems.is_empty() { resolver.arms() } else { Vec::new() };
     let (mut pairs, mut cells) = resolver.compare(&arms);
-    while let Some((arm, reason)) = resolver.too_large_together(&arms, &pairs, &cells) {
-        let treatment = arms.remove(arm).treatment;
-        resolver.absent.push(Absent::new(treatment, (ReasonCode::Memory, reason)));
+    while let Some((left_out, reason)) = resolver.too_large_together(&arms, &pairs, &cells) {
+        for arm in left_out.into_iter().rev() {
+            let treatment = arms.remove(arm).treatment;
+            resolver.absent.push(Absent::new(treatment, (ReasonCode::Memory, reason.clone())));
+        }
         (pairs, cells) = resolver.compare(&arms);
     }
     while let Some(arm) = reference_of_none(&arms, &pairs) {
@@ -599,7 +602,7 @@ impl Resolver<'_> {
             self.report(self.study.line("factors.environment"), what, remedy);
             return None;
         }
-        let levels = &with_held(chosen, levels);
+        let (asked, levels) = (levels, &with_held(chosen, levels));
         let page = page_of(levels);
         let virtual_machine = executor == ExecutorKind::Microvm && workload.kind != command::KIND;
         let arm = ResolvedArm {
@@ -620,7 +623,7 @@ impl Resolver<'_> {
         let mut sound = true;
         if let Err(misfit) = (workload.check)(&arm) {
             sound = false;
-            self.report(self.line_of_misfit(workload.kind, &misfit.what), misfit.what, misfit.remedy);
+            self.misfit(chosen, asked, misfit);
         }
         for (key, misfit) in workload.section.map_or_else(Vec::new, |section| (section.check_arm)(&arm)) {
             let line = match self.line_of_parameter(workload.kind, &key) {
@@ -673,21 +676,6 @@ impl Resolver<'_> {
             "{share} of {cpus} CPUs in {count} {machines} of equal size is {} ({reached:.0} %)",
             Ranks(ranks)
         )))
-    }
-
-    /// The line of the first parameter that a workload's own refusal names; where it names none, the workload's.
-    fn line_of_misfit(&self, kind: &str, what: &str) -> usize {
-        let words = what.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-'));
-        let lines = words.map(|word| self.line_of_parameter(kind, word));
-        lines.into_iter().find(|line| *line > 0).unwrap_or_else(|| self.study.line("workload.kind"))
-    }
-
-    /// Where a parameter of the workload `kind` is varied or set; 0 where it is not. Of a key of the workload's own section it is
-    /// the line of the nearest table or key that holds it.
-    fn line_of_parameter(&self, kind: &str, key: &str) -> usize {
-        let mut places = vec![format!("factors.{key}"), format!("workload.{kind}.{key}"), format!("workload.{key}")];
-        places.extend(key.match_indices('.').map(|(at, _)| key[..at].to_owned()).chain([key.to_owned()]).rev());
-        places.iter().map(|place| self.study.line(place)).find(|line| *line > 0).unwrap_or(0)
     }
 
     /// The workload's parameters: its defaults, over them the study's, over them `--quick`, over them the levels.

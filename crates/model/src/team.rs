@@ -195,16 +195,17 @@ mod tests {
         });
     }
 
-    /// A rest without a system call: sleeping is watching the word, and both are counted.
+    /// A rest without a system call, in which a rank sleeps until it is woken, and both are counted: one that looked at the word would be awake before the last
+    /// rank looks whether anybody sleeps.
     static SLEPT: AtomicUsize = AtomicUsize::new(0);
     static WOKEN: AtomicUsize = AtomicUsize::new(0);
     static TICKS: AtomicU64 = AtomicU64::new(0);
 
     const COUNTED: Rest = Rest {
         now: || TICKS.fetch_add(1_000_000, Ordering::Relaxed),
-        sleep: |word, value| {
+        sleep: |_, _| {
             SLEPT.fetch_add(1, Ordering::SeqCst);
-            while word.load(Ordering::SeqCst) == value {
+            while WOKEN.load(Ordering::SeqCst) == 0 {
                 thread::yield_now();
             }
         },

@@ -63,8 +63,10 @@ const STATES: &[&str] =
     &["cpu.user", "cpu.nice", "cpu.system", "cpu.irq", "cpu.softirq", "cpu.idle", "cpu.iowait", "cpu.steal"];
 const BUSY: &[&str] = &["cpu.user", "cpu.nice", "cpu.system", "cpu.irq", "cpu.softirq"];
 
+/// The share of the CPUs' time in these states. The kernel rounds each of its counts to ticks, so that over some ticks more can have passed in guests
+/// than in user mode, of which that is a part.
 fn of_cpu(window: &Window<'_>, states: &[&str]) -> Option<f64> {
-    Some(100.0 * over(window.sum(states)?, window.sum(STATES)?)?)
+    Some((100.0 * over(window.sum(states)?, window.sum(STATES)?)?).min(100.0))
 }
 
 fn mega(window: &Window<'_>, quantity: &str) -> Option<f64> {
@@ -299,6 +301,15 @@ mod tests {
         assert_eq!(value(&values, 5.0, "cpu.steal_share", ""), Some(20.0));
         values.remove("cpu.idle");
         assert_eq!(value(&values, 5.0, "cpu.utilization", ""), None, "a state that was not read is not 0");
+    }
+
+    /// All in guests: 14 ticks there and 13 in user mode, for each count is rounded by itself.
+    #[test]
+    fn a_share_is_at_most_the_whole() {
+        let states: Vec<(&str, f64)> = STATES.iter().map(|key| (*key, 0.0)).collect();
+        let mut values = of(&states);
+        values.extend(of(&[("cpu.user", 0.13), ("cpu.guest", 0.14), ("cpu.guest_nice", 0.0)]));
+        assert_eq!(value(&values, 0.07, "cpu.guest_share", ""), Some(100.0));
     }
 
     #[test]

@@ -267,6 +267,14 @@ pub struct ArmSpec {
     pub members: Vec<Member>,
 }
 
+impl ArmSpec {
+    /// An arm of one member.
+    #[must_use]
+    pub fn of_one(arm: ResolvedArm) -> Self {
+        ArmSpec { members: vec![Member { count: 1, arm }] }
+    }
+}
+
 /// One fresh execution of a schedule of arms.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrialSpec {
@@ -310,6 +318,32 @@ pub struct TrialSpec {
     /// Block devices of the site that the trial may overwrite, as the user has named them; the site writes to no other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overwritable: Vec<PathBuf>,
+}
+
+impl TrialSpec {
+    /// A trial of these arms without phases: their memory in their order, the CPUs that the agent finds, seed 0, a minute for a body, all results verified, nothing
+    /// observed.
+    #[must_use]
+    pub fn new(workload: &str, arms: impl Into<Arc<[ArmSpec]>>) -> Self {
+        let arms = arms.into();
+        TrialSpec {
+            workload: workload.to_owned(),
+            schedule: Vec::new(),
+            allocation_order: (0..arms.len()).collect(),
+            arms,
+            phase_ns: 1,
+            reps: None,
+            reps_near: None,
+            most_ns: None,
+            watchdog_ns: 60_000_000_000,
+            cpus: Vec::new(),
+            duet: None,
+            seed: 0,
+            verify: Verify::default(),
+            observe: None,
+            overwritable: Vec::new(),
+        }
+    }
 }
 
 /// Leave to continue, given to all sites of an ensemble at once.

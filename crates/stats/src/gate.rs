@@ -17,7 +17,7 @@ use crate::location::{self, Estimate};
 use crate::multiplicity::holm;
 use crate::outcome::Better;
 use crate::permutation;
-use crate::runs::{self, Shift};
+use crate::runs::{self, Run, Shift};
 use crate::special::{student_quantile, student_sf};
 
 /// The family-wise error rate of "loss".
@@ -171,6 +171,28 @@ impl Evidence {
 /// the relative loss `margin` that must not go unnoticed (0.05 for 5 %).
 pub fn gate(rows: &[Option<Evidence>], margin: f64) -> Gate {
     gate_at(rows, margin, ALPHA)
+}
+
+/// What a gate of one row answers whose alarm is confirmed by further runs (`check --confirm`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Confirmed {
+    /// Whether the checked runs show a loss.
+    pub alarm: bool,
+    /// Whether the further runs alone show one too, and all of them together at [`CONFIRMED`].
+    pub fails: bool,
+}
+
+impl Confirmed {
+    /// Of the logs of the values of runs, lower ones being better: those of the baseline, the checked ones, and those that would be made `again` after an
+    /// alarm.
+    pub fn of(base: &[Run], checked: &[Run], again: &[Run]) -> Self {
+        let shows = |runs: &[Run], alpha: f64| {
+            let evidence = runs::compare(base, runs).map(|shift| Evidence::of_runs(&shift, Better::Lower));
+            gate_at(&[evidence], 0.0, alpha).answer == Answer::Loss
+        };
+        let alarm = shows(checked, ALPHA);
+        Confirmed { alarm, fails: alarm && shows(again, ALPHA) && shows(&[checked, again].concat(), CONFIRMED) }
+    }
 }
 
 /// [`gate`] at another family-wise error rate of "loss", such as [`CONFIRMED`].

@@ -125,7 +125,8 @@ fn second_version(root: &Path, group: &str) -> Vec<(PathBuf, GroupTime)> {
 }
 
 /// The same of version 1, in the hierarchy of these `controllers`. Time that is used is counted by the controller `cpuacct`, whose hierarchy is the
-/// same or has the same groups: container engines and systemd give a process one path in both.
+/// same or has the same groups: container engines and systemd give a process one path in both. Where it lacks the group, as of one made by hand, the
+/// group used at most its quota in each of its periods, so that the share that was withheld is at least what that gives.
 fn first_version(root: &Path, controllers: &str, group: &str) -> Vec<(PathBuf, GroupTime)> {
     let hierarchies = root.join(HIERARCHIES);
     // A hierarchy of several controllers has a link for each of them, or only the folder of all.
@@ -134,9 +135,12 @@ fn first_version(root: &Path, controllers: &str, group: &str) -> Vec<(PathBuf, G
         read(controller).or_else(|| read(controllers))
     };
     let of = |group: &Path| {
-        let throttled_ns = count(&text("cpu", &group.join("cpu.stat"))?, "throttled_time")?;
-        let used_ns: u64 = text("cpuacct", &group.join("cpuacct.usage"))?.trim().parse().ok()?;
-        let time = GroupTime { throttled_us: throttled_ns / 1000, used_us: used_ns / 1000 };
+        let counts = text("cpu", &group.join("cpu.stat"))?;
+        let throttled_us = count(&counts, "throttled_time")? / 1000;
+        let number = |controller: &str, file: &str| text(controller, &group.join(file))?.trim().parse::<u64>().ok();
+        let permitted = || count(&counts, "nr_periods")?.checked_mul(number("cpu", "cpu.cfs_quota_us")?);
+        let used_us = number("cpuacct", "cpuacct.usage").map(|ns| ns / 1000).or_else(permitted)?;
+        let time = GroupTime { throttled_us, used_us };
         Some((Path::new(HIERARCHIES).join(controllers).join(group), time))
     };
     around(group).filter_map(of).collect()
@@ -243,6 +247,23 @@ mod tests {
         }
         let elsewhere = of_container(["cpu", "cpuacct"], "/docker/b", 3_000_000, 8_000_000);
         assert_eq!(elsewhere.throttled_since(&elsewhere), None, "the group of another process");
+    }
+
+    /// A group of the hierarchy `cpu` alone: its 10 periods of 2 ms more permitted 20 ms, and 60 ms were withheld.
+    #[test]
+    fn a_group_whose_use_is_not_counted_used_at_most_its_quota() {
+        let of = |periods: u64, throttled_ms: u64, quota: &str| {
+            let machine = unpacked(&format!(
+                "== proc/self/cgroup\n4:cpu:/job\n3:cpuacct:/\n\
+                 == sys/fs/cgroup/cpu/job/cpu.stat\nnr_periods {periods}\nnr_throttled 2\nthrottled_time {throttled_ms}000000\n\
+                 == sys/fs/cgroup/cpu/job/cpu.cfs_quota_us\n{quota}\n\
+                 == sys/fs/cgroup/cpuacct/cpuacct.usage\n8000\n"
+            ));
+            HeldBack::below(machine.path())
+        };
+        assert_eq!(of(30, 100, "2000").throttled_since(&of(20, 40, "2000")), Some(0.75));
+        let unlimited = of(0, 0, "-1");
+        assert_eq!(unlimited.throttled_since(&unlimited), None, "a group without a quota");
     }
 
     /// In a container without a name space of control groups the path is the host's, and the first folder is the container's own group.

@@ -9,7 +9,7 @@ use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
 use baremark_model::page_size::PageSize;
 use baremark_model::seam::Sample;
 use baremark_model::value::Value;
-use baremark_model::wire::{ArmSpec, Detail, Member, Series, TrialResult, TrialSpec};
+use baremark_model::wire::{ArmSpec, Detail, Series, TrialResult, TrialSpec};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -160,24 +160,14 @@ fn spec(kind: &str, starved: u64) -> TrialSpec {
         let mut arm = ResolvedArm::native(1, PageSize::Small);
         arm.parameters.insert(ARM.to_owned(), Value::Count(number));
         arm.parameters.insert(STARVED.to_owned(), Value::Count(starved));
-        ArmSpec { members: vec![Member { count: 1, arm }] }
+        ArmSpec::of_one(arm)
     };
     TrialSpec {
-        workload: kind.to_owned(),
-        arms: [arm(0, starved), arm(1, 0)].into(),
         schedule: vec![0, 1, 1, 0, 1, 0, 0, 1],
-        allocation_order: vec![0, 1],
         phase_ns: 1_000_000,
-        reps: None,
-        reps_near: None,
-        most_ns: None,
-        watchdog_ns: 60_000_000_000,
-        observe: None,
-        overwritable: Vec::new(),
         duet: Some(CPUS),
-        cpus: Vec::new(),
         seed: 7,
-        verify: Default::default(),
+        ..TrialSpec::new(kind, [arm(0, starved), arm(1, 0)])
     }
 }
 

@@ -28,25 +28,13 @@ pub fn arm(executor: ExecutorKind, ranks: usize, parts: usize) -> ResolvedArm {
 }
 
 pub fn spec(arms: &[(u32, ResolvedArm)]) -> TrialSpec {
+    let ensemble =
+        |(count, arm): &(u32, ResolvedArm)| ArmSpec { members: vec![Member { count: *count, arm: arm.clone() }] };
     TrialSpec {
-        workload: "stream".to_owned(),
-        arms: arms
-            .iter()
-            .map(|(count, arm)| ArmSpec { members: vec![Member { count: *count, arm: arm.clone() }] })
-            .collect(),
         schedule: (0..arms.len()).chain((0..arms.len()).rev()).collect(),
-        allocation_order: (0..arms.len()).collect(),
         phase_ns: 50_000_000,
-        reps: None,
-        reps_near: None,
-        most_ns: None,
-        watchdog_ns: 60_000_000_000,
-        observe: None,
-        overwritable: Vec::new(),
-        duet: None,
-        cpus: Vec::new(),
         seed: 7,
-        verify: Default::default(),
+        ..TrialSpec::new("stream", arms.iter().map(ensemble).collect::<Vec<_>>())
     }
 }
 

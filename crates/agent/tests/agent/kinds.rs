@@ -11,7 +11,7 @@ use baremark_model::seam::Verification;
 use baremark_model::units::Share;
 use baremark_model::verify::Verify;
 use baremark_model::wire::{
-    ArmSpec, FromAgent, Member, PROTOCOL, Pass, ToAgent, TrialResult, TrialSpec, TurnsSpec, read_frame, write_frame,
+    ArmSpec, FromAgent, PROTOCOL, Pass, ToAgent, TrialResult, TrialSpec, TurnsSpec, read_frame, write_frame,
 };
 use baremark_sys::held_back::HeldBack;
 use std::os::unix::net::UnixStream;
@@ -23,23 +23,12 @@ use std::time::{Duration, Instant};
 const RUNNERS: Runners = Runners { workloads: &[&ToyKernel], jobs: &[&[&ToyJob]] };
 
 fn spec(kind: &str, phase: Duration) -> TrialSpec {
-    let arm = || ArmSpec { members: vec![Member { count: 1, arm: ResolvedArm::native(1, PageSize::Small) }] };
+    let arms = [(); 2].map(|()| ArmSpec::of_one(ResolvedArm::native(1, PageSize::Small)));
     TrialSpec {
-        workload: kind.to_owned(),
-        arms: [arm(), arm()].into(),
         schedule: vec![0, 1, 1, 0],
-        allocation_order: vec![0, 1],
         phase_ns: u64::try_from(phase.as_nanos()).unwrap(),
-        reps: None,
-        reps_near: None,
-        most_ns: None,
-        watchdog_ns: 60_000_000_000,
-        observe: None,
-        overwritable: Vec::new(),
-        duet: None,
-        cpus: Vec::new(),
         seed: 7,
-        verify: Default::default(),
+        ..TrialSpec::new(kind, arms)
     }
 }
 

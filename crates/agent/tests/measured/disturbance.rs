@@ -8,7 +8,7 @@ use baremark_model::job::{Job, JobContext, JobError, JobRun, ReadyJob};
 use baremark_model::metric::{Aggregate, Better, Metric};
 use baremark_model::page_size::PageSize;
 use baremark_model::seam::Sample;
-use baremark_model::wire::{ArmSpec, Member, PhaseDisturbance, TrialResult, TrialSpec};
+use baremark_model::wire::{ArmSpec, PhaseDisturbance, TrialResult, TrialSpec};
 use baremark_sys::cpu_time::{CpuTime, TICK_S};
 use baremark_sys::process_tree;
 use std::process::{Child, Command};
@@ -62,23 +62,12 @@ fn ticks_s() -> f64 {
 }
 
 fn spec(kind: &str) -> TrialSpec {
-    let arm = || ArmSpec { members: vec![Member { count: 1, arm: ResolvedArm::native(1, PageSize::Small) }] };
+    let arms = [(); 2].map(|()| ArmSpec::of_one(ResolvedArm::native(1, PageSize::Small)));
     TrialSpec {
-        workload: kind.to_owned(),
-        arms: [arm(), arm()].into(),
         schedule: vec![0, 1, 1, 0],
-        allocation_order: vec![0, 1],
         phase_ns: u64::try_from(PHASE.as_nanos()).unwrap(),
-        reps: None,
-        reps_near: None,
-        most_ns: None,
-        watchdog_ns: 60_000_000_000,
-        observe: None,
-        overwritable: Vec::new(),
-        duet: None,
-        cpus: Vec::new(),
         seed: 7,
-        verify: Default::default(),
+        ..TrialSpec::new(kind, arms)
     }
 }
 

@@ -105,7 +105,8 @@ fn disks(context: &Context, plan: &Plan) -> Result<(), Refusal> {
     workload::consent(&writers, &context.allow_destructive).map_err(Refusal::bad_input)
 }
 
-/// What sets the features of this host that a plan varies; `None` where no arm that runs has one. Refused unless the user allows it.
+/// What sets the features of this host that a plan varies; `None` where no arm that runs has one. Refused unless the user allows it, and
+/// where this host does not have one of the levels.
 fn host_changes(context: &Context, plan: &Plan) -> Result<Option<Setter>, Refusal> {
     let runs = |key: &str| plan.arms.iter().any(|arm| arm.treatment.contains_key(key));
     let varied = plan.factors.iter().map(|(key, _)| key.as_str());
@@ -121,7 +122,10 @@ fn host_changes(context: &Context, plan: &Plan) -> Result<Option<Setter>, Refusa
     }
     let journal = crate::changes::journal().map_err(Refusal::failure)?;
     let parameters = plan.arms.iter().map(|arm| &arm.arm.parameters);
-    Ok(Some(Setter::new(journal, Host::this(data::of(parameters, &plan.environments)))))
+    let setter = Setter::new(journal, Host::this(data::of(parameters, &plan.environments)));
+    let mut levels = plan.arms.iter().flat_map(|arm| tables::host_levels(&arm.treatment));
+    levels.try_for_each(|(key, level)| setter.offers(key, level)).map_err(|why| Refusal::bad_input(chain(&why)))?;
+    Ok(Some(setter))
 }
 
 /// What the programs of a plan have to be done on this machine before the first trial and after the last.

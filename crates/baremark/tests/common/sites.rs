@@ -6,9 +6,7 @@ use baremark_model::page_size::PageSize;
 use baremark_model::site::{Environment, Link, Missing, Site};
 use baremark_model::units::Bytes;
 use baremark_model::value;
-use baremark_model::wire::{
-    ArmSpec, FromAgent, Member, PROTOCOL, ToAgent, TrialSpec, WireError, read_frame, write_frame,
-};
+use baremark_model::wire::{ArmSpec, FromAgent, PROTOCOL, ToAgent, TrialSpec, WireError, read_frame, write_frame};
 use serde_json::Value;
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
@@ -124,21 +122,11 @@ pub fn free_port() -> u16 {
 pub fn trial_of(link: &mut Link, cpu: usize, table_bytes: u64) -> Result<FromAgent, WireError> {
     let arm = ResolvedArm::native(1, PageSize::Small).with("table", value::Value::SizeBytes(Bytes(table_bytes)));
     let spec = TrialSpec {
-        workload: "random-access".to_owned(),
-        arms: [ArmSpec { members: vec![Member { count: 1, arm }] }].into(),
         schedule: vec![0; 4],
-        allocation_order: vec![0],
         phase_ns: 20_000_000,
-        reps: None,
-        reps_near: None,
-        most_ns: None,
-        watchdog_ns: 60_000_000_000,
         cpus: vec![cpu],
         seed: 1,
-        verify: Default::default(),
-        observe: None,
-        overwritable: Vec::new(),
-        duet: None,
+        ..TrialSpec::new("random-access", [ArmSpec::of_one(arm)])
     };
     write_frame(&mut link.to_agent, &ToAgent::RunTrial(Box::new(spec)))?;
     loop {

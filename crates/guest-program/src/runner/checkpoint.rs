@@ -145,7 +145,7 @@ pub(crate) fn forget(thread: &Thread) {
     if let (Some(snapshot), Some(slot)) = (snapshot(), thread.slot.take()) {
         slot.used.store(0, Ordering::Release);
         snapshot.living.fetch_sub(1, Ordering::SeqCst);
-        sys::wake(&snapshot.standing, u32::MAX >> 1);
+        changed(snapshot);
     }
 }
 
@@ -200,14 +200,22 @@ pub(crate) fn stand(thread: &Thread, mask: u64, program_break: &Range<u64>) {
         }
     });
     snapshot.own(ARENA.owned());
-    slot.standing.store(1, Ordering::SeqCst);
+    // Where threads shall stand again before this one has gone on, it says so: that it could.
+    loop {
+        let asked = snapshot.stop.load(Ordering::SeqCst);
+        slot.standing.store(asked, Ordering::SeqCst);
+        if asked == 0 {
+            return;
+        }
+        changed(snapshot);
+        sys::wait_while(&snapshot.stop, asked, None);
+    }
+}
+
+/// Wakes whoever waits for all threads to stand.
+fn changed(snapshot: &Snapshot) {
     snapshot.standing.fetch_add(1, Ordering::SeqCst);
     sys::wake(&snapshot.standing, u32::MAX >> 1);
-    while snapshot.stop.load(Ordering::SeqCst) != 0 {
-        sys::wait_while(&snapshot.stop, 1, None);
-    }
-    slot.standing.store(0, Ordering::SeqCst);
-    snapshot.standing.fetch_sub(1, Ordering::SeqCst);
 }
 
 fn put(slot: &Slot, registers: &kvm_regs, saved: &Saved) {

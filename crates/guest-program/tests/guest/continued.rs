@@ -112,6 +112,34 @@ fn line(ends: &mut Ends) -> String {
     line
 }
 
+/// A program that somebody suspends while it stands does not stand for the next request: else nobody would notice that it has not gone on.
+#[test]
+fn a_program_that_is_suspended_at_a_checkpoint_does_not_stop_at_the_next() {
+    if !has_kvm() {
+        return;
+    }
+    let (mut program, _ends) = start(&["counting", "6", "1"]);
+    let process = libc::pid_t::try_from(program.id()).unwrap();
+    let signal = |signal| {
+        // SAFETY: takes two numbers.
+        assert_eq!(unsafe { libc::kill(process, signal) }, 0);
+    };
+    signal(libc::SIGSTOP);
+    let is_suspended = || {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+        stat.rsplit_once(") ").unwrap().1.starts_with('T')
+    };
+    while !is_suspended() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    program.resume();
+    let refused = program.stop(Duration::from_millis(300)).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::TimedOut);
+    signal(libc::SIGCONT);
+    assert!(program.stop(LIMIT).unwrap(), "{:?}", program.failure());
+    program.kill().unwrap();
+}
+
 /// A program whose lines each wait for a byte, continued after every second line.
 fn counts_on(threads: &str) {
     if !has_kvm() {

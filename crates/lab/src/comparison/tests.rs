@@ -1,9 +1,7 @@
 use super::*;
 use crate::gates::confirmed;
 use baremark_model::comparison::{Answer, Gate, ObservedComparison};
-use baremark_model::document::{
-    EstimateRow, FORMAT as RESULT, RatioRow, RunHead, Size, TrialArm, TrialRow, UsedEnvironment,
-};
+use baremark_model::document::{EstimateRow, RatioRow, RunHead, Size, TrialArm, TrialRow, UsedEnvironment};
 use baremark_model::machine::MachineFacts;
 use baremark_model::observation::ObservedRow;
 use baremark_model::plan::Mode;
@@ -96,9 +94,6 @@ fn run(id: &str, native: f64, ratio: f64, seed: u64) -> Document {
         observed_s: None,
     };
     Document {
-        format: RESULT.to_owned(),
-        method: String::new(),
-        run: head(id),
         trials: (0..20).map(trial).collect(),
         estimates: vec![estimate("native", native), estimate("microvm", native * ratio)],
         ratios: vec![RatioRow {
@@ -121,20 +116,7 @@ fn run(id: &str, native: f64, ratio: f64, seed: u64) -> Document {
             correlated: false,
             sensitivity: Vec::new(),
         }],
-        references: Vec::new(),
-        looks: Vec::new(),
-        absent: Vec::new(),
-        flags: Vec::new(),
-        explanations: Vec::new(),
-        members: Vec::new(),
-        predictions: Vec::new(),
-        slopes: Vec::new(),
-        fairness: Vec::new(),
-        time: Vec::new(),
-        details: Vec::new(),
-        timelines: Vec::new(),
-        reliability: None,
-        observed: None,
+        ..Document::new(head(id))
     }
 }
 

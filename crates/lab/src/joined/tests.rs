@@ -1,5 +1,5 @@
 use super::*;
-use baremark_model::document::{EstimateRow, FORMAT as RESULT, RunHead, Size, TrialArm, TrialRow, TrialStatus};
+use baremark_model::document::{EstimateRow, RunHead, Size, TrialArm, TrialRow, TrialStatus};
 use baremark_model::machine::MachineFacts;
 use baremark_model::plan::{Absent, Mode};
 use baremark_model::study::Design;
@@ -95,28 +95,7 @@ fn ratio(place: &str, logs: &[f64]) -> RatioRow {
 }
 
 fn run(id: &str, ratios: Vec<RatioRow>) -> Document {
-    Document {
-        format: RESULT.to_owned(),
-        method: String::new(),
-        run: head(id),
-        trials: Vec::new(),
-        estimates: vec![estimate("native"), estimate("container")],
-        ratios,
-        references: Vec::new(),
-        looks: Vec::new(),
-        absent: Vec::new(),
-        flags: Vec::new(),
-        explanations: Vec::new(),
-        members: Vec::new(),
-        predictions: Vec::new(),
-        slopes: Vec::new(),
-        fairness: Vec::new(),
-        time: Vec::new(),
-        details: Vec::new(),
-        timelines: Vec::new(),
-        reliability: None,
-        observed: None,
-    }
+    Document { estimates: vec![estimate("native"), estimate("container")], ratios, ..Document::new(head(id)) }
 }
 
 fn one(document: Document) -> Chosen {

@@ -106,18 +106,27 @@ impl Resolver<'_> {
         (0..pairs.len()).filter(|&pair| has_two(&pairs[pair])).collect()
     }
 
-    /// An arm that does not fit into memory next to the one that it takes turns with, and why, where the study varies the size.
+    /// Arms that do not fit into memory, in order, and why: where the study varies the size, the one that would take turns with another; where the size is the
+    /// machine's own, all of a workload without which the study goes on.
     pub(super) fn too_large_together(
         &self,
         arms: &[PlannedArm],
         pairs: &[Pair],
         cells: &[Cell],
-    ) -> Option<(usize, String)> {
+    ) -> Option<(Vec<usize>, String)> {
         let varied = |key: &str| self.study.factors.iter().any(|factor| factor.key == key);
+        let kind = |arm: usize| self.workload_of(&arms[arm]).kind;
         cells.iter().find_map(|&cell| {
-            let Cell::Pair(pair) = cell else { return None };
             let (key, what) = self.lacks_memory_together(arms, pairs, cell)?;
-            varied(key).then_some((pairs[pair].numerator, what))
+            let (own, in_turns) = match cell {
+                Cell::Pair(pair) => (kind(pairs[pair].denominator), Some(pairs[pair].numerator)),
+                Cell::Single(arm) => (kind(arm), None),
+            };
+            if let Some(arm) = in_turns.filter(|_| varied(key)) {
+                return Some((vec![arm], what));
+            }
+            let all: Vec<usize> = (0..arms.len()).filter(|&arm| kind(arm) == own).collect();
+            (self.goes_on_without(own, key) && all.len() < arms.len()).then_some((all, what))
         })
     }
 

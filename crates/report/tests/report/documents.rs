@@ -194,28 +194,7 @@ pub fn head() -> RunHead {
 }
 
 pub fn empty() -> Document {
-    Document {
-        format: FORMAT.to_owned(),
-        method: METHOD.to_owned(),
-        run: head(),
-        trials: Vec::new(),
-        estimates: Vec::new(),
-        ratios: Vec::new(),
-        references: Vec::new(),
-        looks: Vec::new(),
-        absent: Vec::new(),
-        flags: Vec::new(),
-        explanations: Vec::new(),
-        members: Vec::new(),
-        predictions: Vec::new(),
-        slopes: Vec::new(),
-        fairness: Vec::new(),
-        time: Vec::new(),
-        details: Vec::new(),
-        timelines: Vec::new(),
-        reliability: None,
-        observed: None,
-    }
+    Document::new(head())
 }
 
 /// Two pages by two environments, everything decided.

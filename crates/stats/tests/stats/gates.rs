@@ -1,7 +1,7 @@
 //! The gate: false alarms without a change, and losses that must not pass, for 1, 5 and 20 rows.
 
 use baremark_stats::Rng;
-use baremark_stats::gate::{ALPHA, Answer, CONFIRMED, Evidence, Gate, gate, gate_at};
+use baremark_stats::gate::{ALPHA, Answer, Confirmed, Evidence, Gate, gate};
 use baremark_stats::outcome::Better;
 use baremark_stats::runs::{Run, compare};
 
@@ -196,11 +196,9 @@ fn confirmed_of(base_runs: u32, between: f64, loss: f64, gates: u32) -> (f64, f6
     let (mut alarms, mut failed) = (0, 0);
     for _ in 0..gates {
         let (base, checked, again) = (side(base_runs, 0.0), side(3, loss), side(3, loss));
-        let evidence = |runs: &[Run]| compare(&base, runs).map(|shift| Evidence::of_runs(&shift, Better::Lower));
-        let shows = |runs: &[Run], alpha: f64| gate_at(&[evidence(runs)], MARGIN, alpha).answer == Answer::Loss;
-        let alarm = shows(&checked, ALPHA);
-        alarms += u32::from(alarm);
-        failed += u32::from(alarm && shows(&again, ALPHA) && shows(&[checked, again].concat(), CONFIRMED));
+        let found = Confirmed::of(&base, &checked, &again);
+        alarms += u32::from(found.alarm);
+        failed += u32::from(found.fails);
     }
     (f64::from(alarms) / f64::from(gates), f64::from(failed) / f64::from(gates))
 }

@@ -9,7 +9,7 @@ use baremark_model::plan::{Plan, PlannedArm, Treatment};
 use baremark_model::scale::InjectedCosts;
 use baremark_model::units::{Nanos, Share, UnixTime};
 use baremark_model::value::Value;
-use baremark_model::wire::{ArmSpec, Member, TrialSpec};
+use baremark_model::wire::{ArmSpec, TrialSpec};
 use baremark_store::{RunId, RunRecord, RunState, Store, TrialEntry};
 use std::collections::BTreeMap;
 use std::fs;
@@ -111,7 +111,7 @@ fn of_java(pages: &str, warm_up: &str) -> (Plan, TrialSpec) {
         arms: vec![planned],
         ..plan()
     };
-    let arms = [ArmSpec { members: vec![Member { count: 1, arm }] }].into();
+    let arms = [ArmSpec::of_one(arm)].into();
     (plan, TrialSpec { workload: "jvm-warehouse".to_owned(), arms, ..spec(1) })
 }
 

@@ -91,21 +91,12 @@ pub fn run(id: Option<&str>) -> RunRecord {
 
 pub fn spec(seed: u64) -> TrialSpec {
     TrialSpec {
-        workload: "random-access".to_owned(),
-        arms: [ArmSpec { members: Vec::new() }].into(),
         schedule: vec![0, 0],
-        allocation_order: vec![0],
         phase_ns: 100_000_000,
-        reps: None,
-        reps_near: None,
-        most_ns: None,
         watchdog_ns: 10_000_000_000,
         cpus: vec![0, 1],
         seed,
-        verify: Default::default(),
-        observe: None,
-        overwritable: Vec::new(),
-        duet: None,
+        ..TrialSpec::new("random-access", [ArmSpec { members: Vec::new() }])
     }
 }
 
