@@ -383,7 +383,7 @@ mod tests {
         let lacks = |why: &&str| why.starts_with("array needs ") && why.ends_with(" 300.0 MiB are available");
         assert_eq!((reasons.len(), reasons.iter().filter(|why| lacks(why)).count()), (2, 2), "{reasons:?}");
         // A size that the study writes is refused.
-        assert!(of(100 << 20).unwrap_err().contains("write a smaller table"));
+        assert!(of(100 << 20).expect_err("two tables").contains("write a smaller table"));
     }
 
     /// The arms of the standard study on a machine that lacks these environments and whose sandbox lacks these layers: environments that run, and

@@ -54,6 +54,7 @@ const WORKLOAD: &str = "\
 `kind` may be a list: then all of these workloads run in the same blocks, they are the study's first factor, and each has a
 section of its own, `[workload.KIND]`, for its parameters. A factor of `[factors]` set there is held at that level for it. A
 control such as `fma` among them lets the report say what computing alone loses.
+One whose size the study leaves open, and which this machine cannot have, is left out and named with the reason.
 ";
 const ONE_OF_SEVERAL: &str = "\
 In addition to the workload's own parameters and the factors that are held for it:

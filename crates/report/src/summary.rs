@@ -32,10 +32,11 @@ use baremark_model::document::{Document, ExplanationRow, Grade, Outcome, RatioRo
 use baremark_model::environments;
 use baremark_model::metric::Better;
 use baremark_model::order;
-use baremark_model::plan::Contrast;
+use baremark_model::plan::{Contrast, Treatment};
 use baremark_model::tables::WORKLOAD;
 use baremark_model::units::Bytes;
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 /// Lines of a first screen.
 const LINES: usize = 25;
@@ -371,22 +372,29 @@ pub(crate) fn said(document: &Document) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// The environments of which nothing was measured, and why.
+/// The environments and the workloads of which nothing was measured, and why.
 fn not_run(document: &Document) -> Option<String> {
-    let ran = |place: &str| document.estimates.iter().any(|row| environments::of(&row.treatment) == place);
+    let place = environments::of;
+    let workload = |treatment: &Treatment| treatment.get(WORKLOAD).map_or_else(String::new, |label| clean(label));
+    let ran: BTreeSet<&str> = document.estimates.iter().map(|row| place(&row.treatment)).collect();
+    let worked: BTreeSet<String> = document.estimates.iter().map(|row| workload(&row.treatment)).collect();
     let mut found: Vec<(String, Vec<String>)> = Vec::new();
     for absent in &document.absent {
-        let place = environments::of(&absent.treatment);
-        let (reason, place) = (clean(absent.reason.trim_end_matches('.')), clean(place));
-        if ran(&place) || found.iter().any(|(_, places)| places.contains(&place)) {
+        let of = match (place(&absent.treatment), workload(&absent.treatment)) {
+            (place, _) if !ran.contains(place) => clean(place),
+            (_, workload) if !worked.contains(&workload) => workload,
+            _ => continue,
+        };
+        let reason = clean(absent.reason.trim_end_matches('.'));
+        if found.iter().any(|(_, names)| names.contains(&of)) {
             continue;
         }
         match found.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, places)) => places.push(place),
-            None => found.push((reason, vec![place])),
+            Some((_, names)) => names.push(of),
+            None => found.push((reason, vec![of])),
         }
     }
-    let each: Vec<String> = found.iter().map(|(reason, places)| format!("{}: {reason}", places.join(", "))).collect();
+    let each: Vec<String> = found.iter().map(|(reason, names)| format!("{}: {reason}", names.join(", "))).collect();
     (!each.is_empty()).then(|| format!("{}.", each.join(". ")))
 }
 

@@ -21,7 +21,7 @@ fn a_study_varies_a_feature_of_the_host() {
     assert!(text(&refused.stderr).contains("host.swappiness: this changes the host"), "{}", text(&refused.stderr));
     // What the host does not take is refused before there is a run.
     let beyond = STUDY.replace("host.swappiness", "host.irq_affinity").replace("[11, 12]", "[\"0\", \"99999\"]");
-    bench.write("beyond.toml", &beyond.replace("= 11", "= \"0\""));
+    bench.write("beyond.toml", beyond.replace("= 11", "= \"0\""));
     let refused = command(&bench, &["run", "beyond.toml", "--allow-host-changes"]).output().unwrap();
     let said = text(&refused.stderr);
     assert!(refused.status.code() == Some(2) && said.contains("'99999' is not among its values: CPUs "), "{said}");

@@ -1,12 +1,12 @@
 //! The report as a terminal and a pipe show it.
 
 use crate::documents;
-use baremark_model::codes::{Cause, Flag, Hindrance};
+use baremark_model::codes::{Cause, Flag, Hindrance, ReasonCode};
 use baremark_model::document::{
     Document, EstimateRow, ExplanationRow, FlagRow, Grade, MemberEstimate, Reliability, UsedEnvironment,
 };
 use baremark_model::environments::Capabilities;
-use baremark_model::plan::Treatment;
+use baremark_model::plan::{Absent, Treatment};
 use baremark_model::units::UnixTime;
 use baremark_report::history::{self, ChangeRow, HistoryRow, SeriesRow};
 use baremark_report::{Color, Style, json, summary, terminal};
@@ -520,6 +520,21 @@ fn the_cost_of_vm_exits_is_bounded_below_2_percent_alone() {
     let control = document.ratios.iter_mut().find(|row| row.treatment.get("workload").is_some_and(|of| of == "fma"));
     control.expect("the control").lo = Some(0.9);
     assert!(!shown(&document).contains("VM exits cost at most"), "{}", shown(&document));
+}
+
+#[test]
+fn a_workload_that_this_machine_cannot_have_is_named_with_the_reason() {
+    let mut document = documents::several();
+    let shown = |document: &_| summary::render(document, &STYLE).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(!shown(&document).contains("Not run"), "{}", shown(&document));
+    for place in ["native", "microvm"] {
+        let mut treatment = documents::arm(place, "2m");
+        treatment.insert("workload".to_owned(), "stream".to_owned());
+        let reason = "array needs 11520 MiB of memory in one trial, and 9.1 GiB are available".to_owned();
+        document.absent.push(Absent { treatment, code: Some(ReasonCode::Memory), reason });
+    }
+    let said = "Not run stream: array needs 11520 MiB of memory in one trial, and 9.1 GiB are available.";
+    assert!(shown(&document).contains(said), "{}", shown(&document));
 }
 
 /// Skewed values have both ends, and a percentile of fewer trials its number.
