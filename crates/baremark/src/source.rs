@@ -367,25 +367,6 @@ mod tests {
         assert!(odd.is_empty(), "{odd:#?}");
     }
 
-    /// STREAM's arrays follow the caches, and with two arms take more than this on every machine; the tables of random access do not.
-    #[test]
-    fn a_machine_with_little_memory_has_the_standard_study_without_stream() {
-        let parsed = study::parse("standard", SHIPPED[0].text.as_bytes(), &descriptors()).expect("it ships");
-        let of = |memory| {
-            let limits = Limits { cpus: vec![0, 1], memory_available: Bytes(memory), ..Limits::default() };
-            resolve("standard", &parsed, &limits, Mode::default()).map_err(|why| why.to_string())
-        };
-        let plan = of(300 << 20).expect("an answer");
-        let kinds: BTreeSet<&str> = plan.arms.iter().map(|arm| arm.treatment["workload"].as_str()).collect();
-        assert_eq!(kinds, BTreeSet::from(["fma", "hpl", "page-table", "random-access"]));
-        let reasons = plan.absent.iter().filter(|of| of.treatment["workload"] == "stream");
-        let reasons: Vec<&str> = reasons.map(|of| of.reason.as_str()).collect();
-        let lacks = |why: &&str| why.starts_with("array needs ") && why.ends_with(" 300.0 MiB are available");
-        assert_eq!((reasons.len(), reasons.iter().filter(|why| lacks(why)).count()), (2, 2), "{reasons:?}");
-        // A size that the study writes is refused.
-        assert!(of(100 << 20).expect_err("two tables").contains("write a smaller table"));
-    }
-
     /// The arms of the standard study on a machine that lacks these environments and whose sandbox lacks these layers: environments that run, and
     /// those that do not, in order.
     fn standard(absent: &[(&str, &str)], lacks: &str) -> (Vec<String>, Vec<String>, Plan) {

@@ -194,7 +194,7 @@ impl Setup {
             }
             _ => return None,
         };
-        Some(InvalidValue { what, remedy: remedy.to_owned() })
+        Some(InvalidValue::new(what, remedy))
     }
 
     /// Whether nothing of the database has to run while its load rests, and it syncs what it writes in the measured time: it is the run's own, at one place.

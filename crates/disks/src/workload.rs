@@ -135,7 +135,7 @@ pub fn consent<'a>(writers: impl IntoIterator<Item = &'a Writer>, allowed: &[Pat
         if !Consent(allowed).covers(&device, writer.is_here) {
             let what = format!("{} would be overwritten", device.display());
             let remedy = format!("if its content can go, add --allow-destructive {}", device.display());
-            return Err(InvalidValue { what, remedy });
+            return Err(InvalidValue::new(what, remedy));
         }
     }
     Ok(())
@@ -155,11 +155,10 @@ pub fn targets_fit<'a>(writers: impl IntoIterator<Item = &'a Writer>) -> Result<
             continue;
         }
         Target::open(&place, size, cache, Consent::NONE).map(drop).map_err(|why| match why {
-            EngineError::Missing { what, remedy } => InvalidValue { what, remedy },
-            other => InvalidValue {
-                what: other.to_string(),
-                remedy: format!("{}: name a folder in which files can be made", PATH.key),
-            },
+            EngineError::Missing { what, remedy } => InvalidValue::new(what, remedy),
+            other => {
+                InvalidValue::new(other.to_string(), format!("{}: name a folder in which files can be made", PATH.key))
+            }
         })?;
     }
     Ok(())

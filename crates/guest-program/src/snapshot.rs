@@ -146,14 +146,8 @@ impl Snapshot {
     /// lets run any more.
     pub(crate) fn all_stand(&self) -> bool {
         let asked = self.stop.load(Ordering::SeqCst);
-        let mut standing = 0;
-        for slot in self.threads() {
-            if asked == 0 || slot.standing.load(Ordering::SeqCst) != asked {
-                return false;
-            }
-            standing += 1;
-        }
-        standing != 0 && standing == self.living.load(Ordering::SeqCst)
+        let standing = self.threads().filter(|slot| slot.standing.load(Ordering::SeqCst) == asked).count();
+        asked != 0 && standing != 0 && standing == self.living.load(Ordering::SeqCst) as usize
     }
 
     /// Threads that live.

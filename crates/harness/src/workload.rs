@@ -196,10 +196,10 @@ fn check_arm(arm: &ResolvedArm) -> Vec<(String, InvalidValue)> {
         // A profile that cannot be read has been refused already.
         let highest = fixed_load::highest(demand, users).unwrap_or(users);
         if highest > application.max_users {
-            let misfit = InvalidValue {
-                what: format!("{highest} users, and data for {} (max_users)", application.max_users),
-                remedy: format!("write fewer users, or max_users = {highest} or more in [{SECTION}]"),
-            };
+            let misfit = InvalidValue::new(
+                format!("{highest} users, and data for {} (max_users)", application.max_users),
+                format!("write fewer users, or max_users = {highest} or more in [{SECTION}]"),
+            );
             misfits.push((USERS.to_owned(), misfit));
         }
     }
@@ -213,10 +213,10 @@ fn unfit_budget(arm: &ResolvedArm, demand: &Demand) -> Option<(String, InvalidVa
     let budget_s = demand.budget_s.unwrap_or(f64::INFINITY);
     (budget_s >= timeout.seconds()).then(|| {
         let budget = if budget_s.is_finite() { format!("{budget_s:.0} s") } else { "unlimited".to_owned() };
-        let misfit = InvalidValue {
-            what: format!("the search has a budget of {budget} (load.budget), and the timeout is {timeout}"),
-            remedy: format!("write a shorter load.budget in [{SECTION}], or a longer timeout"),
-        };
+        let misfit = InvalidValue::new(
+            format!("the search has a budget of {budget} (load.budget), and the timeout is {timeout}"),
+            format!("write a shorter load.budget in [{SECTION}], or a longer timeout"),
+        );
         (TIMEOUT.key.to_owned(), misfit)
     })
 }
@@ -239,11 +239,13 @@ fn asked(arm: &ResolvedArm) -> Result<Asked, InvalidValue> {
     if text == MOST {
         return Ok(Asked::Most);
     }
-    let unfit = |why: String| InvalidValue {
-        what: format!("users = {text}: {why}"),
-        remedy: format!(
-            "write a number from 1 to {MOST_USERS}, a profile such as \"ramp from=50 to=200 over=60s\", or \"{MOST}\""
-        ),
+    let unfit = |why: String| {
+        InvalidValue::new(
+            format!("users = {text}: {why}"),
+            format!(
+                "write a number from 1 to {MOST_USERS}, a profile such as \"ramp from=50 to=200 over=60s\", or \"{MOST}\""
+            ),
+        )
     };
     match text.parse::<u64>() {
         Ok(users) if (1..=MOST_USERS).contains(&users) => Ok(Asked::Users(users)),
@@ -365,7 +367,7 @@ fn resolve(arm: &ResolvedArm) -> Result<Topology, Vec<(String, InvalidValue)>> {
         let key = typed
             .or_else(|| factors.iter().find(|(_, line)| format!("'{}'", line.trim_end()) == file))
             .map(|(key, _)| key.clone());
-        (key.unwrap_or_default(), InvalidValue { what: problem.what, remedy: problem.remedy })
+        (key.unwrap_or_default(), InvalidValue::new(problem.what, problem.remedy))
     };
     let resolved = topology::resolve_levels(KIND, &text, &levels);
     resolved.map_err(|all| all.into_iter().map(fault).collect())

@@ -164,7 +164,7 @@ pub fn fits_timeout(arm: &ResolvedArm) -> Result<(), InvalidValue> {
             let ramps_down = matches!(arm.parameters.get(RAMP_DOWN), Some(Value::TimeNs(time)) if time.0 > 0);
             let after = if ramps_down { format!(", {WARM_UP} and {RAMP_DOWN}") } else { format!(" and {WARM_UP}") };
             let what = format!("{DURATION}{after} are {phase} together, and the timeout is {timeout}");
-            Err(InvalidValue { what, remedy: format!("write a shorter {DURATION}, or a longer {}", TIMEOUT.key) })
+            Err(InvalidValue::new(what, format!("write a shorter {DURATION}, or a longer {}", TIMEOUT.key)))
         }
         _ => Ok(()),
     }
@@ -218,11 +218,11 @@ pub fn of_arm(arm: &ResolvedArm) -> Option<&Program> {
 fn check(arm: &ResolvedArm) -> Result<(), InvalidValue> {
     match of_arm(arm) {
         Some(_) => Ok(()),
-        None => Err(InvalidValue {
-            what: "'command' names no program".to_owned(),
-            remedy: "describe it in a section [command] with argv = [\"program\", \"argument\"], or several in [commands.NAME]"
+        None => Err(InvalidValue::new(
+            "'command' names no program".to_owned(),
+            "describe it in a section [command] with argv = [\"program\", \"argument\"], or several in [commands.NAME]"
                 .to_owned(),
-        }),
+        )),
     }
 }
 

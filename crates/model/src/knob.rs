@@ -86,13 +86,15 @@ pub struct InvalidValue {
     pub what: String,
     /// What would be right.
     pub remedy: String,
+    /// The parameter whose value alone is wrong, where that is known: what a study leaves open is then the machine's matter.
+    pub key: Option<String>,
 }
 
 impl InvalidValue {
     /// What is wrong, and what would be right.
     #[must_use]
     pub fn new(what: impl Into<String>, remedy: impl Into<String>) -> InvalidValue {
-        InvalidValue { what: what.into(), remedy: remedy.into() }
+        InvalidValue { what: what.into(), remedy: remedy.into(), key: None }
     }
 }
 
@@ -209,17 +211,11 @@ impl Knob {
     }
 
     fn wrong_type(&self, found: &str) -> InvalidValue {
-        InvalidValue {
-            what: format!("'{}' is {}", self.key, with_article(found)),
-            remedy: format!("write {}", self.takes()),
-        }
+        InvalidValue::new(format!("'{}' is {}", self.key, with_article(found)), format!("write {}", self.takes()))
     }
 
     fn out_of_range(&self, text: &str) -> InvalidValue {
-        InvalidValue {
-            what: format!("{} = {text} is out of range", self.key),
-            remedy: format!("write {}", self.takes()),
-        }
+        InvalidValue::new(format!("{} = {text} is out of range", self.key), format!("write {}", self.takes()))
     }
 
     fn unreadable(&self, why: &UnitError) -> InvalidValue {
@@ -228,11 +224,11 @@ impl Knob {
             UnitError::NoNumber(text, _) => format!("{} = '{text}' does not start with a number", self.key),
             UnitError::Unit { text, found, expected } => format!("{} = '{text}' has {found} ({expected})", self.key),
         };
-        InvalidValue { what, remedy: format!("write {}", self.takes()) }
+        InvalidValue::new(what, format!("write {}", self.takes()))
     }
 
     fn unknown_word(&self, text: &str, words: &[&str]) -> InvalidValue {
-        InvalidValue { what: format!("{} = '{text}' is not known", self.key), remedy: nearest(text, words) }
+        InvalidValue::new(format!("{} = '{text}' is not known", self.key), nearest(text, words))
     }
 }
 

@@ -125,7 +125,7 @@ impl Knob {
     }
 
     fn refuse(&self, found: &str) -> InvalidValue {
-        InvalidValue { what: format!("{}: {found}", self.key), remedy: format!("write {}", self.takes()) }
+        InvalidValue::new(format!("{}: {found}", self.key), format!("write {}", self.takes()))
     }
 }
 
@@ -235,9 +235,8 @@ impl<'a> Parameters<'a> {
 
     fn knob(&self, key: &str) -> Result<&'a Knob, InvalidValue> {
         let keys = || self.knobs.iter().map(|knob| knob.key).collect::<Vec<_>>();
-        let unknown = || InvalidValue {
-            what: format!("{key}: no parameter of this workload"),
-            remedy: crate::problem::nearest(key, &keys()),
+        let unknown = || {
+            InvalidValue::new(format!("{key}: no parameter of this workload"), crate::problem::nearest(key, &keys()))
         };
         self.knobs.iter().find(|knob| knob.key == key).ok_or_else(unknown)
     }

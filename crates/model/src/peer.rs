@@ -49,7 +49,7 @@ pub fn check(arm: &ResolvedArm) -> Result<(), InvalidValue> {
         None => Ok(()),
         Some(name) => {
             let what = format!("peer = 'site:{name}' is not a site with a network");
-            Err(InvalidValue { what, remedy: nearest(name, &peers) })
+            Err(InvalidValue::new(what, nearest(name, &peers)))
         }
     }
 }

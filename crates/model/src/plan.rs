@@ -623,7 +623,7 @@ impl Resolver<'_> {
         let mut sound = true;
         if let Err(misfit) = (workload.check)(&arm) {
             sound = false;
-            self.misfit(chosen, asked, misfit);
+            self.misfit(workload.kind, asked, misfit);
         }
         for (key, misfit) in workload.section.map_or_else(Vec::new, |section| (section.check_arm)(&arm)) {
             let line = match self.line_of_parameter(workload.kind, &key) {

@@ -466,7 +466,7 @@ impl Reader<'_> {
             [] => format!("describe it in a section [commands.{name}] with argv = [\"program\", \"argument\"]"),
             _ => nearest(&name, &names),
         };
-        Err(InvalidValue { what: format!("command = '{name}' is not known"), remedy })
+        Err(InvalidValue::new(format!("command = '{name}' is not known"), remedy))
     }
 
     /// What `[workload]` names: one kind with its parameters alongside it, or several kinds with a section each.

@@ -49,7 +49,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
 };
 
 fn check(arm: &ResolvedArm) -> Result<(), InvalidValue> {
-    let misfit = |what: String, remedy: &str| Err(InvalidValue { what, remedy: remedy.to_owned() });
+    let misfit = |what: String, remedy: &str| Err(InvalidValue::new(what, remedy));
     if let Err(why) = Regex::new(&SAYS.get::<String>(arm)?) {
         return misfit(format!("says is not a regular expression: {why}"), "write one, such as says = 'Apache/2'");
     }

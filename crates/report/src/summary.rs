@@ -25,14 +25,14 @@ use crate::unmeasured;
 use crate::wake_up;
 use crate::web_farm;
 use crate::words::{Quantity, Tone, at_once, caution, limits_of, outcome, ratio_of, short, tone};
-use baremark_model::codes::{Cause, Flag};
+use baremark_model::codes::{Cause, Flag, ReasonCode};
 use baremark_model::command;
 use baremark_model::distinct::grouped;
 use baremark_model::document::{Document, ExplanationRow, Grade, Outcome, RatioRow};
 use baremark_model::environments;
 use baremark_model::metric::Better;
 use baremark_model::order;
-use baremark_model::plan::{Contrast, Treatment};
+use baremark_model::plan::{Absent, Contrast, Treatment};
 use baremark_model::tables::WORKLOAD;
 use baremark_model::units::Bytes;
 use std::cmp::Ordering;
@@ -375,6 +375,8 @@ pub(crate) fn said(document: &Document) -> Vec<(&'static str, String)> {
 /// The environments and the workloads of which nothing was measured, and why.
 fn not_run(document: &Document) -> Option<String> {
     let place = environments::of;
+    // A workload that cannot run in one place may still have come to nothing in another.
+    let lacked = |of: &Absent| matches!(of.code, Some(ReasonCode::Memory | ReasonCode::NotAvailable));
     let workload = |treatment: &Treatment| treatment.get(WORKLOAD).map_or_else(String::new, |label| clean(label));
     let ran: BTreeSet<&str> = document.estimates.iter().map(|row| place(&row.treatment)).collect();
     let worked: BTreeSet<String> = document.estimates.iter().map(|row| workload(&row.treatment)).collect();
@@ -382,7 +384,7 @@ fn not_run(document: &Document) -> Option<String> {
     for absent in &document.absent {
         let of = match (place(&absent.treatment), workload(&absent.treatment)) {
             (place, _) if !ran.contains(place) => clean(place),
-            (_, workload) if !worked.contains(&workload) => workload,
+            (_, workload) if lacked(absent) && !worked.contains(&workload) => workload,
             _ => continue,
         };
         let reason = clean(absent.reason.trim_end_matches('.'));

@@ -9,6 +9,7 @@
 #![expect(clippy::print_stdout, reason = "an example's output")]
 
 use baremark_stats::Rng;
+use baremark_stats::estimate::sd;
 use baremark_stats::gate::Confirmed;
 use baremark_stats::runs::{FEWEST, Run};
 use std::process::ExitCode;
@@ -62,8 +63,8 @@ fn main() -> Result<ExitCode, String> {
     if runs.len() < 2 * most {
         return Err(format!("{path}: {} runs; want {} at least", runs.len(), 2 * most));
     }
-    let mean = runs.iter().map(|run| run.centre).sum::<f64>() / runs.len() as f64;
-    let spread = (runs.iter().map(|run| (run.centre - mean).powi(2)).sum::<f64>() / (runs.len() - 1) as f64).sqrt();
+    let centres: Vec<f64> = runs.iter().map(|run| run.centre).collect();
+    let spread = sd(&centres).ok_or_else(|| format!("{path}: values without a spread"))?;
     println!("{path}: {} runs, standard deviation between runs {:.2} %", runs.len(), 100.0 * spread);
     println!("baseline  gates                alarm    fail     a loss of {:.0} % fails", 100.0 * LOSS);
     let mut short = false;

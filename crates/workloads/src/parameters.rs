@@ -97,9 +97,9 @@ pub fn odd(knob: &Knob, value: impl ToString, why: impl Into<String>) -> Workloa
 pub fn misfit(refusal: WorkloadError) -> InvalidValue {
     match refusal {
         WorkloadError::Parameter { key, value, why } => {
-            InvalidValue { what: format!("{key} = {value} cannot be"), remedy: why }
+            InvalidValue { key: Some(key.clone()), ..InvalidValue::new(format!("{key} = {value} cannot be"), why) }
         }
         WorkloadError::InvalidValue(misfit) => misfit,
-        WorkloadError::Memory(why) => InvalidValue { what: why.what, remedy: why.why },
+        WorkloadError::Memory(why) => InvalidValue::new(why.what, why.why),
     }
 }

@@ -78,6 +78,36 @@ fn plans_of(machine: &str, caches: Option<u64>) {
     assert!(planned > 5 && arrays > 0, "{machine}: {planned} studies and {arrays} arrays were planned");
 }
 
+/// STREAM's arrays follow the caches: of 384 MiB for 1.9 GiB of memory, and of a size that is not shown.
+#[test]
+fn a_workload_whose_own_size_a_machine_cannot_have_is_left_out_and_a_size_that_is_written_is_refused() {
+    for (machine, why) in [
+        ("container-with-quota", "array needs 4608 MiB of memory in one trial, and 1.9 GiB are available"),
+        (
+            "hidden-caches",
+            "array = (not set) cannot be; cache sizes are unknown on this machine; write a size and small = true",
+        ),
+    ] {
+        let bench = Bench::new();
+        let root = unpacked(&bench, machine);
+        let plan = |study: &str, more: &[&str]| {
+            bench.run(&[&["plan", study, "--machine", root.to_str().unwrap(), "--json"][..], more].concat())
+        };
+        let standard: Plan = serde_json::from_slice(&plan("standard", &[]).stdout).unwrap();
+        let kinds: BTreeSet<&str> = (0..standard.arms.len()).map(|arm| standard.workload_of(arm)).collect();
+        assert_eq!(kinds, BTreeSet::from(["fma", "hpl", "page-table", "random-access"]), "{machine}");
+        let of_stream = standard.absent.iter().filter(|absent| absent.treatment["workload"] == "stream");
+        let at = |place: &str| of_stream.clone().find(|absent| absent.treatment["environment"] == place).unwrap();
+        assert_eq!(at("native").reason, why, "{machine}");
+        // Alone it is all that the user wants; a size that does not fit is a mistake in the study.
+        for (study, more, code) in [("stream", &[][..], 3), ("standard", &["--set", "stream.array=1 TiB"], 2)] {
+            let refused = plan(study, more);
+            let said = text(&refused.stderr);
+            assert!(refused.status.code() == Some(code) && said.contains("array "), "{machine}, {study}: {said}");
+        }
+    }
+}
+
 /// Seconds that the smallest study takes, by those of each trial.
 fn smallest_s(plan: &Plan, trial_s: impl Fn(Cell) -> f64) -> f64 {
     plan.design.least_blocks as f64 * plan.cells.iter().map(|cell| trial_s(*cell)).sum::<f64>()

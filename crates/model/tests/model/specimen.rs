@@ -103,10 +103,10 @@ pub static COMMAND: Descriptor = Descriptor {
 
 fn power_of_two(arm: &ResolvedArm) -> Result<(), InvalidValue> {
     match arm.parameters.get("table") {
-        Some(Value::SizeBytes(size)) if !size.0.is_power_of_two() => Err(InvalidValue {
-            what: format!("table = {size} is not a power of two"),
-            remedy: "write one, such as \"1 GiB\"".to_owned(),
-        }),
+        Some(Value::SizeBytes(size)) if !size.0.is_power_of_two() => Err(InvalidValue::new(
+            format!("table = {size} is not a power of two"),
+            "write one, such as \"1 GiB\"".to_owned(),
+        )),
         _ => Ok(()),
     }
 }

@@ -526,12 +526,17 @@ fn the_cost_of_vm_exits_is_bounded_below_2_percent_alone() {
 fn a_workload_that_this_machine_cannot_have_is_named_with_the_reason() {
     let mut document = documents::several();
     let shown = |document: &_| summary::render(document, &STYLE).split_whitespace().collect::<Vec<_>>().join(" ");
+    let absent = |place: &str, workload: &str, code, reason: &str| {
+        let mut treatment = documents::arm(place, "2m");
+        treatment.insert("workload".to_owned(), workload.to_owned());
+        Absent { treatment, code: Some(code), reason: reason.to_owned() }
+    };
+    // One that has no value yet, and cannot run in one of the places.
+    document.absent.push(absent("microvm", "hpl", ReasonCode::Executor, "no guest kernel"));
     assert!(!shown(&document).contains("Not run"), "{}", shown(&document));
     for place in ["native", "microvm"] {
-        let mut treatment = documents::arm(place, "2m");
-        treatment.insert("workload".to_owned(), "stream".to_owned());
-        let reason = "array needs 11520 MiB of memory in one trial, and 9.1 GiB are available".to_owned();
-        document.absent.push(Absent { treatment, code: Some(ReasonCode::Memory), reason });
+        let reason = "array needs 11520 MiB of memory in one trial, and 9.1 GiB are available";
+        document.absent.push(absent(place, "stream", ReasonCode::Memory, reason));
     }
     let said = "Not run stream: array needs 11520 MiB of memory in one trial, and 9.1 GiB are available.";
     assert!(shown(&document).contains(said), "{}", shown(&document));
