@@ -211,7 +211,9 @@ fn without_ratios(document: &Document) -> Vec<Headline> {
         several => Some(format!("{} without a ratio.", count(several.len() as u64, "value"))),
     };
     let mut said: Vec<Headline> = missing(document).into_iter().chain(values).map(plain).collect();
-    if document.estimates.is_empty() {
+    // Of what this machine cannot have natively no trial was awaited.
+    let left_out = document.absent.iter().any(|of| environments::of(&of.treatment) == environments::NATIVE);
+    if document.estimates.is_empty() && !(left_out && document.trials.is_empty()) {
         said.push(plain(nothing(document).to_owned()));
     }
     said

@@ -6,7 +6,7 @@ use baremark_model::document::{
     Document, EstimateRow, ExplanationRow, FlagRow, Grade, MemberEstimate, Reliability, UsedEnvironment,
 };
 use baremark_model::environments::Capabilities;
-use baremark_model::plan::{Absent, Treatment};
+use baremark_model::plan::{Absent, PlannedWorkload, Treatment};
 use baremark_model::units::UnixTime;
 use baremark_report::history::{self, ChangeRow, HistoryRow, SeriesRow};
 use baremark_report::{Color, Style, json, summary, terminal};
@@ -540,6 +540,11 @@ fn a_workload_that_this_machine_cannot_have_is_named_with_the_reason() {
     }
     let said = "Not run stream: array needs 11520 MiB of memory in one trial, and 9.1 GiB are available.";
     assert!(shown(&document).contains(said), "{}", shown(&document));
+    let of_stream = PlannedWorkload { kind: "stream".to_owned(), metric: "triad_mb_per_s".to_owned(), published: None };
+    document.run.workloads.push(of_stream);
+    let details = terminal::render(&document, &STYLE);
+    assert!(details.contains("Nothing could be compared with native, microvm: array needs"), "{details}");
+    assert!(!details.contains("No trial had ended"), "{details}");
 }
 
 /// Skewed values have both ends, and a percentile of fewer trials its number.
