@@ -64,7 +64,9 @@ fn become_reaper() -> Result<(), String> {
         libc::setsid();
         let mut handler: libc::sigaction = std::mem::zeroed();
         handler.sa_sigaction = action as libc::sighandler_t;
-        libc::sigaction(libc::SIGTERM, &raw const handler, std::ptr::null_mut()) == 0
+        [libc::SIGTERM, libc::SIGALRM]
+            .iter()
+            .all(|signal| libc::sigaction(*signal, &raw const handler, std::ptr::null_mut()) == 0)
             && libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) == 0
             && libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) == 0
     };
@@ -74,8 +76,11 @@ fn become_reaper() -> Result<(), String> {
 /// Whether this process was asked to end.
 static GIVEN_UP: AtomicBool = AtomicBool::new(false);
 
+/// A signal that comes just before a wait begins, or to another thread, interrupts no wait: it is followed by others, a second apart.
 extern "C" fn give_up(_: libc::c_int) {
     GIVEN_UP.store(true, Ordering::Relaxed);
+    // SAFETY: takes a number, and may be called in a handler.
+    unsafe { libc::alarm(1) };
 }
 
 /// Starts a child that ends with this process, and has the usual action for each signal: under `nohup` or in a shell's background some would be ignored.

@@ -1,5 +1,5 @@
 //! One test under supervision, played by shells: what it leaves fails it, is named, and is ended.
-#![allow(clippy::unwrap_used, clippy::allow_attributes, missing_docs, reason = "a test crate")]
+#![allow(clippy::unwrap_used, clippy::allow_attributes, missing_docs, unsafe_code, reason = "a test crate")]
 
 use std::fs;
 use std::process::{Command, Output};
@@ -85,6 +85,41 @@ fn a_supervisor_whose_parent_is_gone_ends_what_is_below_it() {
     child.kill().unwrap();
     child.wait().unwrap();
     becomes(false);
+}
+
+/// The request to end may come while the supervisor is not in a call that it interrupts, as when another thread takes it.
+#[test]
+fn a_request_that_interrupts_no_wait_is_noticed() {
+    let seconds = sleep_of(4);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_test-runner"));
+    let mut supervisor = command.args(["supervise", "plain", "600", "60", "sleep", &seconds]).spawn().unwrap();
+    let process = i32::try_from(supervisor.id()).unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    let other_thread = || {
+        let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
+        threads.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()).find(|thread| *thread != process)
+    };
+    let other = loop {
+        if let Some(thread) = other_thread().filter(|_| sleeps(&seconds)) {
+            break thread;
+        }
+        assert!(Instant::now() < until, "the supervisor has no other thread");
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    // SAFETY: takes numbers.
+    assert_eq!(unsafe { libc::syscall(libc::SYS_tgkill, process, other, libc::SIGTERM) }, 0);
+    let ended = loop {
+        if let Some(status) = supervisor.try_wait().unwrap() {
+            break Some(status);
+        }
+        if Instant::now() > until {
+            break None;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    drop(supervisor.kill());
+    assert_eq!(ended.and_then(|status| status.code()), Some(1), "asked to end, it did not");
+    assert!(!sleeps(&seconds));
 }
 
 #[test]
