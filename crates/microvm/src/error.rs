@@ -3,6 +3,7 @@
 use baremark_sys::affinity::Seat;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Starting or probing a microVM failed.
 #[derive(Debug, thiserror::Error)]
@@ -115,10 +116,16 @@ pub enum Error {
         what: String,
     },
     /// The trial run took longer than anybody would wait.
-    #[error("the trial run did not end within {limit_ms} ms: this back end cannot be used for measuring")]
+    #[error(
+        "the trial run did not end within {:.0} s, in which it used {:.1} s of CPU time: this back end cannot be used for measuring",
+        took.as_secs_f64(),
+        cpu.as_secs_f64()
+    )]
     Stuck {
-        /// The limit in milliseconds.
-        limit_ms: u64,
+        /// How long it was waited for.
+        took: Duration,
+        /// What this process has used of the CPUs meanwhile.
+        cpu: Duration,
     },
 }
 

@@ -45,8 +45,8 @@ const PORT_ARRIVED: u16 = 0x11;
 const PORT_READY: u16 = 0x12;
 /// Bits of the APIC's base: it is on, and its registers are MSRs.
 const X2APIC: u64 = 0xc00;
-/// How long an interrupt may take.
-const LIMIT: Duration = Duration::from_secs(2);
+/// How long an interrupt may take, on a machine with much other work as well.
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// mov ecx, 0x80f; mov eax, 0x1ff; xor edx, edx; wrmsr: the local APIC accepts interrupts.
 const APIC_ON: [u8; 17] = [0x66, 0xb9, 0x0f, 0x08, 0, 0, 0x66, 0xb8, 0xff, 1, 0, 0, 0x66, 0x31, 0xd2, 0x0f, 0x30];
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn an_interrupt_that_does_not_come_is_reported() {
         // rdtsc, out PORT_SENT, al, and back.
-        let Some(made) = started(&[0x0f, 0x31, 0xe6, 0x10, 0xeb, 0xfa], LIMIT) else { return };
+        let Some(made) = started(&[0x0f, 0x31, 0xe6, 0x10, 0xeb, 0xfa], Duration::from_secs(2)) else { return };
         let why = made.expect_err("nothing is sent").to_string();
         assert!(why.contains("no interrupt of one virtual CPU to another can be had here"), "{why}");
         let names = std::fs::read_dir("/proc/self/task").expect("/proc").flatten();

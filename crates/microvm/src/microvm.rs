@@ -40,14 +40,14 @@ pub struct Config {
 }
 
 impl Config {
-    /// One rank for each of these CPUs, pinned to it. Large guest pages, contiguous tables, ten seconds.
+    /// One rank for each of these CPUs, pinned to it. Large guest pages, contiguous tables, a minute.
     #[must_use]
     pub fn new(cpus: Vec<usize>) -> Self {
         Config {
             seats: cpus.into_iter().map(Seat::Cpu).collect(),
             guest_page: PageSize::Large,
             guest_tables: GuestTables::Contiguous,
-            watchdog: Duration::from_secs(10),
+            watchdog: Duration::from_secs(60),
             seed: 1,
         }
     }

@@ -9,7 +9,7 @@ use baremark_kernels::laps::Lap;
 use baremark_kernels::stream::{self as kernel, Kernel, Plan, Stores};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Descriptor, Footprint, HeldBy};
-use baremark_model::knob::{Default, Kind, Knob};
+use baremark_model::knob::{Default, InvalidValue, Kind, Knob};
 use baremark_model::metric::{Aggregate, Metric};
 use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
 use baremark_model::units::Bytes;
@@ -149,8 +149,9 @@ fn array_bytes_for(asked: Option<Bytes>, small: bool, caches: Option<u64>) -> Re
         (Some(array), _) => array,
         (None, Some(least)) => Bytes(least),
         (None, None) => {
-            let why = "cache sizes are unknown on this machine; write a size and small = true";
-            return Err(odd(&ARRAY, "(not set)", why));
+            let unknown =
+                InvalidValue::new("array: cache sizes are unknown on this machine", "write a size and small = true");
+            return Err(InvalidValue { key: Some(ARRAY.key.to_owned()), ..unknown }.into());
         }
     };
     if !array.0.is_multiple_of(LINE_BYTES) {
