@@ -18,6 +18,23 @@ pub fn protected(epoch_us: u64, further: &[&str], program: &[&str]) -> (Output, 
     (output, serde_json::from_slice(&report).unwrap())
 }
 
+/// Runs what is there the longer, the larger its number is, until `enough` was seen of it: how long a checkpoint takes is the machine's affair.
+pub fn until_seen(
+    first: u64,
+    enough: impl Fn(&Report) -> bool,
+    mut run: impl FnMut(u64) -> (Output, Report),
+) -> (Output, Report) {
+    let mut times = 1;
+    loop {
+        let (output, report) = run(first * times);
+        if enough(&report) {
+            return (output, report);
+        }
+        assert!(times < 16, "{report:?}");
+        times *= 4;
+    }
+}
+
 pub fn assert_copied(report: &Report, fewest: u64) {
     assert!(report.compared >= fewest && report.different == 0, "{report:?}");
     assert_eq!((report.unreadable, report.untracked), (0, 0), "{report:?}");

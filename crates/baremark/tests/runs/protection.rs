@@ -3,7 +3,7 @@
 use crate::common::bench::{Bench, children, kvm, text};
 use crate::common::protection::{
     BAREMARK, STUDY_OF_A_PROGRAM, assert_copied, assert_counted, assert_predicted, estimate, protected,
-    protected_to_none, row_of, study_of_loads, tracks,
+    protected_to_none, row_of, study_of_loads, tracks, until_seen,
 };
 use baremark_model::protection::Report;
 use baremark_sys::network::HeldPort;
@@ -17,14 +17,34 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Whether there were several checkpoints, so that some of them were of what the program does again and again.
+fn several(report: &Report) -> bool {
+    report.epochs >= 3
+}
+
+/// A script that has a pipeline, so many processes one after the other, and a signal.
+fn script(processes: u64) -> String {
+    format!(
+        "trap 'echo caught' USR1; seq 1 20000 | sort -R --random-source=/dev/zero | sort -n | md5sum; \
+         i=0; while [ $i -lt {processes} ]; do i=$((i + 1)); x=$(echo $i); done; echo $x; kill -USR1 $$; exit 5"
+    )
+}
+
+/// How a program ended, and what it printed.
+fn ended(output: &Output) -> (Option<i32>, String) {
+    (output.status.code(), text(&output.stdout))
+}
+
 #[test]
 fn changed_pages_are_those_that_were_written_and_the_copy_is_the_programs_memory() {
     if !tracks() {
         return;
     }
-    let (output, report) = protected(50_000, &[], &[BAREMARK, "protect", "--write", "1000", "--passes", "8000"]);
+    let (output, report) = until_seen(8000, several, |passes| {
+        protected(50_000, &[], &[BAREMARK, "protect", "--write", "1000", "--passes", &passes.to_string()])
+    });
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert_copied(&report, 1);
+    assert_copied(&report, 3);
     // All once; and in each epoch at most the thousand, the stack, and what the allocator keeps again.
     let again = (report.pages - report.new_pages) / report.epochs;
     assert!(report.new_pages > 1000 && again < 1016, "{again} pages again in each epoch: {report:?}");
@@ -42,10 +62,13 @@ fn pages_of_memory_that_grows_are_new_and_processes_that_wait_are_in_every_check
         return;
     }
     // Most of a pass is additions: that the memory grows does not make the program end within a few long epochs.
-    let growing = ["--write", "2", "--passes", "6000", "--new", "--waiting", "3", "--workers", "2"];
-    let (output, report) = protected(20_000, &[], &[&[BAREMARK, "protect"], &growing[..]].concat());
+    let (output, report) = until_seen(6000, several, |passes| {
+        let passes = passes.to_string();
+        let growing = ["--write", "2", "--passes", &passes, "--new", "--waiting", "3", "--workers", "2"];
+        protected(20_000, &[], &[&[BAREMARK, "protect"], &growing[..]].concat())
+    });
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert_copied(&report, 1);
+    assert_copied(&report, 3);
     let again = (report.pages - report.new_pages) / report.epochs;
     assert!(report.new_pages > 1000 && again < 100, "{again} pages again in each epoch: {report:?}");
     // The program and three that wait, each in every checkpoint at most.
@@ -79,24 +102,17 @@ fn processes_threads_and_signals_are_as_without_protection() {
     if !tracks() {
         return;
     }
-    let ended = |output: &Output| (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned());
-    // It is there for as many checkpoints as are looked for, however long one takes here.
-    let mut processes = 60;
-    let report = loop {
-        let script = format!(
-            "trap 'echo caught' USR1; seq 1 20000 | sort -R --random-source=/dev/zero | sort -n | md5sum; \
-             i=0; while [ $i -lt {processes} ]; do i=$((i + 1)); x=$(echo $i); done; echo $x; kill -USR1 $$; exit 5"
-        );
+    let mut processes = 0;
+    let enough = |report: &Report| report.compared >= 5 && report.processes > 1;
+    let (_, report) = until_seen(60, enough, |started| {
+        processes = started;
+        let script = script(started);
         let native = Command::new("sh").args(["-c", &script]).output().unwrap();
         let (output, report) = protected(2_000, &[], &["sh", "-c", &script]);
         assert_eq!(ended(&output), ended(&native), "{output:?}");
-        assert_copied(&report, 0);
-        if report.compared >= 5 && report.processes > 1 {
-            break report;
-        }
-        assert!(processes < 10_000, "{report:?}");
-        processes *= 4;
-    };
+        (output, report)
+    });
+    assert_copied(&report, 5);
     assert!(report.events > processes, "{report:?}");
     let (killed, _) = protected(2_000, &[], &["sh", "-c", "kill -9 $$"]);
     assert_eq!(killed.status.code(), Some(128 + 9));
@@ -279,10 +295,13 @@ fn the_copy_of_a_program_in_the_microvm_is_its_memory() {
     if !kvm() || !tracks() {
         return;
     }
-    let writer = ["guest", "--", BAREMARK, "protect", "--write", "1000", "--passes", "4000"];
-    let (output, report) = protected(50_000, &[], &[&[BAREMARK], &writer[..]].concat());
+    let (output, report) = until_seen(4000, several, |passes| {
+        let passes = passes.to_string();
+        let writer = [BAREMARK, "guest", "--", BAREMARK, "protect", "--write", "1000", "--passes", &passes];
+        protected(50_000, &[], &writer)
+    });
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert_copied(&report, 1);
+    assert_copied(&report, 3);
     // All once; and in each epoch at most what the program writes through the microVM again, and few pages of the process that carries it.
     let again = (report.pages - report.new_pages) / report.epochs;
     assert!(report.new_pages > 1000 && again < 1500, "{again} pages again in each epoch: {report:?}");
@@ -296,11 +315,15 @@ fn processes_and_signals_in_the_microvm_are_as_without_protection() {
     if !kvm() || !tracks() {
         return;
     }
-    let script = "trap 'echo caught' USR1; seq 1 20000 | sort -R --random-source=/dev/zero | sort -n | md5sum; \
-                  i=0; while [ $i -lt 20 ]; do i=$((i + 1)); x=$(echo $i); done; echo $x; kill -USR1 $$; exit 5";
-    let native = Command::new("sh").args(["-c", script]).output().unwrap();
-    let (output, report) = protected(5_000, &[], &[BAREMARK, "guest", "--", "sh", "-c", script]);
-    let ended = |output: &Output| (output.status.code(), text(&output.stdout));
-    assert_eq!(ended(&output), ended(&native), "{output:?}");
-    assert!(report.epochs >= 3 && report.processes > 1, "{report:?}");
+    let _ = until_seen(
+        20,
+        |report| several(report) && report.processes > 1,
+        |started| {
+            let script = script(started);
+            let native = Command::new("sh").args(["-c", &script]).output().unwrap();
+            let (output, report) = protected(5_000, &[], &[BAREMARK, "guest", "--", "sh", "-c", &script]);
+            assert_eq!(ended(&output), ended(&native), "{output:?}");
+            (output, report)
+        },
+    );
 }
