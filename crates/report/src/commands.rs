@@ -259,21 +259,34 @@ pub(crate) fn cause(document: &Document, row: &RatioRow) -> Option<String> {
     leaving(document, row).or_else(|| busy(document, row))
 }
 
-/// That exits, their number times what one costs here, make up most of the time of a program in the microVM.
+/// That exits, their number times what one costs here, make up most of the time that a program takes longer in the microVM.
 fn leaving(document: &Document, row: &RatioRow) -> Option<String> {
-    let mut of = document.estimates.iter().filter(|found| found.treatment == row.treatment);
-    let share = of.find(|found| found.metric == EXIT_SHARE.key)?;
-    let (lo, hi) = share.lo.zip(share.hi)?;
-    let value = number::estimate(share.estimate, Some(lo), Some(hi));
-    (lo > 100.0 * CAUSE_SHARE)
-        .then(|| format!("Exits from the microVM explain {value} % of its time (number x cost of one here)."))
+    // The least, the estimate and the most of the seconds that they take.
+    let exits = |treatment: &Treatment| {
+        let Some(share) = estimate_of(document, EXIT_SHARE.key, treatment) else { return Some([0.0; 3]) };
+        let wall = estimate_of(document, WALL.key, treatment)?.estimate;
+        Some([share.lo?, share.estimate, share.hi?].map(|percent| percent / 100.0 * wall))
+    };
+    let [longer, shorter] = [&row.treatment, &row.relative_to].map(|of| estimate_of(document, WALL.key, of));
+    let added = Some(longer?.estimate - shorter?.estimate).filter(|added| row.metric == WALL.key && *added > 0.0)?;
+    let (own, others) = (exits(&row.treatment)?, exits(&row.relative_to)?);
+    let [lo, middle, hi] = [own[0] - others[2], own[1] - others[1], own[2] - others[0]].map(|took| took / added);
+    let percent = |share: f64| 100.0 * share.min(1.0);
+    let part = match lo {
+        lo if lo >= 1.0 => "all".to_owned(),
+        lo => format!("{} %", number::estimate(percent(middle), Some(percent(lo)), Some(percent(hi)))),
+    };
+    (lo > CAUSE_SHARE)
+        .then(|| format!("Exits from the microVM explain {part} of the time that it adds (number x cost of one here)."))
+}
+
+/// The row of a metric of a treatment.
+fn estimate_of<'d>(document: &'d Document, metric: &str, treatment: &Treatment) -> Option<&'d EstimateRow> {
+    document.estimates.iter().find(|of| of.metric == metric && of.treatment == *treatment)
 }
 
 fn busy(document: &Document, row: &RatioRow) -> Option<String> {
-    let of = |metric: &str, treatment: &Treatment| {
-        let found = document.estimates.iter().find(|of| of.metric == metric && of.treatment == *treatment);
-        found.map(|of| of.estimate)
-    };
+    let of = |metric: &str, treatment: &Treatment| estimate_of(document, metric, treatment).map(|of| of.estimate);
     let change = |metric: &str| Some(of(metric, &row.treatment)? - of(metric, &row.relative_to)?);
     // CPU time is a part of wall time where one CPU is used at most.
     let one_cpu = |treatment: &Treatment| {
@@ -291,7 +304,10 @@ fn busy(document: &Document, row: &RatioRow) -> Option<String> {
         let agrees = change(metric)? / wall >= CAUSE_SHARE && (lo > 1.0 || hi < 1.0);
         agrees.then_some(ratio.ratio?)
     };
-    let parts = [(USER.key, "user mode"), (SYSTEM.key, "the kernel")];
+    // All that the processor does in the microVM counts as the user mode of the process that carries it.
+    let inside =
+        [&row.treatment, &row.relative_to].iter().any(|of| estimate_of(document, EXIT_SHARE.key, of).is_some());
+    let parts = [(USER.key, if inside { "user mode or the guest" } else { "user mode" }), (SYSTEM.key, "the kernel")];
     let (mode, ratio) = parts.into_iter().find_map(|(metric, mode)| Some((mode, shown(metric)?)))?;
     Some(format!("CPU time in {mode} ({} times).", fixed(ratio, 2)))
 }

@@ -64,7 +64,7 @@ fn bound_of(output: &str) -> Option<f64> {
 fn verdict(held: u32, tried: u32, bound: f64) -> &'static str {
     if tried == 0 {
         "not tried"
-    } else if f64::from(held) >= (bound * f64::from(tried)).floor() {
+    } else if f64::from(held) >= (bound * f64::from(tried)).floor().max(1.0) {
         "ok"
     } else {
         "short"
@@ -81,6 +81,7 @@ mod tests {
         assert_eq!(verdict(17, 20, 0.9), "short");
         assert_eq!(verdict(2, 3, 0.9), "ok", "one of three may fail: 2.7 of 3");
         assert_eq!(verdict(1, 3, 0.9), "short");
+        assert_eq!((verdict(0, 1, 0.9), verdict(1, 1, 0.9)), ("short", "ok"), "one that never holds is none");
         assert_eq!(verdict(0, 0, 0.9), "not tried");
         assert_eq!(bound_of("a\nbound: 0.5\n"), Some(0.5));
         assert_eq!(bound_of("bound: much\n"), None);
