@@ -201,8 +201,7 @@ fn databases(run: &Run, document: &Document, calibration: Option<&Calibration>) 
 
 /// What was counted of a server, for each statement; `None` where something was not.
 fn counted(arm: &PlannedArm, document: &Document) -> Option<Statements> {
-    let of =
-        |metric: &str| document.estimates.iter().find(|row| row.metric == metric && row.treatment == arm.treatment);
+    let of = |metric: &str| document.estimate_of(metric, &arm.treatment);
     let rate = of(RATE).filter(|row| row.estimate > 0.0)?.estimate;
     let each = |metric: &str| of(metric).map(|row| row.estimate / rate);
     let cpu = of("cpu_us_per_tx")?;

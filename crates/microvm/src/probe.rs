@@ -13,7 +13,7 @@ use baremark_sys::affinity::{Seat, allowed_cpus};
 use baremark_sys::clock;
 use kvm_ioctls::{Cap, Kvm};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -104,14 +104,19 @@ fn trial() -> Result<Option<u64>, Error> {
         .name("microvm probe".into())
         .spawn(move || drop(tell.send(first_run())))
         .map_err(|source| Error::Thread { rank: 0, source })?;
+    outcome(&told, TRIAL_CPU, TRIAL)
+}
+
+/// What the trial has come to, if it comes before this process has used so much CPU time, and within so long.
+fn outcome<T>(told: &Receiver<Result<T, Error>>, most_cpu: Duration, longest: Duration) -> Result<T, Error> {
     let (begun, cpu_before) = (Instant::now(), process_cpu());
     loop {
-        let (took, cpu) = match told.recv_timeout(LOOK) {
+        let waited = match told.recv_timeout(LOOK) {
             Ok(result) => return result,
-            Err(RecvTimeoutError::Timeout) => (begun.elapsed(), process_cpu().saturating_sub(cpu_before)),
-            Err(RecvTimeoutError::Disconnected) => (TRIAL, TRIAL_CPU),
+            Err(waited) => waited,
         };
-        if took >= TRIAL || cpu >= TRIAL_CPU {
+        let (took, cpu) = (begun.elapsed(), process_cpu().saturating_sub(cpu_before));
+        if took >= longest || cpu >= most_cpu || waited == RecvTimeoutError::Disconnected {
             return Err(Error::Stuck { took, cpu });
         }
     }
@@ -131,6 +136,8 @@ fn first_run() -> Result<Option<u64>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn a_missing_device_is_said_with_the_remedy() {
@@ -146,6 +153,42 @@ mod tests {
         let problem = probe.problem.expect("it is none").to_string();
         assert!(problem.starts_with("/dev/null is not a KVM device"), "{problem}");
         assert!(problem.contains("--device /dev/kvm"), "{problem}");
+    }
+
+    const SHORT: Duration = Duration::from_millis(200);
+    const LONG: Duration = Duration::from_secs(600);
+
+    #[test]
+    fn a_trial_that_computes_is_given_up_by_its_cpu_time() {
+        let (tell, told) = mpsc::sync_channel::<Result<(), Error>>(1);
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let computes = thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {}
+            drop(tell);
+        });
+        let given_up = outcome(&told, SHORT, LONG);
+        stop.store(true, Ordering::Relaxed);
+        drop(computes.join());
+        assert!(matches!(given_up, Err(Error::Stuck { cpu, .. }) if cpu >= SHORT), "{given_up:?}");
+        assert!(
+            matches!(outcome(&told, LONG, LONG), Err(Error::Stuck { took, .. }) if took < LONG),
+            "nobody is left to answer"
+        );
+    }
+
+    #[test]
+    fn a_trial_that_stands_still_is_given_up_by_the_time_that_passes() {
+        let (tell, told) = mpsc::sync_channel::<Result<(), Error>>(1);
+        let given_up = outcome(&told, LONG, SHORT);
+        assert!(matches!(given_up, Err(Error::Stuck { took, .. }) if took >= SHORT), "{given_up:?}");
+        // One that answers late is none the worse for it.
+        let late = thread::spawn(move || {
+            thread::sleep(2 * SHORT);
+            tell.send(Ok(()))
+        });
+        assert!(outcome(&told, LONG, LONG).is_ok(), "it waited, and used no CPU");
+        drop(late.join());
     }
 
     #[test]

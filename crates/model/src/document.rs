@@ -85,6 +85,12 @@ pub struct Document {
 }
 
 impl Document {
+    /// The row of a metric of one treatment.
+    #[must_use]
+    pub fn estimate_of(&self, metric: &str, treatment: &Treatment) -> Option<&EstimateRow> {
+        self.estimates.iter().find(|row| row.metric == metric && row.treatment == *treatment)
+    }
+
     /// What a run has before its first trial: itself alone.
     #[must_use]
     pub fn new(run: RunHead) -> Self {

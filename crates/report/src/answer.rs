@@ -44,9 +44,7 @@ pub(crate) struct Evidence<'d> {
 
 impl<'d> Evidence<'d> {
     fn of_ratio(document: &'d Document, row: &RatioRow) -> Option<Self> {
-        let of = |treatment: &Treatment| {
-            document.estimates.iter().find(|found| found.metric == row.metric && found.treatment == *treatment)
-        };
+        let of = |treatment: &Treatment| document.estimate_of(&row.metric, treatment);
         let above = of(&row.treatment)?;
         let below = of(&row.relative_to).filter(|_| row.treatment != row.relative_to);
         let (per, unit) = readable(&clean(&above.unit), below.into_iter().chain([above]).map(|row| row.estimate));

@@ -124,7 +124,7 @@ fn cells(document: &Document, treatment: &Treatment, commands: &[(String, String
     let labels: Vec<String> = treatment.values().map(|label| clean(label)).collect();
     let name = treatment.get("command");
     let command = commands.iter().find(|(of, _)| name.is_none_or(|name| name == of));
-    let of = |metric: &str| document.estimates.iter().find(|row| row.metric == metric && row.treatment == *treatment);
+    let of = |metric: &str| document.estimate_of(metric, treatment);
     let value = of(&document.run.metric).map(measured).unwrap_or_default();
     let cpu = of(CPU.key).map(|row| format!("CPU {}", brief(row.estimate))).unwrap_or_default();
     let memory = of(PEAK_MEMORY.key).map(|row| {
@@ -139,8 +139,7 @@ fn cells(document: &Document, treatment: &Treatment, commands: &[(String, String
 /// `1392 runs: mean 18.2, sd 0.710, min 17.6, p25 17.9, p75 18.5, max 25.1 ms; user 16.7, system 1.15 ms`. `None` of runs that were stored
 /// without their times. Of programs that ran at the same time how long each took is left out: it shows how long it waited for its CPU.
 fn spread(document: &Document, treatment: &Treatment) -> Option<String> {
-    let of =
-        |metric: &Metric| document.estimates.iter().find(|row| row.metric == metric.key && row.treatment == *treatment);
+    let of = |metric: &Metric| document.estimate_of(metric.key, treatment);
     let [least, low, _, high, most] = RUN_TIMES.each_ref().map(of);
     let least = least?;
     let runs = least.samples?;
@@ -263,11 +262,11 @@ pub(crate) fn cause(document: &Document, row: &RatioRow) -> Option<String> {
 fn leaving(document: &Document, row: &RatioRow) -> Option<String> {
     // The least, the estimate and the most of the seconds that they take.
     let exits = |treatment: &Treatment| {
-        let Some(share) = estimate_of(document, EXIT_SHARE.key, treatment) else { return Some([0.0; 3]) };
-        let wall = estimate_of(document, WALL.key, treatment)?.estimate;
+        let Some(share) = document.estimate_of(EXIT_SHARE.key, treatment) else { return Some([0.0; 3]) };
+        let wall = document.estimate_of(WALL.key, treatment)?.estimate;
         Some([share.lo?, share.estimate, share.hi?].map(|percent| percent / 100.0 * wall))
     };
-    let [longer, shorter] = [&row.treatment, &row.relative_to].map(|of| estimate_of(document, WALL.key, of));
+    let [longer, shorter] = [&row.treatment, &row.relative_to].map(|of| document.estimate_of(WALL.key, of));
     let added = Some(longer?.estimate - shorter?.estimate).filter(|added| row.metric == WALL.key && *added > 0.0)?;
     let (own, others) = (exits(&row.treatment)?, exits(&row.relative_to)?);
     let [lo, middle, hi] = [own[0] - others[2], own[1] - others[1], own[2] - others[0]].map(|took| took / added);
@@ -280,13 +279,8 @@ fn leaving(document: &Document, row: &RatioRow) -> Option<String> {
         .then(|| format!("Exits from the microVM explain {part} of the time that it adds (number x cost of one here)."))
 }
 
-/// The row of a metric of a treatment.
-fn estimate_of<'d>(document: &'d Document, metric: &str, treatment: &Treatment) -> Option<&'d EstimateRow> {
-    document.estimates.iter().find(|of| of.metric == metric && of.treatment == *treatment)
-}
-
 fn busy(document: &Document, row: &RatioRow) -> Option<String> {
-    let of = |metric: &str, treatment: &Treatment| estimate_of(document, metric, treatment).map(|of| of.estimate);
+    let of = |metric: &str, treatment: &Treatment| document.estimate_of(metric, treatment).map(|of| of.estimate);
     let change = |metric: &str| Some(of(metric, &row.treatment)? - of(metric, &row.relative_to)?);
     // CPU time is a part of wall time where one CPU is used at most.
     let one_cpu = |treatment: &Treatment| {
@@ -305,8 +299,7 @@ fn busy(document: &Document, row: &RatioRow) -> Option<String> {
         agrees.then_some(ratio.ratio?)
     };
     // All that the processor does in the microVM counts as the user mode of the process that carries it.
-    let inside =
-        [&row.treatment, &row.relative_to].iter().any(|of| estimate_of(document, EXIT_SHARE.key, of).is_some());
+    let inside = [&row.treatment, &row.relative_to].iter().any(|of| document.estimate_of(EXIT_SHARE.key, of).is_some());
     let parts = [(USER.key, if inside { "user mode or the guest" } else { "user mode" }), (SYSTEM.key, "the kernel")];
     let (mode, ratio) = parts.into_iter().find_map(|(metric, mode)| Some((mode, shown(metric)?)))?;
     Some(format!("CPU time in {mode} ({} times).", fixed(ratio, 2)))
@@ -316,9 +309,7 @@ fn busy(document: &Document, row: &RatioRow) -> Option<String> {
 fn inside(document: &Document) -> Vec<String> {
     let mut sentences = Vec::new();
     for treatment in treatment::measured(document) {
-        let of = |metric: &Metric| {
-            document.estimates.iter().find(|row| row.metric == metric.key && row.treatment == *treatment)
-        };
+        let of = |metric: &Metric| document.estimate_of(metric.key, treatment);
         let whole = |metric: &Metric| of(metric).map_or_else(|| "?".to_owned(), |row| fixed(row.estimate, 0));
         // Runs of older versions have the whole cost of a call alone, from which their share is.
         let cost = of(&EXIT_COST).map(|cost| (cost, "exit")).or_else(|| Some((of(&CALL_COST)?, "call")));

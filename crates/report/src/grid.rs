@@ -175,7 +175,7 @@ fn members_of(document: &Document, factors: &Factors<'_>, treatment: &Treatment)
             let found = own.iter().find(|row| row.metric == metric && row.member == member);
             cell(found.map(|row| (row.estimate, row.lo, row.hi)))
         };
-        let all = document.estimates.iter().find(|row| row.metric == metric && row.treatment == *treatment);
+        let all = document.estimate_of(metric, treatment);
         let together_cell = cell(all.map(|row| (row.estimate, row.lo, row.hi)));
         let unit = if unit.is_empty() { String::new() } else { format!(" ({unit})") };
         GridRow {

@@ -151,8 +151,7 @@ fn treatments(document: &Document) -> Vec<&Treatment> {
 }
 
 fn estimate(document: &Document, treatment: &Treatment, metric: &str) -> Option<f64> {
-    let row = document.estimates.iter().find(|row| row.treatment == *treatment && row.metric == metric);
-    row.map(|row| row.estimate)
+    document.estimate_of(metric, treatment).map(|row| row.estimate)
 }
 
 fn throughputs(document: &Document, treatments: &[&Treatment], reasons: &mut Vec<String>) -> Vec<GridRow> {

@@ -76,7 +76,7 @@ fn a_probe_says_what_is_there() {
     let probe = probe();
     match &probe.problem {
         None => assert!(probe.is_usable() && probe.first_run_us.is_some_and(|us| us > 0), "{probe:?}"),
-        // The trial's own limits are short, and a machine may stop for longer.
+        // A machine may stand still for longer than the trial's limits.
         Some(Error::Stuck { .. } | Error::FirstRun(Fault::TimedOut { .. })) => assert_eq!(probe.first_run_us, None),
         Some(other) => panic!("{other:?}"),
     }
