@@ -69,8 +69,9 @@ fn pages_of_memory_that_grows_are_new_and_processes_that_wait_are_in_every_check
     });
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_copied(&report, 3);
-    let again = (report.pages - report.new_pages) / report.epochs;
-    assert!(report.new_pages > 1000 && again < 100, "{again} pages again in each epoch: {report:?}");
+    // Those that each process writes while it starts, and the few that all write on and on; were what grows not new, nearly all would be there again.
+    let again = report.pages - report.new_pages;
+    assert!(report.new_pages > 1000 && again < report.pages / 4, "{again} pages again: {report:?}");
     // The program and three that wait, each in every checkpoint at most.
     assert!((report.epochs..=4 * report.epochs).contains(&report.process_checkpoints), "{report:?}");
     // A thread, three processes that begin, execute a program and end, and the first program: two stops each at least.
