@@ -103,19 +103,9 @@ fn reported(studied: &Studied, metric: &str, unit: &str, factor: &str, [base, ot
     let compared = studied.json(&["compare", &side(base), &side(other), "--json"]);
     let row = &compared["rows"][0];
     assert_eq!((&row["metric"], row["base_units"].as_u64()), (&metric.into(), Some(blocks(&document))), "{row:#}");
-    // Levels are compared by the medians of trials: their ratio lies between those of any two trials, however busy the machine is.
-    let values = |level: &str| -> Vec<f64> {
-        let arms = document["trials"].as_array().unwrap().iter().flat_map(|trial| trial["arms"].as_array().unwrap());
-        let of_level = arms.filter(|arm| arm["treatment"][factor] == level);
-        let samples = of_level.flat_map(|arm| arm["medians"].as_array().unwrap());
-        samples.filter(|sample| sample["metric"] == metric).map(|sample| sample["value"].as_f64().unwrap()).collect()
-    };
-    let (ours, theirs) = (values(other), values(base));
-    let bound = |values: &[f64], pick: fn(f64, f64) -> f64| values.iter().copied().reduce(pick).unwrap();
-    let (least, most) =
-        (bound(&ours, f64::min) / bound(&theirs, f64::max), bound(&ours, f64::max) / bound(&theirs, f64::min));
-    let found = row["ratio"].as_f64().unwrap();
-    assert!((least..=most).contains(&found), "{found} is not in {least} to {most}");
+    // Levels of one run are compared as the run itself compares them.
+    let [found, own] = [row, ratio].map(|row| row["ratio"].as_f64().unwrap());
+    assert!((found / own - 1.0).abs() < 1e-9, "{found} is not the run's own {own}");
     Some(document)
 }
 
