@@ -121,10 +121,19 @@ const RULES: &[Rule] = &[
     Rule {
         layer: "network",
         utilization: &[("net.transmit_mb_per_s", "sent")],
-        saturation: &[(
-            ("sockets.unsent", "of the readings found a connection whose data still waited to be sent or confirmed"),
-            10.0,
-        )],
+        saturation: &[
+            (
+                ("sockets.in_transit_share", "of the time a connection's data was on its way to a peer that had room"),
+                10.0,
+            ),
+            (
+                (
+                    "sockets.unsent",
+                    "of the readings found a connection whose data still waited to be sent or confirmed",
+                ),
+                10.0,
+            ),
+        ],
         errors: &[
             ("sockets.segments_retransmitted", "TCP segments sent again"),
             ("net.errors", "packets lost or wrong"),
@@ -418,6 +427,7 @@ mod tests {
             ("paging", 0.2, &[("vm.pswpin", 500.0), ("pressure.io_some", 0.4)]),
             ("disk", 0.1, &[("pressure.io_some", 0.95), ("disk.busy:vda", 0.03)]),
             ("network", 0.1, &[("sockets.unsent", 80.0)]),
+            ("network", 0.1, &[("sockets.in_transit", 0.2), ("sockets.unsent", 5.0)]),
             ("application tier", 0.1, &[("sockets.unread", 70.0)]),
         ];
         for (expected, used, values) in cases {

@@ -141,6 +141,12 @@ pub const QUANTITIES: &[Quantity] = &[
     events("net.transmit_drops", "packets dropped before they were sent"),
     level("sockets.unsent", "%", 100.0, "readings at which a connection had had data to send since the reading before"),
     level("sockets.unread", "%", 100.0, "readings at which data waited to be read, or a connection to be accepted"),
+    counter(
+        "sockets.in_transit",
+        "s",
+        1e-6,
+        "time in which data of a connection was on its way to a peer that had room for it",
+    ),
     events("sockets.segments_sent", "TCP segments sent"),
     events("sockets.segments_retransmitted", "TCP segments sent again"),
     events("sockets.accept_overflows", "connections refused because too many waited to be accepted"),

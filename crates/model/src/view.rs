@@ -177,6 +177,7 @@ pub const VIEWS: &[View] = &[
     view("numa.local_share", "pages allocated on their CPU's node", "%", "numa.local_node", |w| {
         Some(100.0 * over(w.or_idle("numa.local_node")?, w.sum(&["numa.local_node", "numa.other_node"])?)?)
     }),
+    view("sockets.in_transit_share", "data on its way to a peer", "%", "", |w| share_of_time(w, "sockets.in_transit")),
     view("pressure.cpu", "some task waited for a CPU", "%", "", |w| share_of_time(w, "pressure.cpu_some")),
     view("pressure.io", "some task waited for a disk", "%", "", |w| share_of_time(w, "pressure.io_some")),
     view("pressure.memory", "some task waited for memory", "%", "", |w| share_of_time(w, "pressure.memory_some")),

@@ -1,12 +1,10 @@
 //! Messages of rtnetlink(7): a header, a structure of the kind of object, and attributes, in the byte order of the machine. Numbers and layouts are
 //! those of linux/netlink.h, linux/rtnetlink.h, linux/if_link.h, linux/if_addr.h and linux/pkt_sched.h.
 
+use baremark_sys::netlink::{self, ATTRIBUTE, number, short};
+
 /// Bytes of `struct nlmsghdr`.
 pub(crate) const HEADER: usize = 16;
-/// Bytes of `struct rtattr` before its value, and what each begins at a multiple of.
-const ATTRIBUTE: usize = 4;
-/// The flags in the type of an attribute are not part of its number.
-const TYPE_MASK: u16 = 0x3fff;
 
 pub(crate) const REQUEST: u16 = 0x1;
 pub(crate) const ACK: u16 = 0x4;
@@ -138,22 +136,7 @@ pub(crate) fn parts(mut bytes: &[u8], sequence: u32) -> Vec<Part<'_>> {
 
 /// The attributes after the structure of an object. What is cut off is none.
 pub(crate) fn attributes(body: &[u8], kind: Kind) -> impl Iterator<Item = (u16, &[u8])> {
-    let mut rest = body.get(kind.structure..).unwrap_or_default();
-    std::iter::from_fn(move || {
-        let (length, number) = (usize::from(short(rest, 0)?), short(rest, 2)?);
-        let value = rest.get(ATTRIBUTE..length)?;
-        rest = rest.get(length.next_multiple_of(ATTRIBUTE)..).unwrap_or_default();
-        Some((number & TYPE_MASK, value))
-    })
-}
-
-/// The number of four bytes at a place.
-pub(crate) fn number(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
-}
-
-fn short(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_ne_bytes(bytes.get(at..at.checked_add(2)?)?.try_into().ok()?))
+    netlink::attributes(body.get(kind.structure..).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -198,10 +181,6 @@ mod tests {
             let mut odd = whole.clone();
             odd[..4].copy_from_slice(&length.to_ne_bytes());
             assert_eq!(parts(&odd, 2), []);
-        }
-        for length in [0_u16, 3, u16::MAX] {
-            let body = [vec![0; 16], [length, 3].map(u16::to_ne_bytes).concat(), vec![0; 8]].concat();
-            assert_eq!(attributes(&body, NEW_LINK).count(), 0);
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::message::{
     ACK, CREATE, DELETE_LINK, DUMP, EXCLUSIVE, GET_ADDRESS, GET_LINK, GET_ROUTE, Kind, Message, NEW_ADDRESS, NEW_LINK,
-    NEW_QDISC, NEW_ROUTE, Part, REPLACE, REQUEST, SET_LINK, attributes, number, parts, put, terminated,
+    NEW_QDISC, NEW_ROUTE, Part, REPLACE, REQUEST, SET_LINK, attributes, parts, put, terminated,
 };
+use baremark_sys::netlink::number;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use std::io;
 use std::net::Ipv4Addr;

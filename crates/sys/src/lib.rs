@@ -33,6 +33,7 @@ pub mod machine;
 pub mod memory;
 pub mod mounts;
 pub mod namespace;
+pub mod netlink;
 pub mod network;
 pub mod numa;
 pub mod paging;
