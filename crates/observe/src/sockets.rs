@@ -36,7 +36,7 @@ struct Queues {
     unread: u32,
     /// Whether either has changed since observing began.
     moved: bool,
-    /// How it sends, as of the last reading at which it had anything to send for whether it is in transit.
+    /// What the kernel has counted of its sending, and whether it was in transit at the last reading at which it had anything to send.
     sending: Option<Sending>,
     round: u64,
 }
@@ -73,7 +73,8 @@ pub(crate) struct Sockets {
     counts: Vec<Source>,
     seen: HashMap<[SocketAddr; 2], Queues>,
     round: u64,
-    in_transit_us: u64,
+    /// Microseconds since observing began in which data was on its way, as long as the kernel has said so of every connection.
+    in_transit_us: Option<u64>,
     rows: [&'static Quantity; 3],
     counted: [(&'static str, &'static Quantity); 3],
 }
@@ -87,7 +88,7 @@ impl Sockets {
             counts: Vec::new(),
             seen: HashMap::new(),
             round: 0,
-            in_transit_us: 0,
+            in_transit_us: None,
             rows: ["sockets.unsent", "sockets.unread", "sockets.in_transit"].map(row),
             counted: COUNTED.map(|(name, key)| (name, row(key))),
         }
@@ -202,6 +203,7 @@ impl Observer for Sockets {
             // A kernel without the table says so when it is asked.
             let opened = TcpSockets::open().and_then(|mut sockets| sockets.read().map(|_| sockets));
             self.kernel = opened.ok();
+            self.in_transit_us = self.kernel.is_some().then_some(0);
         }
         let open = |name: &str| {
             let mut source = Source::new("sockets", name);
@@ -228,9 +230,9 @@ impl Observer for Sockets {
         let [unsent, unread, in_transit] = self.rows;
         into.whole(unsent, u64::from(found.unsent));
         into.whole(unread, u64::from(found.unread));
-        if let Some(since) = found.in_transit_us {
-            self.in_transit_us += since;
-            into.whole(in_transit, self.in_transit_us);
+        self.in_transit_us = self.in_transit_us.zip(found.in_transit_us).map(|(sum, since)| sum + since);
+        if let Some(sum) = self.in_transit_us {
+            into.whole(in_transit, sum);
         }
         for source in &mut self.counts {
             let text = source.read()?;
@@ -248,7 +250,7 @@ impl Observer for Sockets {
         self.tables.clear();
         self.counts.clear();
         self.seen.clear();
-        (self.round, self.in_transit_us) = (0, 0);
+        (self.round, self.in_transit_us) = (0, None);
     }
 }
 
@@ -280,6 +282,7 @@ mod tests {
             let mut into = Readings::default();
             sockets.read(&mut into).expect("it can be read");
             let of = |key| into.values.iter().find(|value| value.quantity.key == key).map_or(9, |value| value.count);
+            assert_eq!(of("sockets.in_transit"), 9, "the tables do not say");
             [of("sockets.unsent"), of("sockets.unread")]
         };
         tables.iter().map(read).collect()

@@ -203,6 +203,9 @@ fn sending(info: &[u8]) -> Option<Sending> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::time::{Duration, Instant};
 
     /// A message of the kernel of this kind.
     fn message(kind: u16, content: &[u8]) -> Vec<u8> {
@@ -279,6 +282,35 @@ mod tests {
         assert_eq!(of(ESTABLISHED, &info(9, 0, 900, 0)[..BUSY]), None, "a kernel without times");
         assert_eq!(of(LISTENING, &info(9, 0, 900, 0)), None);
         assert_eq!(socket(&told(ESTABLISHED, 0, 0, 0)).expect("a socket").sending, None);
+    }
+
+    /// What this kernel says of a connection whose peer does not read.
+    #[test]
+    #[expect(clippy::print_stdout, reason = "a skip is counted")]
+    fn a_connection_whose_peer_has_no_room_is_known_by_its_time_without() {
+        let listening = TcpListener::bind("127.0.0.1:0").expect("a port is left");
+        let mut sending = TcpStream::connect(listening.local_addr().expect("it has one")).expect("it listens");
+        let _peer = listening.accept().expect("somebody asks");
+        sending.set_nonblocking(true).expect("it can be");
+        while sending.write(&[0; 65536]).is_ok() {}
+        let ends = [sending.local_addr(), sending.peer_addr()].map(|end| end.expect("it is connected"));
+        let mut sockets = match TcpSockets::open().and_then(|mut sockets| sockets.read().map(|_| sockets)) {
+            Ok(sockets) => sockets,
+            Err(why) => return println!("skipped: sock_diag(7): {why}"),
+        };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let found = sockets.read().expect("it could be read").into_iter().find(|socket| socket.ends == ends);
+            let Some(said) = found.expect("it is connected").sending else {
+                return println!("skipped: the kernel counts no times of connections");
+            };
+            assert!(said.in_transit && said.busy_us >= said.no_room_us, "{said:?}");
+            if said.no_room_us > 0 {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{said:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     #[test]
