@@ -1,3 +1,6 @@
+//! Data that waits in TCP sockets of the network namespace in which the observer runs, and what TCP counts. The kernel is asked for the sockets that are
+//! connected or listen ([`TcpSockets`]); where it cannot be, and of another machine, `/proc/net/tcp` and `tcp6` are read, which have those that have ended, too.
+//!
 //! Data that waits to be sent is the network's or the peer's; data that waits to be read, or a connection that waits to be accepted, is
 //! the application's. A socket whose queue never changed since observing began is not counted: whatever holds it is not at work.
 //!

@@ -29,7 +29,7 @@ const PROBING: u8 = 4;
 const HEAD: usize = 16;
 const ASKED: usize = 56;
 const TOLD: usize = 72;
-/// Where in what is told of a socket its ports and addresses are, its own first, and what is in its queues.
+/// Where in `struct inet_diag_msg` the ports and addresses of a socket are, its own first, and what is in its queues.
 const PORTS: [usize; 2] = [4, 6];
 const ADDRESSES: [usize; 2] = [8, 24];
 const UNREAD: usize = 56;
@@ -183,7 +183,7 @@ fn socket(content: &[u8]) -> Option<TcpSocket> {
     })
 }
 
-/// One of the two ends in what is told of a socket.
+/// One of the two ends in a `struct inet_diag_msg`.
 fn end(told: &[u8], which: usize) -> Option<SocketAddr> {
     let port = u16::from_be_bytes(*told.get(PORTS[which]..)?.first_chunk()?);
     let bytes: [u8; 16] = *told.get(ADDRESSES[which]..)?.first_chunk()?;
@@ -288,6 +288,7 @@ mod tests {
     #[test]
     #[expect(clippy::print_stdout, reason = "a skip is counted")]
     fn a_connection_whose_peer_has_no_room_is_known_by_its_time_without() {
+        let begun = Instant::now();
         let listening = TcpListener::bind("127.0.0.1:0").expect("a port is left");
         let mut sending = TcpStream::connect(listening.local_addr().expect("it has one")).expect("it listens");
         let _peer = listening.accept().expect("somebody asks");
@@ -304,7 +305,10 @@ mod tests {
             let Some(said) = found.expect("it is connected").sending else {
                 return println!("skipped: the kernel counts no times of connections");
             };
+            // The kernel counts in ticks of 10 ms at most.
+            let most_us = (begun.elapsed() + Duration::from_millis(20)).as_micros();
             assert!(said.in_transit && said.busy_us >= said.no_room_us, "{said:?}");
+            assert!(u128::from(said.busy_us) <= most_us, "{said:?} within {most_us} us");
             if said.no_room_us > 0 {
                 return;
             }
