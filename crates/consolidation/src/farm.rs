@@ -15,6 +15,7 @@ use baremark_services::nginx::Nginx;
 use baremark_services::place::in_this_namespace;
 use baremark_services::service::Service as _;
 use baremark_services::users::{make_for, own_environment};
+use baremark_sys::calls::again_after_signals;
 use baremark_sys::confine::{self, Held, Limits};
 use baremark_sys::container_engine::{Container, INSIDE, PODMAN, Root};
 use baremark_sys::private_folder::PrivateFolder;
@@ -395,7 +396,7 @@ fn served(stream: &mut TcpStream, path: &str) -> std::io::Result<Vec<u8>> {
                 return Ok(bytes.split_off(end + 4));
             }
         }
-        match stream.read(&mut buffer)? {
+        match again_after_signals(|| stream.read(&mut buffer))? {
             0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
             read => bytes.extend(&buffer[..read]),
         }

@@ -16,6 +16,7 @@ use baremark_model::seam::Sample;
 use baremark_model::units::{Bytes, Nanos};
 use baremark_model::wire::Point;
 use baremark_stats::percentile::sample_floor;
+use baremark_sys::calls::again_after_signals;
 use hdrhistogram::Histogram;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -355,7 +356,7 @@ const ENOBUFS: i32 = 105;
 fn answered(socket: &UdpSocket, answer: &mut [u8], number: u32) -> io::Result<usize> {
     let deadline = Instant::now() + LOST_AFTER;
     loop {
-        let length = socket.recv(answer)?;
+        let length = again_after_signals(|| socket.recv(answer))?;
         if length >= DATAGRAM_HEAD && crate::echo::u32_at(answer, 12) == number {
             return Ok(length);
         }

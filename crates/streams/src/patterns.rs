@@ -1,6 +1,7 @@
 //! What the two ends do: one function for each side of each pattern.
 
 use crate::order::{Order, Worker};
+use baremark_sys::calls::again_after_signals;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -42,7 +43,7 @@ pub(crate) fn send(order: &Order, worker: &Worker<'_>, to: SocketAddr) -> io::Re
     stream.shutdown(Shutdown::Write)?;
     // The other end closes when it has taken everything.
     stream.set_read_timeout(Some(PATIENCE))?;
-    if stream.read(&mut [0])? != 0 {
+    if again_after_signals(|| stream.read(&mut [0]))? != 0 {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "a receiver answered"));
     }
     Ok(())
@@ -82,7 +83,7 @@ pub(crate) fn receive(order: &Order, worker: &Worker<'_>, mut stream: TcpStream)
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut buffer = vec![0; order.message.clamp(TAKEN[0], TAKEN[1])];
     loop {
-        match stream.read(&mut buffer)? {
+        match again_after_signals(|| stream.read(&mut buffer))? {
             0 => return Ok(()),
             length => worker.count(length),
         }
@@ -115,7 +116,7 @@ pub(crate) fn connect_and_close(order: &Order, worker: &Worker<'_>, to: SocketAd
         stream.write_all(&message)?;
         stream.read_exact(&mut answer)?;
         // The server closes first, so that ports of this side are free again at once.
-        let _ = stream.read(&mut [0])?;
+        let _ = again_after_signals(|| stream.read(&mut [0]))?;
         worker.trip(began.elapsed(), order.message);
     }
     Ok(())
@@ -175,7 +176,7 @@ pub(crate) fn receive_datagrams(order: &Order, worker: &Worker<'_>, socket: &Udp
     socket.set_read_timeout(Some(QUIET))?;
     let mut buffer = vec![0; 1 << 16];
     loop {
-        match socket.recv(&mut buffer) {
+        match again_after_signals(|| socket.recv(&mut buffer)) {
             Ok(length) if length == order.message => worker.count(length),
             Ok(length) => {
                 let what = format!("a datagram of {length} bytes in place of {}", order.message);

@@ -22,6 +22,20 @@ pub fn was_interrupted() -> io::Result<()> {
     }
 }
 
+/// Makes a call again as long as signals interrupt it. The kernel does not do so by itself for sockets whose reads have a time limit: stopping a
+/// process and having it go on is enough to interrupt those (signal(7)).
+///
+/// # Errors
+/// What the call gives otherwise.
+pub fn again_after_signals<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}
+
 /// The descriptor that a call has made.
 ///
 /// # Safety
@@ -33,4 +47,22 @@ pub unsafe fn new_descriptor(returned: impl Into<libc::c_long>) -> io::Result<Ow
     let made = i32::try_from(checked(returned.into())?).map_err(io::Error::other)?;
     // SAFETY: it is new and nobody else's, as the caller says.
     Ok(unsafe { OwnedFd::from_raw_fd(made) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_made_again_after_signals_alone() {
+        let outcomes = [Err(io::ErrorKind::Interrupted), Err(io::ErrorKind::Interrupted), Ok(7), Ok(8)];
+        let mut next = outcomes.into_iter().map(|outcome| outcome.map_err(io::Error::from));
+        assert_eq!(again_after_signals(|| next.next().expect("one more")).expect("it succeeds"), 7);
+        let mut calls = 0;
+        let refused = again_after_signals(|| {
+            calls += 1;
+            Err::<(), _>(io::Error::from(io::ErrorKind::WouldBlock))
+        });
+        assert_eq!((refused.map_err(|why| why.kind()), calls), (Err(io::ErrorKind::WouldBlock), 1));
+    }
 }

@@ -7,6 +7,7 @@ use crate::run::{self, Manner};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::Instant;
@@ -20,6 +21,8 @@ enum Beside {
     Disk,
     /// Several busy loops for every CPU, and such writes: a machine that is several times as slow.
     Slow,
+    /// Every few seconds all tests stand still at once, as on a machine that is suspended or whose hypervisor does not let it run.
+    Pauses,
 }
 
 /// Busy loops for every CPU of a machine made slow.
@@ -27,8 +30,8 @@ const LOOPS: usize = 6;
 
 /// What runs beside each of twelve rounds.
 const ROUNDS: [Beside; 12] = {
-    use Beside::{Cpu, Disk, Nothing, Slow};
-    [Nothing, Cpu, Slow, Disk, Nothing, Cpu, Nothing, Cpu, Nothing, Disk, Nothing, Cpu]
+    use Beside::{Cpu, Disk, Nothing, Pauses, Slow};
+    [Nothing, Cpu, Slow, Disk, Pauses, Cpu, Nothing, Cpu, Nothing, Disk, Nothing, Cpu]
 };
 
 impl Beside {
@@ -38,13 +41,14 @@ impl Beside {
             Beside::Cpu => "a busy loop on each CPU",
             Beside::Disk => "random writes to the disk",
             Beside::Slow => "six busy loops on each CPU and random writes to the disk",
+            Beside::Pauses => "pauses of all tests",
         }
     }
 
     /// How many busy loops for every CPU.
     fn loops(self) -> usize {
         match self {
-            Beside::Nothing | Beside::Disk => 0,
+            Beside::Nothing | Beside::Disk | Beside::Pauses => 0,
             Beside::Cpu => 1,
             Beside::Slow => LOOPS,
         }
@@ -58,7 +62,8 @@ impl Beside {
 /// What makes the load, until it is dropped.
 struct Load {
     children: Vec<Child>,
-    folder: std::path::PathBuf,
+    folder: PathBuf,
+    frozen: Option<Freezer>,
 }
 
 const STUDY: &str = "\
@@ -82,7 +87,8 @@ most_blocks = 1000
 impl Load {
     fn start(beside: Beside) -> Result<Self, String> {
         let folder = run::temporary_folder()?;
-        let mut load = Load { children: Vec::new(), folder: folder.clone() };
+        let frozen = if beside == Beside::Pauses { Some(Freezer::new()?) } else { None };
+        let mut load = Load { children: Vec::new(), folder: folder.clone(), frozen };
         let mut commands = Vec::new();
         for _ in 0..beside.loops() * thread::available_parallelism().map_or(1, usize::from) {
             let mut command = Command::new("sh");
@@ -96,10 +102,15 @@ impl Load {
             command.arg("--store").arg(folder.join("store/baremark.db")).arg("run").arg(study);
             commands.push(command);
         }
+        commands.extend(load.frozen.as_ref().map(Freezer::pauses));
         for mut command in commands {
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             ends_with_this(&mut command);
             load.children.push(command.spawn().map_err(|why| format!("load: {why}"))?);
+        }
+        // What pauses the tests is not paused itself: it was started before.
+        if let Some(frozen) = &load.frozen {
+            frozen.enter()?;
         }
         Ok(load)
     }
@@ -107,6 +118,72 @@ impl Load {
     /// Whether all of it still runs: a round beside load that ended early proves nothing.
     fn runs(&mut self) -> bool {
         self.children.iter_mut().all(|child| child.try_wait().is_ok_and(|ended| ended.is_none()))
+    }
+}
+
+/// A control group of this process and the tests that it starts, which the kernel stops and lets go on as a whole.
+struct Freezer {
+    /// Where this process was before.
+    outside: PathBuf,
+    group: PathBuf,
+    /// The file that says whether the group is stopped, and what stands in it then and otherwise.
+    state: PathBuf,
+    stopped: &'static str,
+    going: &'static str,
+}
+
+/// What the names of such groups begin with.
+const GROUP: &str = "baremark-prove-";
+
+/// Stops the group again and again, for as long as these pauses, in s. A request to end is heard between two of its commands, with the group going on.
+const PAUSES: &str = "trap 'echo \"$3\" >\"$1\"' EXIT; trap exit TERM
+while :; do for pause in 0.2 3 0.7 1.6 0.1 2.3 1.1; do
+sleep 2.6; echo \"$2\" >\"$1\"; sleep \"$pause\"; echo \"$3\" >\"$1\"
+done; done";
+
+impl Freezer {
+    /// A group below that of this process, in a hierarchy that can stop it.
+    fn new() -> Result<Freezer, String> {
+        let groups = fs::read_to_string("/proc/self/cgroup").map_err(|why| format!("/proc/self/cgroup: {why}"))?;
+        let of = |controllers: &str| {
+            let fields = groups.lines().map(|line| line.splitn(3, ':').skip(1));
+            let path =
+                fields.filter_map(|mut of| Some((of.next()?, of.next()?))).find(|(name, _)| *name == controllers)?.1;
+            Some(path.trim_start_matches('/').to_owned())
+        };
+        let (outside, state, stopped, going) = match of("freezer") {
+            Some(path) => (Path::new("/sys/fs/cgroup/freezer").join(path), "freezer.state", "FROZEN", "THAWED"),
+            None => (Path::new("/sys/fs/cgroup").join(of("").unwrap_or_default()), "cgroup.freeze", "1", "0"),
+        };
+        // Those of runs that were killed.
+        for left in fs::read_dir(&outside).into_iter().flatten().flatten() {
+            if left.file_name().to_string_lossy().starts_with(GROUP) {
+                let _ = fs::remove_dir(left.path());
+            }
+        }
+        let group = outside.join(format!("{GROUP}{}", std::process::id()));
+        fs::create_dir(&group).map_err(|why| {
+            format!("{}: {why}; the round with pauses needs root and a group that can be stopped", group.display())
+        })?;
+        Ok(Freezer { outside, state: group.join(state), group, stopped, going })
+    }
+
+    fn pauses(&self) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", PAUSES, "pauses"]).arg(&self.state).args([self.stopped, self.going]);
+        command
+    }
+
+    fn enter(&self) -> Result<(), String> {
+        let file = self.group.join("cgroup.procs");
+        fs::write(&file, "0").map_err(|why| format!("{}: {why}", file.display()))
+    }
+}
+
+impl Drop for Freezer {
+    fn drop(&mut self) {
+        let _ = fs::write(self.outside.join("cgroup.procs"), "0");
+        let _ = fs::remove_dir(&self.group);
     }
 }
 
@@ -138,7 +215,7 @@ pub fn prove(rounds: usize, recorded: bool) -> Result<ExitCode, String> {
     let tests = cargo::tests(Tier::Code, None)?;
     println!("\n| run | beside | passed, failed, skipped | seconds |\n|---|---|---|---|");
     let mut failures: BTreeMap<String, usize> = BTreeMap::new();
-    let mut good = [0; 4];
+    let mut good = [0; 5];
     for (round, beside) in ROUNDS.into_iter().cycle().take(rounds).enumerate() {
         let mut load = Load::start(beside)?;
         let begun = Instant::now();
@@ -168,17 +245,18 @@ pub fn prove(rounds: usize, recorded: bool) -> Result<ExitCode, String> {
     }
     let without = good.iter().sum::<usize>();
     println!(
-        "{without} of {rounds} runs without a failure ({} alone, {} beside a busy loop on each CPU, {} beside random writes, {} on a machine made slow), {} tests, commit {}, {}",
+        "{without} of {rounds} runs without a failure ({} alone, {} beside a busy loop on each CPU, {} beside random writes, {} on a machine made slow, {} with pauses), {} tests, commit {}, {}",
         good[Beside::Nothing as usize],
         good[Beside::Cpu as usize],
         good[Beside::Disk as usize],
         good[Beside::Slow as usize],
+        good[Beside::Pauses as usize],
         tests.len(),
         commit(),
         cpu(),
     );
     if recorded {
-        record::add_row(Table::Proof, &[tests.len(), rounds, without, good[0], good[1], good[2], good[3]])?;
+        record::add_row(Table::Proof, &[tests.len(), rounds, without, good[0], good[1], good[2], good[3], good[4]])?;
     }
     Ok(run::exit_code(without == rounds))
 }
@@ -188,8 +266,12 @@ mod tests {
     use super::{Beside, ROUNDS};
 
     #[test]
-    fn of_twelve_rounds_five_are_alone_four_beside_cpu_load_two_beside_disk_load_and_one_beside_much_of_both() {
+    fn of_twelve_rounds_four_are_alone_four_beside_cpu_load_two_beside_disk_load_one_beside_much_of_both_and_one_with_pauses()
+     {
         let number = |of| ROUNDS.iter().filter(|beside| **beside == of).count();
-        assert_eq!([Beside::Nothing, Beside::Cpu, Beside::Disk, Beside::Slow].map(number), [5, 4, 2, 1]);
+        assert_eq!(
+            [Beside::Nothing, Beside::Cpu, Beside::Disk, Beside::Slow, Beside::Pauses].map(number),
+            [4, 4, 2, 1, 1]
+        );
     }
 }

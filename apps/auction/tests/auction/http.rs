@@ -75,7 +75,13 @@ pub fn read_answer(mut stream: TcpStream) -> std::io::Result<Answer> {
     let mut all = Vec::new();
     let mut piece = [0; 16 << 10];
     let mut read = |all: &mut Vec<u8>| -> std::io::Result<bool> {
-        let count = stream.read(&mut piece)?;
+        let count = loop {
+            match stream.read(&mut piece) {
+                // A process that was stopped and goes on.
+                Err(why) if why.kind() == std::io::ErrorKind::Interrupted => {}
+                read => break read?,
+            }
+        };
         all.extend_from_slice(&piece[..count]);
         Ok(count > 0)
     };

@@ -71,7 +71,8 @@ fn the_hosts_backing_is_counted_where_it_was_chosen() {
     }
     // The buffer is given back before the end, and is there while it is used.
     let copied = |page: Option<PageSize>| {
-        let mut copy = command("dd", &["if=/dev/zero", "of=/dev/null", "bs=64M", "count=1", "status=none"]);
+        let mut copy =
+            command("dd", &["if=/dev/zero", "of=/dev/null", "bs=64M", "count=1", "iflag=fullblock", "status=none"]);
         if let Some(page) = page {
             copy.host_backing(page);
         }
@@ -101,7 +102,8 @@ fn memory_is_given_when_it_is_mapped_where_that_was_chosen() {
         return;
     }
     let given = |prefault: bool| {
-        let mut copy = command("dd", &["if=/dev/zero", "of=/dev/null", "bs=64M", "count=1", "status=none"]);
+        let mut copy =
+            command("dd", &["if=/dev/zero", "of=/dev/null", "bs=64M", "count=1", "iflag=fullblock", "status=none"]);
         copy.prefault(prefault);
         let (found, report) = inside(copy);
         assert_eq!(found.status, "Some(0) None", "{found:?}");

@@ -4,6 +4,7 @@ use baremark_load::document::Document;
 use baremark_load::load::{Drive, Engine, Load, Pin, Stop};
 use baremark_load::scenario::Scenario;
 use baremark_model::units::Nanos;
+use baremark_sys::calls::again_after_signals;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -75,7 +76,7 @@ fn read_request(stream: &mut impl Read) -> Option<Request> {
     let mut head = Vec::new();
     let mut byte = [0_u8; 1];
     while !head.ends_with(b"\r\n\r\n") {
-        if stream.read(&mut byte).ok()? == 0 {
+        if again_after_signals(|| stream.read(&mut byte)).ok()? == 0 {
             return None;
         }
         head.push(byte[0]);
