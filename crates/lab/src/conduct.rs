@@ -3,6 +3,7 @@
 //! A trial is stored before the next begins. What an interrupt or a kill takes away is the trial that was running, never
 //! one that was finished. A cell whose trials fail again and again is given up, with its reason; the others go on.
 
+mod budget;
 mod second_look;
 
 pub use second_look::{CallCounter, Uncounted};
@@ -189,7 +190,8 @@ impl<'c> Conductor<'c> {
 
     fn blocks(&mut self, state: &mut State<'c>) -> Result<Ending, RunLogError> {
         loop {
-            let rule = self.rule(state);
+            // Up to the first analysis the budget alone ends it, also where another process has begun.
+            let rule = self.rule(state, !state.looks.is_empty());
             let until = match rule.next(&state.looks) {
                 Step::Measure { until } | Step::Confirm { until } => u64::from(until),
                 Step::Stop { reason } => {
@@ -204,39 +206,52 @@ impl<'c> Conductor<'c> {
         }
     }
 
-    /// Runs the trials that are missing until `until` blocks are there; an ending when something ends the run first.
+    /// Runs the trials that are missing until `until` blocks are there; an ending when something ends the run first. Where the budget is too short for the
+    /// smallest study of all comparisons, those that take least of it have theirs first.
     fn measure(&mut self, state: &mut State<'c>, until: u64) -> Result<Option<Ending>, RunLogError> {
-        for block in 0..until {
-            let before = state.trials.len();
-            for cell in schedule::order(self.plan, block) {
-                if state.given_up[cell] || state.has(block, cell) {
-                    continue;
-                }
-                if self.interrupt.load(Ordering::Relaxed) {
-                    return Ok(Some(Ending::Interrupted));
-                }
-                if state.over_budget(self.plan) {
-                    return Ok(Some(Ending::Complete(stop_words(StopReason::Budget, self.plan, 0))));
-                }
-                match self.trial(block, cell, state) {
-                    None => return Ok(Some(Ending::Interrupted)),
-                    Some(finished) => self.take(state, finished)?,
-                }
-                if self.has_nothing_to_compare(state) {
-                    return Ok(Some(Ending::NothingToCompare(state.last_reason.clone())));
-                }
+        let plan = self.plan;
+        let before = state.trials.len();
+        if let Some(ending) = self.fill(state, budget::in_blocks(plan, 0..until.min(1)))? {
+            return Ok(Some(ending));
+        }
+        let short = state.is_short_of(plan);
+        if let Some(text) = short.as_ref().filter(|_| state.trials.len() > before) {
+            (self.watch)(&Event::Warning { text: text.clone() });
+        }
+        let smallest = plan.design.least_blocks.min(plan.design.most_blocks);
+        let rest = match short.filter(|_| until <= smallest) {
+            Some(_) => {
+                let left = Duration::from_nanos(plan.design.budget.0).saturating_sub(state.spent);
+                let costs = state.costs(plan);
+                budget::shortest_first(plan, &costs, left, |block, cell| state.has(block, cell))
             }
-            if state.given_up.iter().all(|&given_up| given_up) {
-                return Ok(Some(Ending::Failed(state.last_reason.clone())));
+            None => budget::in_blocks(plan, 1..until),
+        };
+        self.fill(state, rest)
+    }
+
+    /// Runs those of these trials, each of a block and a cell, that are missing.
+    fn fill(&mut self, state: &mut State<'c>, trials: Vec<(u64, usize)>) -> Result<Option<Ending>, RunLogError> {
+        for (block, cell) in trials {
+            if state.given_up[cell] || state.has(block, cell) {
+                continue;
             }
-            if block == 0 && state.trials.len() > before {
-                let design = &self.plan.design;
-                let blocks = [state.spent, state.later_block(self.plan)];
-                let short = short_budget(design.budget, design.least_blocks, blocks);
-                short.into_iter().for_each(|text| (self.watch)(&Event::Warning { text }));
+            if self.interrupt.load(Ordering::Relaxed) {
+                return Ok(Some(Ending::Interrupted));
+            }
+            if state.over_budget(self.plan, cell) {
+                return Ok(Some(Ending::Complete(stop_words(StopReason::Budget, self.plan, 0))));
+            }
+            match self.trial(block, cell, state) {
+                None => return Ok(Some(Ending::Interrupted)),
+                Some(finished) => self.take(state, finished)?,
+            }
+            if self.has_nothing_to_compare(state) {
+                return Ok(Some(Ending::NothingToCompare(state.last_reason.clone())));
             }
         }
-        Ok(None)
+        let none_is_left = state.given_up.iter().all(|&given_up| given_up);
+        Ok(none_is_left.then(|| Ending::Failed(state.last_reason.clone())))
     }
 
     /// Whether every ratio that is requested lacks a cell that has been given up without one trial that counts, while others
@@ -481,7 +496,7 @@ impl<'c> Conductor<'c> {
     /// One interim analysis: recorded whatever comes of it. It is decided by the blocks that fit the budget as they have lasted up to now, as what is
     /// done next is.
     fn look(&mut self, state: &mut State) -> Result<(), RunLogError> {
-        let rule = self.rule(state);
+        let rule = self.rule(state, true);
         let asked = (0..self.plan.pairs.len()).filter(|&pair| self.plan.pairs[pair].asked);
         // A pair that was given up will never have a width.
         let given_up = state.given_up.contains(&true);
@@ -512,16 +527,16 @@ impl<'c> Conductor<'c> {
         Ok(())
     }
 
-    /// The stopping rule, with the blocks that fit the budget as blocks have lasted so far.
-    fn rule(&self, state: &State) -> Rule {
+    /// The stopping rule, with the blocks that fit the budget as blocks have lasted so far, where that is to count.
+    fn rule(&self, state: &State, within_budget: bool) -> Rule {
         let design = &self.plan.design;
         let most = u32::try_from(design.most_blocks).unwrap_or(u32::MAX);
         let blocks = trials::blocks_of(self.plan, &state.trials);
         let affordable = match u32::try_from(blocks) {
-            Ok(blocks) if blocks > 0 && !state.spent.is_zero() => {
+            Ok(blocks) if within_budget && blocks > 0 && !state.spent.is_zero() => {
                 let first = state.trials.iter().filter(|trial| trial.block == 0).map(|trial| trial.elapsed_ns).sum();
                 let spent_s = (state.spent.as_secs_f64(), Duration::from_nanos(first).as_secs_f64());
-                most.min(fitting(design.budget.seconds(), blocks, spent_s))
+                most.min(budget::fitting(design.budget.seconds(), blocks, spent_s))
             }
             _ => most,
         };
@@ -548,22 +563,6 @@ impl<'c> Conductor<'c> {
         let fewest = compared.chain(measured).min().and_then(|fewest| u64::try_from(fewest).ok());
         blocks.saturating_sub(fewest.unwrap_or(blocks))
     }
-}
-
-/// What a budget is short of, where the first block and others that last as long as `later` do not make the smallest study in it: said when that is known,
-/// and not when the budget is spent.
-fn short_budget(budget: Nanos, least: u64, [first, later]: [Duration; 2]) -> Option<String> {
-    let (budget_s, first_s, later_s) = (budget.seconds(), first.as_secs_f64(), later.as_secs_f64().max(1e-9));
-    let fit = (1.0 + ((budget_s - first_s) / later_s).floor()).max(1.0);
-    let needed_s = (first_s + least.saturating_sub(1) as f64 * later_s).ceil();
-    let others =
-        if first == later { String::new() } else { format!(", and each further one takes about {later_s:.0} s") };
-    (fit < least as f64).then(|| {
-        format!(
-            "the first block took {first_s:.0} s{others}: {fit:.0} of the {least} blocks that an interval needs fit the budget of {budget}; \
-             interrupt, and give it {needed_s:.0} s or more (budget in [design], or --budget)"
-        )
-    })
 }
 
 impl Ending {
@@ -611,10 +610,17 @@ impl State<'_> {
         self.quads.get_or_insert_with(|| spend::quads(plan, &self.trials))
     }
 
-    /// How long a block takes with the quads that were decided, when the first is over.
-    fn later_block(&mut self, plan: &Plan) -> Duration {
+    /// How long a trial of each cell takes with the quads that were decided, when the first block is over.
+    fn costs(&mut self, plan: &Plan) -> Vec<Duration> {
         let decided = self.decided(plan).to_vec();
-        spend::block(plan, &self.trials, &decided).unwrap_or(self.spent)
+        spend::costs(plan, &self.trials, &decided)
+    }
+
+    /// What the budget is short of for the smallest study, when the first block is over.
+    fn is_short_of(&mut self, plan: &Plan) -> Option<String> {
+        let first = self.trials.iter().filter(|trial| trial.block == 0).map(|trial| trial.elapsed_ns).sum();
+        let blocks = [Duration::from_nanos(first), self.costs(plan).iter().sum()];
+        budget::short_of(plan.design.budget, plan.design.least_blocks, blocks, spend::connected(plan).len() == 1)
     }
 
     /// The place of the next trial among all of the run.
@@ -626,37 +632,14 @@ impl State<'_> {
         self.trials.iter().any(|trial| trial.block == block && trial.cell == cell)
     }
 
-    /// Whether one more trial, if it takes as long as they took so far, would pass the budget.
-    fn over_budget(&self, plan: &Plan) -> bool {
-        let next = usual(self.trials.iter().map(|trial| (trial.block, trial.elapsed_ns)));
+    /// Whether one more trial of `cell` would pass the budget, if it takes as long as all took so far, and if it takes as long as those of its cell.
+    fn over_budget(&self, plan: &Plan, cell: usize) -> bool {
+        let of = |trial: &Finished| (trial.block, trial.elapsed_ns);
+        let all = budget::usual(self.trials.iter().map(of));
+        let own = self.trials.iter().filter(|trial| trial.cell == cell).map(of);
+        let next = if own.clone().next().is_some() { all.min(budget::usual(own)) } else { all };
         self.spent + next > Duration::from_nanos(plan.design.budget.0)
     }
-}
-
-/// The mean time of trials, of which block and nanoseconds are given: of those of later blocks where these have as many as the first, which may have other
-/// quads. Fewer may be of quick cells alone.
-fn usual(trials: impl Iterator<Item = (u64, u64)> + Clone) -> Duration {
-    let later = trials.clone().filter(|(block, _)| *block > 0).count();
-    let alone = later > 0 && 2 * later >= trials.clone().count();
-    let alike = trials.filter(|(block, _)| !alone || *block > 0);
-    let (count, ns) = alike.fold((0_u64, 0_u64), |(count, sum), (_, ns)| (count + 1, sum.saturating_add(ns)));
-    Duration::from_nanos(ns / count.max(1))
-}
-
-/// How many blocks fit into a budget of which so much is spent on `blocks`, `first_s` of it on the first.
-fn fitting(budget_s: f64, blocks: u32, (spent_s, first_s): (f64, f64)) -> u32 {
-    let fit = if blocks > 1 && spent_s > first_s {
-        1.0 + f64::from(blocks - 1) * (budget_s - first_s) / (spent_s - first_s)
-    } else {
-        f64::from(blocks) * budget_s / spent_s
-    };
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "saturates, and a negative one is none"
-    )]
-    let fit = fit as u32;
-    fit.max(1)
 }
 
 /// The repetitions of a trial's phases, where it counts and has some.
@@ -756,40 +739,5 @@ fn from_row(row: &LookRow) -> Analysis {
         blocks: u32::try_from(row.blocks).unwrap_or(u32::MAX),
         half_width: row.half_width.map_or(f64::INFINITY, f64::ln_1p),
         correlated: row.correlated,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// After a long first block further ones are planned at their own time.
-    #[test]
-    fn a_long_first_block_is_not_taken_for_the_time_of_the_others() {
-        let seconds = |all: &[(u64, u64)]| usual(all.iter().map(|&(block, s)| (block, s * 1_000_000_000))).as_secs();
-        assert_eq!((seconds(&[]), seconds(&[(0, 30), (0, 20)])), (0, 25));
-        assert_eq!(seconds(&[(0, 30), (1, 9), (2, 9)]), 9);
-        assert_eq!(seconds(&[(0, 1), (0, 100), (1, 1)]), 34, "one cell of a later block is not the others");
-        // Of 60 s after 30 and 9: at 9 s each three more, with the first four.
-        assert_eq!(fitting(60.0, 2, (39.0, 30.0)), 4);
-        assert_eq!((fitting(60.0, 1, (25.0, 25.0)), fitting(60.0, 3, (30.0, 10.0))), (2, 6));
-        assert_eq!(fitting(5.0, 2, (12.0, 8.0)), 1, "what has passed the budget");
-    }
-
-    /// A study of 6 blocks of 48 s with a budget of 100 s said so after 96 s.
-    #[test]
-    fn a_budget_below_the_smallest_study_is_known_after_its_first_block() {
-        let budget = Nanos(100_000_000_000);
-        let of = |least, block_s| short_budget(budget, least, [Duration::from_secs(block_s); 2]);
-        let said = of(6, 48).expect("two of six fit");
-        assert!(said.starts_with("the first block took 48 s: 2 of the 6 blocks that an interval needs fit "), "{said}");
-        assert!(said.contains("give it 288 s or more"), "{said}");
-        assert_eq!((of(6, 16), of(1, 300)), (None, None));
-        // Blocks of fewer quads than the first.
-        let after = |later_s| short_budget(budget, 6, [48, later_s].map(Duration::from_secs));
-        assert_eq!(after(10), None);
-        let said = after(20).expect("three of six fit");
-        assert!(said.contains(" 48 s, and each further one takes about 20 s: 3 of the 6 blocks "), "{said}");
-        assert!(said.contains("give it 148 s or more"), "{said}");
     }
 }

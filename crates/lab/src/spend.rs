@@ -66,16 +66,32 @@ fn of_first_block(plan: &Plan, trials: &[Finished]) -> Option<Vec<u64>> {
     Some(chosen.into_iter().map(u64::from).collect())
 }
 
-/// How long a block of trials with these quads takes, by the costs of the first; `None` where its trials have those of the design, or do not say what they cost.
-pub(crate) fn block(plan: &Plan, trials: &[Finished], quads: &[Option<u64>]) -> Option<Duration> {
+/// How long a trial of each cell takes with these quads, by the costs of the first; as long as that where its trials have those of the design, or do not say
+/// what they cost.
+pub(crate) fn costs(plan: &Plan, trials: &[Finished], quads: &[Option<u64>]) -> Vec<Duration> {
     let of_cell = |(cell, quads): (usize, &Option<u64>)| {
-        let TrialCost { start_s, quad_s, .. } = cost(plan, first(trials, cell)?)?;
-        #[expect(clippy::cast_precision_loss, reason = "at most a thousand")]
-        let count = (*quads)? as f64;
-        Some(start_s + count * quad_s)
+        let Some(first) = first(trials, cell) else { return Duration::ZERO };
+        let expected = quads.zip(cost(plan, first)).and_then(|(count, TrialCost { start_s, quad_s, .. })| {
+            #[expect(clippy::cast_precision_loss, reason = "at most a thousand")]
+            let count = count as f64;
+            Duration::try_from_secs_f64(start_s + count * quad_s).ok()
+        });
+        expected.unwrap_or(Duration::from_nanos(first.elapsed_ns))
     };
-    let costs: Option<Vec<f64>> = quads.iter().enumerate().map(of_cell).collect();
-    Duration::try_from_secs_f64(costs?.iter().sum()).ok()
+    quads.iter().enumerate().map(of_cell).collect()
+}
+
+/// All cells, those that a requested ratio needs together.
+pub(crate) fn connected(plan: &Plan) -> Vec<Vec<usize>> {
+    let asked = (0..plan.pairs.len()).filter(|&pair| plan.pairs[pair].asked).filter_map(|pair| cells_of(plan, pair));
+    let mut groups: Vec<Vec<usize>> = (0..plan.cells.len()).map(|cell| vec![cell]).collect();
+    for cells in asked {
+        let (together, others): (Vec<_>, Vec<_>) =
+            groups.into_iter().partition(|group| group.iter().any(|cell| cells.contains(cell)));
+        groups = others;
+        groups.push(together.concat());
+    }
+    groups
 }
 
 fn first(trials: &[Finished], cell: usize) -> Option<&Finished> {

@@ -9,6 +9,7 @@
     reason = "a test crate"
 )]
 
+mod budget;
 mod conduct;
 mod examined;
 mod generators;
