@@ -214,7 +214,7 @@ impl<'c> Conductor<'c> {
         if let Some(ending) = self.fill(state, budget::in_blocks(plan, 0..until.min(1)))? {
             return Ok(Some(ending));
         }
-        let short = state.is_short_of(plan);
+        let short = state.shortage(plan);
         if let Some(text) = short.as_ref().filter(|_| state.trials.len() > before) {
             (self.watch)(&Event::Warning { text: text.clone() });
         }
@@ -617,7 +617,7 @@ impl State<'_> {
     }
 
     /// What the budget is short of for the smallest study, when the first block is over.
-    fn is_short_of(&mut self, plan: &Plan) -> Option<String> {
+    fn shortage(&mut self, plan: &Plan) -> Option<String> {
         let first = self.trials.iter().filter(|trial| trial.block == 0).map(|trial| trial.elapsed_ns).sum();
         let blocks = [Duration::from_nanos(first), self.costs(plan).iter().sum()];
         budget::short_of(plan.design.budget, plan.design.least_blocks, blocks, spend::connected(plan).len() == 1)

@@ -8,6 +8,7 @@ use baremark_programs::echo::Echo;
 use baremark_programs::ping_pong::PingPong;
 use baremark_sys::network::HeldPort;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::process::Command;
 
 fn between(transport: &str, message: u64, peer: &str) -> Result<JobRun, JobError> {
     let parameters = [
@@ -76,6 +77,19 @@ fn a_peer_that_is_not_there_is_told() {
             });
         }
     });
+}
+
+/// Stops interrupt a read with a time limit, which the kernel does not take up again.
+#[test]
+fn a_process_that_is_stopped_and_goes_on_waits_for_its_peer() {
+    let mute = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let peer = mute.local_addr().unwrap().to_string();
+    let stops = "for stop in 1 2 3 4 5; do sleep 0.2; kill -STOP $1; sleep 0.05; kill -CONT $1; done";
+    let this = std::process::id().to_string();
+    let mut stopping = Command::new("sh").args(["-c", stops, "sh", &this]).spawn().unwrap();
+    let why = between("udp", 64, &peer).expect_err("no peer").to_string();
+    assert!(stopping.wait().unwrap().success());
+    assert!(why.contains("did not answer within 5 s"), "{why}");
 }
 
 #[test]
