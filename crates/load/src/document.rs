@@ -231,6 +231,8 @@ pub struct SecondRow {
 const BUSY_SHARE: f64 = 0.7;
 /// A thread this busy has no more to give.
 const FULL_SHARE: f64 = 0.95;
+/// Latencies are not those of a load of which a thread has slept over so much.
+const AWAY_SHARE: f64 = 0.5;
 /// Below this a load is too short to judge how busy its threads were.
 const LEAST_JUDGED_NS: u64 = 100_000_000;
 /// A send lag whose p99 is longer is the generator's failure; with too few samples for a p99, its median.
@@ -405,6 +407,13 @@ impl Generator {
         if let Some(lag) = lag.filter(|_| late) {
             reasons.push(format!("{share} of the operations started more than {:.1} ms late", lag as f64 / 1e6));
         }
+        let away_ns = part.threads.iter().map(|thread| thread.away_ns).max().unwrap_or(0);
+        let was_away = judged && away_ns as f64 >= AWAY_SHARE * part.elapsed_ns as f64;
+        if was_away {
+            let (away_s, of_s) = (away_ns as f64 / 1e9, part.elapsed_ns as f64 / 1e9);
+            reasons
+                .push(format!("a generator thread did not run for {away_s:.1} s of {of_s:.1} s; stop other programs"));
+        }
         let own = |kind: Failure| part.operations.iter().map(|one| one.failures[kind as usize]).sum::<u64>();
         let starved = own(Failure::PortsExhausted) + own(Failure::DescriptorsExhausted);
         if starved > 0 {
@@ -428,7 +437,7 @@ impl Generator {
         let full = judged && busiest >= FULL_SHARE;
         let verdict = if full || (late && shown) || starved > 0 {
             Verdict::WasTheLimit
-        } else if late || (judged && busiest >= BUSY_SHARE) {
+        } else if late || was_away || (judged && busiest >= BUSY_SHARE) {
             Verdict::Busy
         } else {
             Verdict::KeptUp
@@ -468,20 +477,42 @@ mod tests {
     use crate::scenario::Scenario;
     use baremark_model::units::Nanos;
 
-    /// The generator's part in a load of 5 s: so many starts so late, with latencies so long, on a thread so busy.
-    fn generator((starts, lag_ns): (u64, u64), latency_ns: u64, (busy, wall_ns): (f64, u64)) -> Generator {
+    fn generator_of(part: &Part) -> Generator {
         let scenario = Scenario::of_url("http://127.0.0.1/").expect("a URL");
         let drive = Drive::Open { arrival: Arrival::Constant, profile: Profile::steady(5.0) };
-        let load = Load::new(scenario, drive, Stop::After(Nanos(5_000_000_000)));
+        Generator::new(&Load::new(scenario, drive, Stop::After(Nanos(5_000_000_000))), part)
+    }
+
+    /// The generator's part in a load of 5 s: so many starts so late, with latencies so long, on a thread so busy.
+    fn generator((starts, lag_ns): (u64, u64), latency_ns: u64, (busy, wall_ns): (f64, u64)) -> Generator {
         let mut part = Part::new(&["request".to_owned()]);
         for _ in 0..starts {
             part.send_lag.record(lag_ns);
             part.operations[0].corrected.record(latency_ns);
         }
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a test")]
-        part.threads.push(ThreadPart { cpu: None, cpu_ns: (busy * wall_ns as f64) as u64, wall_ns });
+        part.threads.push(ThreadPart { cpu: None, cpu_ns: (busy * wall_ns as f64) as u64, wall_ns, away_ns: 0 });
         part.elapsed_ns = wall_ns;
-        Generator::new(&load, &part)
+        generator_of(&part)
+    }
+
+    /// "kept-up" was said of one whose users were all kept by the server, so that it had no send lag, while it slept over the whole window.
+    #[test]
+    fn a_thread_that_slept_over_half_of_a_window_is_a_reason() {
+        const S: u64 = 1_000_000_000;
+        let of = |away_ns: u64, elapsed_ns: u64| {
+            let mut part = Part::new(&["request".to_owned()]);
+            part.elapsed_ns = elapsed_ns;
+            part.threads =
+                [0, away_ns].map(|away_ns| ThreadPart { cpu: None, cpu_ns: 0, wall_ns: S, away_ns }).to_vec();
+            let generator = generator_of(&part);
+            (generator.verdict, generator.reasons.concat())
+        };
+        let said = "a generator thread did not run for 2.4 s of 2.0 s; stop other programs".to_owned();
+        assert_eq!(of(2_400_000_000, 2 * S), (Verdict::Busy, said));
+        assert_eq!(of(S, 2 * S).0, Verdict::Busy);
+        assert_eq!(of(S - 1, 2 * S), (Verdict::KeptUp, String::new()));
+        assert_eq!(of(S, 50_000_000).0, Verdict::KeptUp, "too short to be judged");
     }
 
     #[test]

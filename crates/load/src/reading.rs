@@ -271,7 +271,7 @@ mod tests {
             let qos = Qos { limits: limits([limit]), ..Qos::default() };
             let mut window = Part::new(&["read".to_owned()]);
             (window.elapsed_ns, window.counts.intended) = (1_000_000_000, 1000);
-            window.threads.push(ThreadPart { cpu: None, cpu_ns: 10 * busy, wall_ns: 1000 });
+            window.threads.push(ThreadPart { cpu: None, cpu_ns: 10 * busy, wall_ns: 1000, away_ns: 0 });
             let operation = &mut window.operations[0];
             (operation.intended, operation.in_time) = (1000, ended);
             (0..1000).for_each(|_| operation.raw.record(1000));

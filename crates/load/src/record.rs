@@ -135,6 +135,9 @@ pub struct ThreadPart {
     pub cpu_ns: u64,
     /// The time in which it used that.
     pub wall_ns: u64,
+    /// The longest time in a window for which it did not run though it was to look at the clock.
+    #[serde(default)]
+    pub away_ns: u64,
 }
 
 /// Why two parts do not belong together.

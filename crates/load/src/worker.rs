@@ -97,7 +97,7 @@ impl<'e> Worker<'e> {
         self.close_last_second(wall_ns);
         self.drain()?;
         // The clock was last looked at a little before: a thread uses one CPU at most.
-        self.record.part.threads.push(ThreadPart { cpu, cpu_ns, wall_ns: wall_ns.max(cpu_ns) });
+        self.record.part.threads.push(ThreadPart { cpu, cpu_ns, wall_ns: wall_ns.max(cpu_ns), away_ns: 0 });
         for (status, count) in self.record.statuses.iter().enumerate().filter(|(_, count)| **count > 0) {
             self.record.part.statuses.insert(u16::try_from(status).unwrap_or(0), *count);
         }

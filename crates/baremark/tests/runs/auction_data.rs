@@ -27,7 +27,13 @@ fn users_of_two_sites_are_one_load() {
     // Every operation of the whole is one of a site.
     let whole: u64 = load["operations"].as_array().unwrap().iter().map(succeeded).sum();
     assert_eq!(by_site.iter().sum::<u64>(), whole);
-    assert!(sites.iter().all(|site| site["generator"]["send_lag"]["p50_ns"].is_u64()), "{sites:?}");
+    // How late it sent is known where a user waited for the clock: on a slow machine the server may have kept all of them.
+    let generator = |site: &serde_json::Value| {
+        let (own, lag) = (&site["generator"], &site["generator"]["send_lag"]);
+        let is_told = lag.is_null() || lag["samples"].as_u64().is_some_and(|samples| samples > 0);
+        is_told && own["verdict"].is_string() && own["threads"].as_array().is_some_and(|threads| threads.len() == 1)
+    };
+    assert!(sites.iter().all(generator), "{sites:?}");
     assert_eq!(load["users"], 10.0);
     let shown = text(&bench.run(&["report", "--details"]).stdout);
     assert!(shown.contains("Users from 2 sites: 1 (native) "), "{shown}");

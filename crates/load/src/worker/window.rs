@@ -5,6 +5,7 @@ use crate::control::Order;
 use crate::epoll;
 use crate::failure::Failure;
 use crate::record::{MOST_EXAMPLES, OperationPart, Part, ThreadPart};
+use crate::worker::LOOK_NS;
 use baremark_model::units::Nanos;
 
 /// A window under way.
@@ -16,11 +17,15 @@ pub(super) struct Window {
     /// Processor time and clock when it began, and what passed until it ended.
     began: Option<(u64, u64)>,
     spent: Option<ThreadPart>,
+    /// When this thread looked last, from the begin of the window on, and the longest time between two looks.
+    looked: u64,
+    longest: u64,
 }
 
 impl Window {
     pub(super) fn new(order: Order, names: &[String]) -> Window {
-        Window { order, part: Part::new(names), outstanding: 0, began: None, spent: None }
+        let (part, looked) = (Part::new(names), order.begin);
+        Window { order, part, outstanding: 0, began: None, spent: None, looked, longest: 0 }
     }
 
     /// The record of an operation with this intended start, where that lies in the window.
@@ -109,6 +114,9 @@ impl Window {
         if now >= self.order.begin && self.began.is_none() {
             self.began = Some((epoll::thread_cpu_ns(), now));
         }
+        if now >= self.order.begin && self.looked < self.order.end {
+            (self.longest, self.looked) = (self.longest.max(now - self.looked), now);
+        }
         if now < self.order.end {
             return None;
         }
@@ -117,7 +125,8 @@ impl Window {
             // A thread that came to look only after the window was kept from running in it, and used little.
             let wall_ns = if at < self.order.end { now - at } else { self.order.end - self.order.begin };
             // `now` is a little before the time of the CPU was read: a thread uses one CPU at most.
-            self.spent = Some(ThreadPart { cpu: None, cpu_ns, wall_ns: wall_ns.max(cpu_ns).max(1) });
+            let away_ns = self.longest.saturating_sub(LOOK_NS);
+            self.spent = Some(ThreadPart { cpu: None, cpu_ns, wall_ns: wall_ns.max(cpu_ns).max(1), away_ns });
         }
         if (self.outstanding > 0 || next < self.order.end) && now < self.order.close {
             return None;
@@ -159,6 +168,21 @@ mod tests {
         let mut short = Window::new(Order { end: 20, ..order }, &["one".to_owned()]);
         assert!(short.look(12, u64::MAX).is_none());
         assert!(short.look(21, u64::MAX).is_some_and(|(_, part)| share(&part) <= 1.0));
+    }
+
+    /// It looks at the clock every 50 ms at the latest.
+    #[test]
+    fn a_thread_that_did_not_run_in_a_window_knows_for_how_long() {
+        let order = Order { id: 7, begin: 10, end: 2_000_000_010, close: 3_000_000_000 };
+        let away = |looks: &[u64]| {
+            let mut window = Window::new(order, &["one".to_owned()]);
+            let (_, part) = looks.iter().find_map(|&now| window.look(now, u64::MAX)).expect("its end is seen");
+            part.threads[0].away_ns
+        };
+        assert_eq!(away(&[2_500_000_010]), 2_450_000_000, "it slept over all of it");
+        assert_eq!(away(&[5, 300_000_010, 2_000_000_010]), 1_650_000_000);
+        assert_eq!(away(&[300_000_010, 2_000_000_010, 9_000_000_010]), 1_650_000_000, "after its end is not in it");
+        assert_eq!(away(&(0..42).map(|at| at * LOOK_NS).collect::<Vec<_>>()), 0);
     }
 
     /// Ten were meant to start in 10 ns, and one ends every 2 ns: five are in the rate, and all have a latency.

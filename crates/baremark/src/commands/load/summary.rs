@@ -258,7 +258,7 @@ mod tests {
         part.elapsed_ns = 30_000_000_000;
         (part.counts.intended, part.counts.answered) = (60_000, 60_000);
         part.counts.ended = 60_000;
-        part.threads.push(ThreadPart { cpu: None, cpu_ns: 3_600_000_000, wall_ns: 30_000_000_000 });
+        part.threads.push(ThreadPart { cpu: None, cpu_ns: 3_600_000_000, wall_ns: 30_000_000_000, away_ns: 0 });
         part
     }
 
