@@ -16,7 +16,7 @@ use crate::link::{AgentLink, Came, LinkError};
 use crate::members;
 use crate::schedule;
 use crate::sites::{self, Sites, Wanted};
-use crate::spend;
+use crate::spend::{self, TrialTime};
 use crate::trials::{self, Finished, PATIENCE};
 use crate::turns::{self, Side};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
@@ -219,21 +219,25 @@ impl<'c> Conductor<'c> {
             (self.watch)(&Event::Warning { text: text.clone() });
         }
         let smallest = plan.design.least_blocks.min(plan.design.most_blocks);
-        let rest = match short.filter(|_| until <= smallest) {
-            Some(_) => {
-                let left = Duration::from_nanos(plan.design.budget.0).saturating_sub(state.spent);
-                let costs = state.costs(plan);
-                budget::shortest_first(plan, &costs, left, |block, cell| state.has(block, cell))
+        if short.is_none() || until > smallest {
+            return self.fill(state, budget::in_blocks(plan, 1..until));
+        }
+        loop {
+            let left = Duration::from_nanos(plan.design.budget.0).saturating_sub(state.spent);
+            let times = state.times(plan);
+            let (next, is_asked_again) =
+                budget::shortest_first(plan, &times, left, |block, cell| state.lacks(block, cell));
+            let ending = self.fill(state, next)?;
+            if ending.is_some() || !is_asked_again {
+                return Ok(ending);
             }
-            None => budget::in_blocks(plan, 1..until),
-        };
-        self.fill(state, rest)
+        }
     }
 
     /// Runs those of these trials, each of a block and a cell, that are missing.
     fn fill(&mut self, state: &mut State<'c>, trials: Vec<(u64, usize)>) -> Result<Option<Ending>, RunLogError> {
         for (block, cell) in trials {
-            if state.given_up[cell] || state.has(block, cell) {
+            if !state.lacks(block, cell) {
                 continue;
             }
             if self.interrupt.load(Ordering::Relaxed) {
@@ -610,16 +614,17 @@ impl State<'_> {
         self.quads.get_or_insert_with(|| spend::quads(plan, &self.trials))
     }
 
-    /// How long a trial of each cell takes with the quads that were decided, when the first block is over.
-    fn costs(&mut self, plan: &Plan) -> Vec<Duration> {
+    /// What a trial of each cell takes with the quads that were decided, when the first block is over.
+    fn times(&mut self, plan: &Plan) -> Vec<TrialTime> {
         let decided = self.decided(plan).to_vec();
-        spend::costs(plan, &self.trials, &decided)
+        spend::times(plan, &self.trials, &decided)
     }
 
     /// What the budget is short of for the smallest study, when the first block is over.
     fn shortage(&mut self, plan: &Plan) -> Option<String> {
         let first = self.trials.iter().filter(|trial| trial.block == 0).map(|trial| trial.elapsed_ns).sum();
-        let blocks = [Duration::from_nanos(first), self.costs(plan).iter().sum()];
+        let later = self.times(plan).iter().map(|time| time.expected).sum();
+        let blocks = [Duration::from_nanos(first), later];
         budget::short_of(plan.design.budget, plan.design.least_blocks, blocks, spend::connected(plan).len() == 1)
     }
 
@@ -628,8 +633,9 @@ impl State<'_> {
         self.trials.iter().map(|trial| trial.place + 1).max().unwrap_or(0)
     }
 
-    fn has(&self, block: u64, cell: usize) -> bool {
-        self.trials.iter().any(|trial| trial.block == block && trial.cell == cell)
+    /// Whether a trial is still to be run.
+    fn lacks(&self, block: u64, cell: usize) -> bool {
+        !self.given_up[cell] && !self.trials.iter().any(|trial| trial.block == block && trial.cell == cell)
     }
 
     /// Whether one more trial of `cell` would pass the budget, if it takes as long as all took so far, and if it takes as long as those of its cell.

@@ -66,17 +66,34 @@ fn of_first_block(plan: &Plan, trials: &[Finished]) -> Option<Vec<u64>> {
     Some(chosen.into_iter().map(u64::from).collect())
 }
 
-/// How long a trial of each cell takes with these quads, by the costs of the first; as long as that where its trials have those of the design, or do not say
-/// what they cost.
-pub(crate) fn costs(plan: &Plan, trials: &[Finished], quads: &[Option<u64>]) -> Vec<Duration> {
+/// What a trial of a cell takes.
+pub(crate) struct TrialTime {
+    /// From its start to its end: the mean of those after the first block, where there are some.
+    pub(crate) expected: Duration,
+    /// Its phases alone, which every trial has; all of it where what they take is not known.
+    pub(crate) phases: Duration,
+    /// Whether it has trials after the first block: these neither look for their repetitions nor check their whole result.
+    pub(crate) is_repeated: bool,
+}
+
+/// What a trial of each cell takes with these quads, by its trials after the first block, or by the costs of the first; as long as that where its trials have the
+/// design's quads, or do not say what they cost.
+pub(crate) fn times(plan: &Plan, trials: &[Finished], quads: &[Option<u64>]) -> Vec<TrialTime> {
     let of_cell = |(cell, quads): (usize, &Option<u64>)| {
-        let Some(first) = first(trials, cell) else { return Duration::ZERO };
-        let expected = quads.zip(cost(plan, first)).and_then(|(count, TrialCost { start_s, quad_s, .. })| {
+        let first = first(trials, cell);
+        let taken = first.map_or(0, |first| first.elapsed_ns);
+        let measured = first.and_then(phases_ns).unwrap_or(taken);
+        let planned = quads.zip(first.and_then(|first| cost(plan, first))).and_then(|(count, cost)| {
             #[expect(clippy::cast_precision_loss, reason = "at most a thousand")]
-            let count = count as f64;
-            Duration::try_from_secs_f64(start_s + count * quad_s).ok()
+            let phases_s = count as f64 * cost.quad_s;
+            let of = |seconds: f64| Duration::try_from_secs_f64(seconds).ok();
+            of(cost.start_s + phases_s).zip(of(phases_s))
         });
-        expected.unwrap_or(Duration::from_nanos(first.elapsed_ns))
+        let (expected, phases) = planned.unwrap_or((Duration::from_nanos(taken), Duration::from_nanos(measured)));
+        let repeated = trials.iter().filter(|trial| trial.cell == cell && trial.block > 0);
+        let (count, ns) = repeated.fold((0_u64, 0_u64), |(count, ns), trial| (count + 1, ns + trial.elapsed_ns));
+        let mean = ns.checked_div(count).map(Duration::from_nanos);
+        TrialTime { expected: mean.unwrap_or(expected), phases, is_repeated: mean.is_some() }
     };
     quads.iter().enumerate().map(of_cell).collect()
 }
@@ -109,9 +126,8 @@ fn cells_of(plan: &Plan, pair: usize) -> Option<Vec<usize>> {
 /// What a trial took besides its quads, what each took, and how much they vary. The first block's trials find their repetitions, check their whole result and may start
 /// sites that are kept: later ones take less, so that their quads are somewhat more than the best. Where others disturbed a trial, that is in its noise and costs as in any other's.
 fn cost(plan: &Plan, trial: &Finished) -> Option<TrialCost> {
-    let series = &trial.counted()?.series;
-    let done = series.len() / phases_of_quad(trial);
-    let phases_ns = series.last()?.end_ns.checked_sub(series.first()?.begin_ns)?;
+    let done = trial.counted()?.series.len() / phases_of_quad(trial);
+    let phases_ns = phases_ns(trial)?;
     if done == 0 || phases_ns == 0 {
         return None;
     }
@@ -124,6 +140,12 @@ fn cost(plan: &Plan, trial: &Finished) -> Option<TrialCost> {
     let most = (seconds(start_ns.max(schedule::MOST_MEASURED_NS)) / quad_s).clamp(1.0, MOST_QUADS) as u32;
     let start_s = seconds(start_ns);
     Some(TrialCost { start_s, quad_s, variance: variance(plan, trial)?, least, most: most.max(least) })
+}
+
+/// From the begin of a trial's first phase to the end of its last, where it counts and has some.
+fn phases_ns(trial: &Finished) -> Option<u64> {
+    let series = &trial.counted()?.series;
+    series.last()?.end_ns.checked_sub(series.first()?.begin_ns)
 }
 
 /// Phases of a quad: two of each arm.

@@ -1,6 +1,7 @@
 //! What of a study fits its budget, and what has the time where not all of it does.
 
-use crate::{schedule, spend};
+use crate::schedule;
+use crate::spend::{self, TrialTime};
 use baremark_model::plan::Plan;
 use baremark_model::units::Nanos;
 use std::ops::Range;
@@ -28,32 +29,49 @@ pub(super) fn short_of(
     })
 }
 
-/// The trials that come after the first block, of which block and cell are given, where what is `left` of the budget does not suffice for the smallest study of all
-/// comparisons. Those whose trials take least of it, by these costs of each cell, have all their blocks first, and after that what others, which cannot have theirs,
-/// would take: most comparisons are answered so, in place of none. Cells that one ratio needs stay together, in the order of each block. `has` says which trials are there.
+/// The trials that come next after the first block, of which block and cell are given, where what is `left` of the budget does not suffice for the smallest study
+/// of all comparisons, and whether this is asked once more when they are there.
+///
+/// Those whose trials take least of it have all their blocks first: most comparisons are answered so, in place of none. Of the others a first trial may have
+/// taken long for what later ones need not do: where their phases alone would fit, one block shows what they take. What still cannot have its blocks leaves what it
+/// would take to those that can. Cells that one ratio needs stay together, in the order of each block. `lacks` says which trials are missing.
 pub(super) fn shortest_first(
     plan: &Plan,
-    costs: &[Duration],
+    times: &[TrialTime],
     left: Duration,
-    has: impl Fn(u64, usize) -> bool,
-) -> Vec<(u64, usize)> {
+    lacks: impl Fn(u64, usize) -> bool,
+) -> (Vec<(u64, usize)>, bool) {
     let design = &plan.design;
     let smallest = design.least_blocks.min(design.most_blocks);
     let mut groups = spend::connected(plan);
-    groups.sort_by_key(|cells| cells.iter().map(|&cell| costs[cell]).sum::<Duration>());
+    groups.sort_by_key(|cells| cells.iter().map(|&cell| times[cell].expected).sum::<Duration>());
     let of = |cells: &[usize], blocks: Range<u64>| -> Vec<(u64, usize)> {
-        in_blocks(plan, blocks).into_iter().filter(|(_, cell)| cells.contains(cell)).collect()
+        let all = in_blocks(plan, blocks).into_iter();
+        all.filter(|&(block, cell)| cells.contains(&cell) && lacks(block, cell)).collect()
+    };
+    let take = |trials: &[(u64, usize)], time: &dyn Fn(&TrialTime) -> Duration| -> Duration {
+        trials.iter().map(|&(_, cell)| time(&times[cell])).sum()
     };
     let mut needed = Duration::ZERO;
     let fits = |cells: &&Vec<usize>| {
-        let missing = of(cells, 1..smallest).into_iter().filter(|&(block, cell)| !has(block, cell));
-        needed += missing.map(|(_, cell)| costs[cell]).sum::<Duration>();
+        needed += take(&of(cells, 1..smallest), &|time| time.expected);
         needed <= left
     };
     let (within, beyond) = groups.split_at(groups.iter().take_while(fits).count());
     let least = |groups: &[Vec<usize>]| groups.iter().flat_map(|cells| of(cells, 1..smallest)).collect::<Vec<_>>();
-    let more = if beyond.is_empty() { Vec::new() } else { of(&within.concat(), smallest..design.most_blocks) };
-    [least(within), more, least(beyond)].concat()
+    let due = least(within);
+    if !due.is_empty() || beyond.is_empty() {
+        return (due, !beyond.is_empty());
+    }
+    let unknown = beyond.iter().map(|cells| (of(cells, 1..2), of(cells, 1..smallest))).find(|(one, all)| {
+        let is_new = one.iter().all(|&(_, cell)| !times[cell].is_repeated);
+        let fits = take(one, &|time| time.expected) <= left && take(all, &|time| time.phases) <= left;
+        is_new && fits && !one.is_empty()
+    });
+    match unknown {
+        Some((one, _)) => (one, true),
+        None => ([of(&within.concat(), smallest..design.most_blocks), least(beyond)].concat(), false),
+    }
 }
 
 /// The trials of these blocks, each block's in its own order.
