@@ -1,6 +1,10 @@
 //! Changes to a study that are given on the command line: `--set`, `--vary`, `--in`, `--budget`, `--precision` and `--by`, written into its text, so
 //! that what is stored and printed is the study that ran.
 
+mod given;
+
+pub use given::by_option;
+
 use crate::context::descriptors;
 use crate::exit::Refusal;
 use crate::message::say;
@@ -80,29 +84,40 @@ pub fn applied(source: Source, changes: &Changes, spending: &Spending) -> Result
     let is_of_work = !set.is_empty() || !vary.is_empty() || spending.by.is_some();
     let named: Vec<String> = set.iter().chain(&vary).map(|(key, _)| key.clone()).collect();
     text = named.iter().fold(text, |text, key| with_name_of_today(&text, &before, key));
+    let mut given = Vec::new();
     for (key, value) in set {
         let place = place_of("--set", &text, &before, &key)?;
         text = put(&text, &place, &typed_value(&value));
+        given.push((place, format!("--set {key}={value}")));
     }
     for (key, values) in &vary {
         text = varied(text, &before, (key, values), &named)?;
     }
     text = compared_with_first(text, &source.name, &vary);
+    given.extend(vary.iter().map(|(key, values)| {
+        let own = key.rsplit('.').next().unwrap_or(key).to_owned();
+        let is_place = own == environments::FACTOR && !changes.places.is_empty();
+        let typed =
+            if is_place { format!("--in {}", changes.places.join(",")) } else { format!("--vary {key}={values}") };
+        (vec!["factors".to_owned(), own], typed)
+    }));
     // Half of the smallest difference of interest is the coarsest precision.
     let delta = spending.precision.map(|share| Share(2.0 * share.0)).filter(|delta| before.design.delta.0 < delta.0);
     let typed = [
-        ("delta", delta.map(|share| share.to_string())),
-        ("precision", spending.precision.map(|share| share.to_string())),
-        ("budget", spending.budget.map(|time| time.to_string())),
+        ("delta", "precision", delta.map(|share| share.to_string())),
+        ("precision", "precision", spending.precision.map(|share| share.to_string())),
+        ("budget", "budget", spending.budget.map(|time| time.to_string())),
     ];
-    for (key, value) in typed.into_iter().filter_map(|(key, value)| Some((key, value?))) {
-        text = put(&text, &["design".to_owned(), key.to_owned()], &quoted(&value));
+    for (key, option, value) in typed.into_iter().filter_map(|(key, option, value)| Some((key, option, value?))) {
+        let place = ["design", key].map(str::to_owned);
+        text = put(&text, &place, &quoted(&value));
+        given.push((place.to_vec(), format!("--{option}")));
     }
     if let Some(metric) = &spending.by {
         text = compared_by(&text, &before, metric)?;
     }
     let changed = if is_of_work { Changed::Work } else { Changed::Design };
-    Ok(Source { name: source.name, bytes: text.into_bytes(), changed })
+    Ok(Source { name: source.name, bytes: text.into_bytes(), changed, given })
 }
 
 /// The study with the settings of these environments, and what its factor is: one alone is added to what the study compares with, which is else the first.

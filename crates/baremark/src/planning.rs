@@ -4,6 +4,7 @@ use crate::context::{descriptors, limits};
 use crate::data;
 use crate::exit::{Exit, Refusal};
 use crate::kinds;
+use crate::overrides;
 use crate::places;
 use crate::source::Source;
 use crate::watch::say;
@@ -24,7 +25,7 @@ use baremark_model::job::Job;
 use baremark_model::knob::InvalidValue;
 use baremark_model::plan::{Limits, Mode, Plan, resolve};
 use baremark_model::problem::{Need, Problems};
-use baremark_model::study;
+use baremark_model::study::{self, Study};
 use baremark_sys::machine;
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
@@ -33,40 +34,42 @@ use std::time::Duration;
 /// Resolves a study on this machine. A study that comes with the program is nobody's wrong input: what is wrong with it here is that this
 /// machine lacks what it needs.
 pub fn of(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, Refusal> {
-    resolved(source, mode, interrupt).map_err(|refusal| match refusal.exit {
+    let parsed = study::parse(&source.name, &source.bytes, &descriptors());
+    let study = parsed.map_err(|why| Refusal::bad_input(seen(source, why)))?;
+    resolved(source, &study, mode, interrupt).map_err(|refusal| match refusal.exit {
         Exit::BadInput if source.is_shipped() => Refusal { exit: Exit::Missing, ..refusal },
         _ => refusal,
     })
 }
 
-fn resolved(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, Refusal> {
-    // The user does not see the study that a command line becomes, nor its lines.
-    let seen = |mut problems: Problems| {
-        if Origin::of(&source.name) == Origin::Load {
-            problems.list.iter_mut().for_each(|problem| problem.line = 0);
-        }
-        problems
-    };
-    let study =
-        study::parse(&source.name, &source.bytes, &descriptors()).map_err(|why| Refusal::bad_input(seen(why)))?;
+/// Without the lines of a study that the user does not see: that of a command line, and those that options have written.
+fn seen(source: &Source, problems: Problems) -> Problems {
+    let mut problems = overrides::by_option(source, problems);
+    if Origin::of(&source.name) == Origin::Load {
+        problems.list.iter_mut().for_each(|problem| problem.line = 0);
+    }
+    problems
+}
+
+fn resolved(source: &Source, study: &Study, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, Refusal> {
     study.renamed.iter().for_each(say);
     let parameters = study.workloads.iter().map(|chosen| &chosen.parameters);
     let mut limits = limits(data::of(parameters, &study.environments))?;
     let is_here = !machine::is_recorded();
     if is_here {
-        places::limit(&study, &mut limits, interrupt)?;
+        places::limit(study, &mut limits, interrupt)?;
     }
-    let mut plan = resolve(&source.name, &study, &limits, mode);
+    let mut plan = resolve(&source.name, study, &limits, mode);
     let mut limited = |plan: &Plan| {
         let tiers = limit_tiers(plan, &mut limits, interrupt);
         let servers = places::limit_servers(plan, &mut limits, kinds::server_of);
         places::limit_programs(plan, &mut limits) || servers || tiers
     };
     if is_here && plan.as_ref().is_ok_and(&mut limited) {
-        plan = resolve(&source.name, &study, &limits, mode);
+        plan = resolve(&source.name, study, &limits, mode);
     }
     let mut plan =
-        plan.map_err(|problems| Refusal { exit: exit_of(&problems), message: seen(problems).to_string() })?;
+        plan.map_err(|problems| Refusal { exit: exit_of(&problems), message: seen(source, problems).to_string() })?;
     for kind in [block::KIND, baremark_disks::provision::KIND] {
         one_engine::settle(&mut plan, kind);
     }

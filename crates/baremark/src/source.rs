@@ -105,6 +105,8 @@ pub struct Source {
     pub bytes: Vec<u8>,
     /// How far the command line has changed it.
     pub changed: Changed,
+    /// The options that gave a value in it, as they were typed: each with the place of its key, from the outermost section.
+    pub given: Vec<(Vec<String>, String)>,
 }
 
 /// How far a study was changed from the command line.
@@ -122,7 +124,7 @@ pub enum Changed {
 impl Source {
     /// A study as it was written.
     pub fn new(name: String, bytes: Vec<u8>) -> Self {
-        Source { name, bytes, changed: Changed::No }
+        Source { name, bytes, changed: Changed::No, given: Vec::new() }
     }
 
     /// The name by which its run is stored. What was changed is in the study's text.

@@ -100,7 +100,13 @@ fn a_change_that_is_wrong_is_refused_with_what_would_be_right() {
         "this study has several workloads; set workload.stream.metric or",
     );
     refused(&["run", "mitigations", "--vary", "quads=1..0"], "--vary quads=1..0: from 1 to 256 numbers");
-    refused(&["plan", "mitigations", "--set", "quads=many"], "mitigations:");
+    // It stands on no line that anybody has written.
+    let of_option = "error: mitigations: --set quads=many: 'quads' is a string; write a whole number";
+    refused(&["plan", "mitigations", "--set", "quads=many"], of_option);
+    refused(&["plan", "standard", "--budget", "0s"], "error: standard: --budget: budget = 0 ns is out of range");
+    let vary = ["--in", "native,microvm", "--vary", "page=4k,3k"];
+    refused(&[&["plan", "standard"][..], &vary].concat(), "standard: --vary page=4k,3k: page = '3k' is not known");
+    refused(&["plan", "standard", "--set", "stream.array=1 TiB"], "standard: --set stream.array=1 TiB: ");
     refused(&["run", "--set", "quads=3", "--", "true"], "cannot be used with");
     refused(&["run", "standard", "--timeout", "1s"], "'[STUDY]' cannot be used with '--timeout <TIME>'");
     refused(&["run", "standard", "--in", "nativ"], "--in nativ: unknown; did you mean 'native'?");
