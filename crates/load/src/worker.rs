@@ -269,9 +269,17 @@ impl<'e> Worker<'e> {
 
     /// Begins what is due and ends what has waited too long.
     fn dispatch(&mut self) {
-        if self.clock.now >= self.clock.next_look {
+        let looks = self.clock.now >= self.clock.next_look;
+        if looks {
             self.look_around();
         }
+        self.begin_due();
+        if looks {
+            self.hand_over_window();
+        }
+    }
+
+    fn begin_due(&mut self) {
         // What falls due meanwhile comes next time, after the sockets; but each start is judged by the clock as it is then.
         let due = self.clock.now;
         let mut first = true;

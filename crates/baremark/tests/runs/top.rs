@@ -3,12 +3,14 @@
 use crate::common::bench::{Bench, text};
 use crate::common::sites::cpu;
 use serde_json::Value;
-use std::process::{Child, Command};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
 
-/// Busy processes on one CPU, ended when dropped.
+/// Busy processes, ended when dropped.
 struct Busy(Vec<Child>);
 
 impl Busy {
+    /// Of one CPU.
     fn new(count: usize) -> Self {
         let cpu = cpu().to_string();
         let hog = || Command::new("taskset").args(["-c", &cpu, "sh", "-c", "while :; do :; done"]).spawn().unwrap();
@@ -29,18 +31,23 @@ impl Drop for Busy {
 fn rows_show_who_uses_a_cpu_and_who_waits_for_it() {
     let bench = Bench::new();
     let busy = Busy::new(2);
-    let arguments = ["top", "--rows", "--batch", "json", "--sort", "ready", "--interval", "500 ms", "--count", "2"];
-    let output = bench.run(&arguments);
-    let samples: Vec<Value> = text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(samples.len(), 2, "{}", text(&output.stderr));
-    for child in &busy.0 {
-        let id = child.id().to_string();
-        let row = samples[1]["rows"].as_array().unwrap().iter().find(|row| row["id"] == id.as_str()).unwrap();
-        let (cpu, ready) = (row["cpu_ns"].as_u64().unwrap(), row["ready_ns"].as_u64().unwrap());
-        assert!(row["kind"] == "process" && cpu > 0 && ready > 0, "two share a CPU: {row}");
-    }
+    let arguments = ["top", "--rows", "--batch", "json", "--sort", "ready", "--interval", "500 ms"];
+    let mut top = bench.command(&arguments).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(top.stdout.take().unwrap()).lines();
+    let _ends = Busy(vec![top]);
+    let mut samples = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    // In an interval in which this machine stood still nobody used a CPU.
+    let both = |sample: &Value| {
+        let shares = |child: &Child| {
+            let id = child.id().to_string();
+            let row = sample["rows"].as_array().unwrap().iter().find(|row| row["id"] == id.as_str()).unwrap();
+            row["kind"] == "process" && row["cpu_ns"].as_u64().unwrap() > 0 && row["ready_ns"].as_u64().unwrap() > 0
+        };
+        busy.0.iter().all(shares)
+    };
+    let sample = samples.find(both).expect("two share a CPU");
     let ready: Vec<u64> =
-        samples[1]["rows"].as_array().unwrap().iter().map(|row| row["ready_ns"].as_u64().unwrap()).collect();
+        sample["rows"].as_array().unwrap().iter().map(|row| row["ready_ns"].as_u64().unwrap()).collect();
     assert!(ready.is_sorted_by(|a, b| a >= b), "{ready:?}");
     let sheet = text(&bench.run(&["top", "--rows", "--batch", "csv", "--interval", "100 ms", "--count", "1"]).stdout);
     let columns = sheet.lines().next().unwrap().split(',').count();

@@ -8,7 +8,7 @@ use crate::rng::Rng;
 use std::cmp::Reverse;
 
 impl Worker<'_> {
-    /// Hears of orders, changes the level when that is due, and hands over a window that is complete.
+    /// Hears of orders, and changes the level when that is due.
     pub(super) fn heed_dial(&mut self) {
         let Some(listener) = &mut self.schedule.listener else { return };
         if let Some(order) = listener.listen(self.schedule.flying) {
@@ -20,15 +20,18 @@ impl Worker<'_> {
                 self.schedule.next_start = starts.change(at_s, level).unwrap_or(u64::MAX);
             }
         }
+        self.hire_users();
+    }
+
+    /// Hands over a window that is complete, or that is waited for no longer. What was due in it has begun by now, also where this thread was kept from running: it counts.
+    pub(super) fn hand_over_window(&mut self) {
+        let (Some(window), Some(listener)) = (&mut self.record.window, &self.schedule.listener) else { return };
         let wakes = self.actors.timers.peek().map_or(u64::MAX, |Reverse((at, ..))| *at);
         let next = wakes.min(self.schedule.next_start);
-        if let Some(window) = &mut self.record.window
-            && let Some((id, part)) = window.look(self.clock.now, next)
-        {
+        if let Some((id, part)) = window.look(self.clock.now, next) {
             self.record.window = None;
             listener.tell(id, part);
         }
-        self.hire_users();
     }
 
     /// Users who are requested for the first time begin somewhere in their cycle.
@@ -61,5 +64,47 @@ impl Worker<'_> {
         let at = self.clock.now + (draw.uniform() * cycle as f64) as u64;
         self.actors.all[index as usize].intended = at;
         self.sleep_until(index, at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Worker;
+    use crate::arrival::Arrival;
+    use crate::control::{Control, Order};
+    use crate::load::{Drive, Engine, Load, Stop};
+    use crate::profile::Profile;
+    use crate::scenario::Scenario;
+    use baremark_sys::clock::monotonic_ns;
+    use std::net::TcpListener;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+    use std::sync::mpsc;
+
+    /// Next to busy loops a thread slept over a window and the time for which it is waited for: half of the starts in it were none.
+    #[test]
+    fn a_thread_that_slept_over_a_window_counts_all_that_was_to_start_in_it() {
+        const MS: u64 = 1_000_000;
+        let server = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let url = format!("http://{}/", server.local_addr().expect("it is bound"));
+        let drive = Drive::Open { arrival: Arrival::Constant, profile: Profile::steady(1000.0) };
+        let load = Load::new(Scenario::of_url(&url).expect("a URL"), drive, Stop::Count(u64::MAX));
+        let begin = monotonic_ns() - 2000 * MS;
+        let (sender, parts) = mpsc::channel();
+        let control = Arc::new(Control::new(begin, 1, sender));
+        let mut engine = Engine::new(load, Arc::new(AtomicBool::new(false))).expect("it can be run");
+        engine.control = Some(Arc::clone(&control));
+        control.change(begin, 200.0);
+        let at = |ms: u64| begin + ms * MS;
+        control.open(Order { id: 7, begin: at(100), end: at(400), close: at(600) });
+        let (ticks, _seconds) = mpsc::channel();
+        let mut worker = Worker::new(&engine, (0, 1), u64::MAX, ticks).expect("it has its descriptors");
+        worker.clock.begin = begin;
+        worker.look_at_clock();
+        worker.populate();
+        worker.dispatch();
+        let (id, part) = parts.try_recv().expect("it is waited for no longer");
+        assert_eq!((id, part.counts.intended, part.counts.unfinished), (7, 60, 60));
+        assert!(part.send_lag.count() == 60 && part.send_lag.largest() > Some(1500 * MS));
     }
 }
