@@ -107,10 +107,15 @@ pub(crate) fn window(
     if watched.is_err() {
         interrupt.store(true, Ordering::Relaxed);
     }
-    let timeline = watcher.timeline;
+    let (timeline, left) = (watcher.timeline, watcher.faults);
     let driven = driver.join().unwrap_or_else(|_| Err("the thread of the users has panicked".into()));
     watched?;
     let (part, running) = driven.map_err(RunError::Load)?;
+    // A load without a fault that was to be in it is another load.
+    if let Some(fault) = left.iter().find(|fault| fault.at_s < demand.duration_s && !part.interrupted) {
+        let what = format!("the fault at {} s was not made before the load had ended; stop other programs", fault.at_s);
+        return Err(RunError::Load(what.into()));
+    }
     let mut reading = reading(&part, &qos);
     reading.utilization = shares(&timeline.used, demand);
     let document = Document::new(&load, &part);

@@ -120,7 +120,7 @@ fn show(context: &Context, args: &TopArgs, spec: &ObserveSpec, keys: Option<&Key
         if ends(context, keys, next) {
             return Ok(());
         }
-        next += interval;
+        next = after(next, interval);
         let lap = recorder.lap();
         looks += 1;
         if context.json {
@@ -143,6 +143,11 @@ fn show(context: &Context, args: &TopArgs, spec: &ObserveSpec, keys: Option<&Key
         out.flush()?;
     }
     Ok(())
+}
+
+/// When the next look is due: where this one was late, as on a machine that stood still, no sooner than an interval from now. Two in a row would show an interval of nothing.
+fn after(due: Instant, interval: Duration) -> Instant {
+    due.max(Instant::now()) + interval
 }
 
 /// What a key has changed in the view of rows.
@@ -179,7 +184,7 @@ fn show_rows(context: &Context, args: &TopArgs, keys: Option<&Keys>) -> io::Resu
             }
             draw(&mut out, &rows, sort, &keyed)?;
         }
-        next += interval;
+        next = after(next, interval);
         if keyed.paused {
             continue;
         }

@@ -264,21 +264,19 @@ fn named(treatment: &Treatment) -> String {
     levels.collect::<Vec<_>>().join(", ")
 }
 
-/// What was measured: the ratio where there is one, else the value.
+/// What was measured: the value, and of which part of the first level of what the study compares, where that was measured, too.
 fn figure(document: &Document, estimate: &EstimateRow) -> String {
-    let same = |row: &&baremark_model::document::RatioRow| {
-        row.metric == estimate.metric && row.treatment == estimate.treatment
-    };
-    // One or two blocks: the quotient of the values that are printed, which the ratio over blocks need not be.
-    let quotient = |row: &baremark_model::document::RatioRow| {
-        let of = |base: &&EstimateRow| base.metric == row.metric && base.treatment == row.relative_to;
-        let base = document.estimates.iter().find(of).filter(|base| base.estimate > 0.0)?;
-        Some((estimate.estimate / base.estimate, named(&row.relative_to)))
-    };
-    let ratio = document.ratios.iter().find(same).and_then(quotient);
+    let columns = &document.run.columns;
+    let first = document.run.factors.iter().find(|(key, _)| key == columns).and_then(|(_, levels)| levels.first());
+    let base = first.and_then(|first| {
+        let mut base = estimate.treatment.clone();
+        base.insert(columns.clone(), first.clone());
+        let of = |row: &&EstimateRow| row.metric == estimate.metric && row.treatment == base && row.estimate > 0.0;
+        document.estimates.iter().filter(|_| base != estimate.treatment).find(of)
+    });
     let value = format!("{} {}", baremark_report::estimate(estimate.estimate, None, None), estimate.unit);
-    match ratio {
-        Some((ratio, base)) => format!("{value}, {ratio:.2} of {base}"),
+    match base {
+        Some(base) => format!("{value}, {:.2} of {}", estimate.estimate / base.estimate, named(&base.treatment)),
         None => value,
     }
 }

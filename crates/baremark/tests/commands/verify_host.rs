@@ -25,7 +25,9 @@ fn parts_that_work_say_so_with_a_figure() {
         let number = |text: &str| text.split(' ').next().unwrap().parse::<f64>().unwrap();
         let [base, other] = [0, 1].map(|row| kernels[row]["detail"].as_str().unwrap());
         let quotient = number(other.split(", ").nth(1).unwrap());
-        assert!((number(other) / number(base) / quotient - 1.0).abs() < 0.05, "{base}; {other}");
+        // Values have three digits, the quotient two decimals: the phases of one may have taken a hundred times as long.
+        let (exact, rounding) = (number(other) / number(base), 0.005 + 0.01 * quotient);
+        assert!((exact - quotient).abs() <= rounding, "{base}; {other}");
     }
     let failed = document["rows"].as_array().unwrap().iter().any(|row| row["outcome"] == "failed");
     let code = if failed { 1 } else { 0 };

@@ -337,7 +337,8 @@ pub fn run_shrunk(studies: &[(&str, usize)]) {
 /// Each level's row is of all its windows together: "p50 3.16 s p99 479.20 ms" was a median next to a mean.
 pub fn assert_merged_by_one_rule(search: &Value) {
     let knee = search["knee"].as_array().unwrap();
-    assert!(knee.len() > 1, "{search}");
+    // On a machine that keeps no limit the lowest level is all that is tried.
+    assert!(knee.len() > 1 || search["ended"] == "fails-all" && knee.len() == 1, "{search}");
     for row in knee {
         let at = |key: &str| row[key].as_u64().unwrap_or(u64::MAX);
         assert!(at("p50_ns") <= at("p95_ns") && at("p95_ns") <= at("p99_ns"), "{row}");
