@@ -64,6 +64,12 @@ pub(crate) fn part(spec: &TrialSpec, arm: usize, place: &str) -> TrialSpec {
     }
 }
 
+/// How long a phase lasts in nanoseconds: as long as it is to, and many times the slower round trip and the rest before it.
+fn phase_ns(own_ns: u64, round_trips_ns: [u64; 2], rest_ns: u64) -> u64 {
+    let slowest_ns = round_trips_ns[0].max(round_trips_ns[1]);
+    own_ns.max(PHASE_IN_ROUND_TRIPS.saturating_mul(slowest_ns)).max(PHASE_IN_RESTS.saturating_mul(rest_ns))
+}
+
 /// Runs `spec` at both sides, within `limit`; `came` is called with what comes of it before its end.
 pub(crate) fn run(
     sides: &mut [Side<'_, '_>; 2],
@@ -77,12 +83,10 @@ pub(crate) fn run(
     for (arm, side) in sides.iter_mut().enumerate() {
         round_trips_ns[arm] = side.agent.round_trip_ns().map_err(|why| why.at(side.place))?;
     }
-    let slowest_ns = round_trips_ns[0].max(round_trips_ns[1]);
     // Both rest alike, so that a CPU that has waited is no difference between them.
     let rest = sides.iter().map(|side| side.agent.site.relay_works_for()).max().unwrap_or_default();
     let rest_ns = Nanos::from(rest).0;
-    let phase_ns = spec.phase_ns.max(PHASE_IN_ROUND_TRIPS.saturating_mul(slowest_ns));
-    let phase_ns = phase_ns.max(PHASE_IN_RESTS.saturating_mul(rest_ns));
+    let phase_ns = phase_ns(spec.phase_ns, round_trips_ns, rest_ns);
     // One after the other, as in one process: neither is prepared, nor its repetitions found, while the other uses the CPUs. Whose memory and files are the newer
     // ones is drawn, for these may be the faster.
     let second = usize::from(spec.allocation_order.first() != Some(&1));
@@ -408,5 +412,13 @@ mod tests {
         let of = |cpu_ns, hearing_ns| not_idle("here", Idle { ns: 1_000_000, cpu_ns }, hearing_ns);
         assert_eq!([of(10_000, 0), of(15_000, 5000), of(0, 5000)], [const { None }; 3]);
         assert!(of(10_001, 0).is_some() && of(15_001, 5000).is_some());
+    }
+
+    #[test]
+    fn a_phase_is_long_next_to_messages_and_rests() {
+        const MS: u64 = 1_000_000;
+        assert_eq!(phase_ns(50 * MS, [30_000, 80_000], 0), 50 * MS);
+        assert_eq!(phase_ns(50 * MS, [7 * MS, 30_000], 12 * MS), 140 * MS, "20 of the slower round trip");
+        assert_eq!(phase_ns(50 * MS, [30_000, 80_000], 12 * MS), 120 * MS, "10 rests");
     }
 }

@@ -9,12 +9,20 @@ fn a_run_tells_what_happened_around_each_arm_and_what_telling_cost() {
     let bench = Bench::new();
     let study = bench.write("small.toml", SMALL);
     let document = bench.json(&["run", study.to_str().unwrap(), "--json"]);
+    let [disks, interfaces] = ["/proc/diskstats", "/proc/net/dev"].map(|file| std::fs::read_to_string(file).unwrap());
     for environment in ["native", "null"] {
         for quantity in ["cpu.utilization", "kernel.context_switches", "disk.iops", "net.receive_packets", "vm.faults"]
         {
             let found = rows(&document, environment, "this machine", quantity);
-            assert_eq!(found.len(), 1, "{environment} {quantity}");
-            assert!(found[0]["value"].as_f64() >= Some(0.0) && found[0]["n"].as_u64() > Some(0), "{}", found[0]);
+            // A machine or a container may have no disk, and the loopback alone.
+            let is_there = match quantity {
+                "disk.iops" => !disks.trim().is_empty(),
+                "net.receive_packets" => interfaces.lines().skip(2).any(|line| !line.trim_start().starts_with("lo:")),
+                _ => true,
+            };
+            assert_eq!(found.len(), usize::from(is_there), "{environment} {quantity}");
+            let Some(found) = found.first() else { continue };
+            assert!(found["value"].as_f64() >= Some(0.0) && found["n"].as_u64() > Some(0), "{found}");
         }
     }
     let busy = rows(&document, "native", "this machine", "cpu.busy")[0]["value"].as_f64().unwrap();

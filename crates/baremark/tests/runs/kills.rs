@@ -192,11 +192,11 @@ fn a_terminal_that_hangs_up_stops_a_run_as_an_interrupt_does() {
     let mut terminal = File::from(master);
     let mut shown = Vec::new();
     wait_until("three trials are stored", || {
-        let mut chunk = [0; 4096];
+        let (is_stopped, mut chunk) = (is_stopped(child.id()), [0; 4096]);
         while let Ok(count @ 1..) = terminal.read(&mut chunk) {
             shown.extend_from_slice(&chunk[..count]);
         }
-        is_stopped(child.id())
+        is_stopped
     });
     let agents = children(child.id());
     drop(terminal);

@@ -56,14 +56,18 @@ fn a_site_that_is_lost_is_told_and_the_others_count() {
     signal(agents[0], libc::SIGKILL);
     signal(child.id(), libc::SIGCONT);
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("is lost"), "{}", text(&output.stderr));
-    let told = text(&output.stdout);
+    let (said, told) = (text(&output.stderr), text(&output.stdout));
+    let document = json(&bench.run(&["report", "--json"]).stdout);
+    let found = (output.status.code(), document["ended"].as_str().unwrap(), &document["counts"]["intended"]);
+    if output.status.code() == Some(0) {
+        // On a machine that stood still for seconds it had sent all that it had before it was killed.
+        return assert_eq!(found, (Some(0), "complete", &500.into()), "{said}");
+    }
+    assert_eq!(found, (Some(1), "site-lost", &250.into()), "{said}");
+    assert!(said.contains("is lost"), "{said}");
     assert!(told.contains("SITE LOST after ") && told.contains("not in the figures"), "{told}");
     let history = json(&bench.run(&["history", "--json"]).stdout);
     assert_eq!(history["runs"][0]["stop_reason"], "a site was lost");
-    let document = json(&bench.run(&["report", "--json"]).stdout);
-    assert_eq!((&document["ended"], &document["counts"]["intended"]), (&"site-lost".into(), &250.into()));
 }
 
 /// As its command line said: from as many sites, with the same configuration of ssh.

@@ -8,7 +8,8 @@ use baremark_model::units::Nanos;
 use std::sync::atomic::AtomicBool;
 
 static NEVER: AtomicBool = AtomicBool::new(false);
-const SECOND: u64 = 1_000_000_000;
+/// What stands for a second: an hour, for trials that are played count with the time that they take.
+const SECOND: u64 = 3600 * 1_000_000_000;
 
 /// Two comparisons in four blocks, each in trials of its own cell, or of a cell for each of its arms.
 fn two_comparisons(other: &str) -> Plan {

@@ -8,6 +8,7 @@ use baremark_lab::trials::Finished;
 use baremark_model::event::{Event, TrialStatus};
 use baremark_model::observer::ObserveSpec;
 use baremark_model::plan::Plan;
+use baremark_model::units::Nanos;
 use baremark_model::wire::{Idle, Series, TrialSpec};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -28,10 +29,11 @@ fn noting(value: f64, had: &Had) -> Played {
     })
 }
 
-/// So many trials, of 3 quads each.
+/// So many trials, of 3 quads each. Nobody waits for phases that are played, and a trial is cut after twice as many as it has: in hours.
 fn of_trials(trials: u64) -> Plan {
     let mut plan = in_turns();
     plan.design.quads = 3;
+    plan.design.phase = Nanos(3_600_000_000_000);
     (plan.design.least_blocks, plan.design.most_blocks) = (trials, trials);
     plan
 }
@@ -101,14 +103,18 @@ fn two_sites_are_started_once_and_have_their_phases_in_the_order_of_the_schedule
 /// The client of an engine worked on for 10 ms after each message, in phases of 5 ms, so that a container lost 6 % of a kernel's rate.
 #[test]
 fn where_messages_are_passed_on_both_sides_rest_before_longer_phases() {
-    let (plan, mut memory) = (of_trials(1), Memory::default());
+    let (mut plan, mut memory) = (of_trials(1), Memory::default());
+    plan.design.phase = Nanos(50_000_000);
     let place = |relay| Played::new(|_| Answer::Values(vec![1.0])).relayed(Duration::from_millis(relay));
     let (native, container) = (place(0), place(12));
     let rests = [native.rests(), container.rests()];
     conduct(&plan, vec![("native", native), ("container", container)], &mut memory, &NEVER).0.unwrap();
     let (own_ns, rest_ns) = (memory.trials[0].spec.phase_ns, 12_000_000);
     assert!(own_ns < 10 * rest_ns, "{own_ns}");
-    assert_eq!(rests.map(|of| of.lock().unwrap().clone()), [const { [[12_000_000, 120_000_000]] }; 2]);
+    // Longer ones where messages are slow, too: of a busy machine nobody knows how slow.
+    let [native, container] = rests.map(|of| of.lock().unwrap().clone());
+    let &[[rest, phase_ns]] = native.as_slice() else { panic!("{native:?}") };
+    assert!(rest == rest_ns && phase_ns >= 120_000_000 && container == native, "{native:?} {container:?}");
     let rested = |memory: &Memory| {
         let arms = &memory.trials[0].result.as_ref().unwrap().arms;
         arms.iter().filter_map(|arm| arm.executor.notes.get("rest before each phase").cloned()).collect::<Vec<_>>()
