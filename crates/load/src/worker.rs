@@ -23,6 +23,7 @@ use state::{Actors, Buffers, Clock, Record, SECOND_NS, Schedule, Shard, Sockets,
 use std::cmp::Reverse;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
+use window::LOOK_NS;
 
 pub(crate) use state::Tick;
 
@@ -42,8 +43,6 @@ pub(crate) struct Worker<'e> {
     record: Record,
 }
 
-/// How often flags and profiles are looked at, at least.
-const LOOK_NS: u64 = 50_000_000;
 /// A caller of a closed loop waits so long after a connection that could not be made.
 const BACKOFF_NS: u64 = 10_000_000;
 /// Operations that wait for a connection, at most; more are counted as unsent at once.

@@ -5,8 +5,10 @@ use crate::control::Order;
 use crate::epoll;
 use crate::failure::Failure;
 use crate::record::{MOST_EXAMPLES, OperationPart, Part, ThreadPart};
-use crate::worker::LOOK_NS;
 use baremark_model::units::Nanos;
+
+/// How often a thread looks at flags and profiles, at least.
+pub(super) const LOOK_NS: u64 = 50_000_000;
 
 /// A window under way.
 pub(super) struct Window {
