@@ -256,7 +256,7 @@ impl GuestSite {
         sockets: &Sockets,
         interrupt: &AtomicBool,
     ) -> Result<(), Failure> {
-        let within_limit = |limit| Until { deadline: Instant::now() + limit, interrupt };
+        let within_limit = |limit| Until::within(limit, interrupt);
         let api = self.api(&sockets.of_api(), settings.answer_limit, interrupt)?;
         api.get("vmm.ping", within_limit(settings.answer_limit))?;
         // Memory that is touched before the guest runs takes its time in one of these, by the version.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Where all endpoints are.
 const ROOT: &str = "/api/v1";
@@ -36,8 +36,17 @@ pub enum ApiError {
 pub struct Until<'u> {
     /// The deadline.
     pub deadline: Instant,
+    /// How long that was when the wait was asked for.
+    limit: Duration,
     /// The lab's interrupt.
     pub interrupt: &'u AtomicBool,
+}
+
+impl<'u> Until<'u> {
+    /// From now on for `limit`.
+    pub fn within(limit: Duration, interrupt: &'u AtomicBool) -> Self {
+        Until { deadline: Instant::now() + limit, limit, interrupt }
+    }
 }
 
 /// A connection to the API.
@@ -72,7 +81,6 @@ impl Api {
     }
 
     fn exchange(&self, request: &[u8], what: &str, until: Until<'_>) -> Result<Vec<u8>, ApiError> {
-        let begun = Instant::now();
         let mut patient = Patient { socket: &self.0, until };
         let what = || what.to_owned();
         let answered = patient.write_all(request).and_then(|()| answer(&mut BufReader::new(patient)));
@@ -81,7 +89,7 @@ impl Api {
             Ok((status, body)) => Err(ApiError::Refused { what: what(), status, said: causes(&body) }),
             Err(_) if until.interrupt.load(Ordering::Relaxed) => Err(ApiError::Interrupted),
             Err(why) if why.kind() == io::ErrorKind::TimedOut => {
-                Err(ApiError::Silent { what: what(), seconds: begun.elapsed().as_secs() })
+                Err(ApiError::Silent { what: what(), seconds: until.limit.as_secs() })
             }
             Err(source) => Err(ApiError::Broken { what: what(), source }),
         }
@@ -185,12 +193,11 @@ mod tests {
     use super::*;
     use serde_json::json;
     use std::thread;
-    use std::time::Duration;
 
     static NEVER: AtomicBool = AtomicBool::new(false);
 
     fn soon(seconds: u64) -> Until<'static> {
-        Until { deadline: Instant::now() + Duration::from_secs(seconds), interrupt: &NEVER }
+        Until::within(Duration::from_secs(seconds), &NEVER)
     }
 
     /// An API that reads one request of so many bytes and answers with this.
@@ -258,8 +265,10 @@ mod tests {
     fn one_that_is_silent_is_waited_for_until_the_deadline_or_the_interrupt() {
         let (ours, _theirs) = UnixStream::pair().expect("a pair");
         let api = Api::over(ours).expect("limits");
-        let why = api.put("vm.boot", None, soon(0)).expect_err("silence").to_string();
-        assert_eq!(why, "Cloud Hypervisor did not answer vm.boot within 0 s");
+        // The limit is said, not how long it took.
+        let over = Until { deadline: Instant::now(), ..soon(7) };
+        let why = api.put("vm.boot", None, over).expect_err("silence").to_string();
+        assert_eq!(why, "Cloud Hypervisor did not answer vm.boot within 7 s");
         let interrupt = AtomicBool::new(true);
         let until = Until { interrupt: &interrupt, ..soon(3600) };
         assert!(matches!(api.put("vm.boot", None, until), Err(ApiError::Interrupted)));
