@@ -31,6 +31,8 @@ pub struct Qmp {
     /// Hears once that QEMU takes commands.
     negotiated: Receiver<()>,
     stopped: Arc<OnceLock<String>>,
+    /// How long QEMU may take to answer.
+    limit: Duration,
 }
 
 impl Qmp {
@@ -41,18 +43,18 @@ impl Qmp {
         command.arg("-chardev").arg(format!("socket,id=qmp,fd={number}"));
         command.args(["-mon", "chardev=qmp,mode=control"]);
         hand_over(command, &theirs);
-        Qmp::over(ours, Some(theirs))
+        Qmp::over(ours, Some(theirs), LIMIT)
     }
 
-    fn over(ours: UnixStream, theirs: Option<UnixStream>) -> io::Result<Self> {
-        ours.set_write_timeout(Some(LIMIT))?;
+    fn over(ours: UnixStream, theirs: Option<UnixStream>, limit: Duration) -> io::Result<Self> {
+        ours.set_write_timeout(Some(limit))?;
         let (sender, answers) = channel();
         let (ready, negotiated) = channel();
         let stopped = Arc::new(OnceLock::new());
         let (from, to, why) = (ours.try_clone()?, ours.try_clone()?, Arc::clone(&stopped));
         // It ends with QEMU, or with our end.
         thread::spawn(move || hear(from, to, (&sender, &ready), &why));
-        Ok(Qmp { to: ours, theirs, answers, negotiated, stopped })
+        Ok(Qmp { to: ours, theirs, answers, negotiated, stopped, limit })
     }
 
     /// To be said once QEMU runs: without a copy of its end of our own we hear when it ends.
@@ -62,7 +64,7 @@ impl Qmp {
 
     /// Waits, once, until QEMU takes commands. Whoever has heard of the guest need not.
     pub fn wait_until_ready(&self) -> io::Result<()> {
-        self.negotiated.recv_timeout(LIMIT).map_err(|why| no_answer(why, "a greeting"))
+        self.negotiated.recv_timeout(self.limit).map_err(|why| self.no_answer(why, "a greeting"))
     }
 
     /// Why QEMU has stopped the guest, if it has.
@@ -165,22 +167,22 @@ impl Qmp {
 
     fn send(&mut self, message: &Value, what: &str) -> io::Result<Value> {
         writeln!(self.to, "{message}")?;
-        let mut answer = self.answers.recv_timeout(LIMIT).map_err(|why| no_answer(why, what))?;
+        let mut answer = self.answers.recv_timeout(self.limit).map_err(|why| self.no_answer(why, what))?;
         match answer.get_mut("return") {
             Some(found) => Ok(found.take()),
             None => Err(io::Error::other(format!("QEMU refused {what}: {}", answer["error"]["desc"]))),
         }
     }
-}
 
-fn no_answer(why: RecvTimeoutError, what: &str) -> io::Error {
-    match why {
-        RecvTimeoutError::Timeout => {
-            let words = format!("QEMU has not answered {what} within {} s", LIMIT.as_secs());
-            io::Error::new(io::ErrorKind::TimedOut, words)
-        }
-        RecvTimeoutError::Disconnected => {
-            io::Error::new(io::ErrorKind::UnexpectedEof, "QEMU closed its machine protocol")
+    fn no_answer(&self, why: RecvTimeoutError, what: &str) -> io::Error {
+        match why {
+            RecvTimeoutError::Timeout => {
+                let words = format!("QEMU has not answered {what} within {} s", self.limit.as_secs());
+                io::Error::new(io::ErrorKind::TimedOut, words)
+            }
+            RecvTimeoutError::Disconnected => {
+                io::Error::new(io::ErrorKind::UnexpectedEof, "QEMU closed its machine protocol")
+            }
         }
     }
 }
@@ -240,6 +242,9 @@ fn words(status: &str, trouble: Option<String>) -> String {
 mod tests {
     use super::*;
 
+    /// How long an answer may take: it only ends what hangs.
+    const PATIENCE: Duration = Duration::from_secs(120);
+
     /// QEMU's side of a conversation: says a line and hears what is then asked.
     struct Played(BufReader<UnixStream>);
 
@@ -258,9 +263,8 @@ mod tests {
     #[test]
     fn a_guest_that_is_stopped_is_asked_why_and_ended() {
         let (ours, theirs) = UnixStream::pair().expect("a pair");
-        theirs.set_read_timeout(Some(LIMIT)).expect("a limit");
         let mut qemu = Played(BufReader::new(theirs));
-        let mut qmp = Qmp::over(ours, None).expect("a thread");
+        let mut qmp = Qmp::over(ours, None, PATIENCE).expect("a thread");
         qemu.say(json!({ "QMP": { "version": {} } }));
         assert_eq!(qemu.hear(), json!({ "execute": "qmp_capabilities", "id": OWN }));
         qemu.say(json!({ "return": {}, "id": OWN }));
@@ -287,7 +291,7 @@ mod tests {
     fn one_that_has_shut_itself_down_is_not_called_stopped() {
         let (ours, theirs) = UnixStream::pair().expect("a pair");
         let mut qemu = Played(BufReader::new(theirs));
-        let mut qmp = Qmp::over(ours, None).expect("a thread");
+        let mut qmp = Qmp::over(ours, None, PATIENCE).expect("a thread");
         qemu.say(json!({ "event": "STOP" }));
         assert_eq!(qemu.hear()["execute"], "query-status");
         qemu.say(json!({ "return": { "running": false, "status": "shutdown" }, "id": OWN }));
