@@ -165,23 +165,24 @@ fn left_nothing(ending: Duration) -> bool {
         if Instant::now() > until {
             for process in &left {
                 println!("left: {}", described(process));
-                kill(process.pid);
             }
-            reaped();
+            end_all();
             return false;
         }
         thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Kills all that descend from this process, until there are none.
+/// Kills all that descend from this process, until there are none. One that the kernel does not let go of is left after a minute.
 fn end_all() {
-    loop {
+    let until = Instant::now() + Duration::from_secs(60);
+    while Instant::now() < until {
         let left = descendants(own_pid());
         if left.is_empty() {
             return;
         }
         left.iter().for_each(|process| kill(process.pid));
+        thread::sleep(Duration::from_millis(1));
         reaped();
     }
 }

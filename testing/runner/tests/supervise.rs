@@ -51,10 +51,14 @@ fn a_program_that_does_not_end_is_ended_and_where_it_stood_is_said() {
 #[test]
 fn a_process_that_is_left_is_named_and_ended_however_far_it_went() {
     let seconds = sleep_of(2);
-    let (code, said) =
-        supervised(600, "1", &format!("setsid sh -c 'sleep {seconds} & sleep {seconds} & wait' & exit 0"));
+    let script = format!("sleep {seconds} >&- & echo $!; sleep {seconds} >&- & echo $!; exec >&-; wait");
+    // It ends once both are what they are to be named as.
+    let is_sleep = format!("[ \"$(tr '\\0' ' ' < /proc/$pid/cmdline)\" = 'sleep {seconds} ' ]");
+    let program = format!("for pid in $(setsid sh -c '{script}' &); do until {is_sleep}; do sleep 0.01; done; done");
+    let (code, said) = supervised(600, "1", &program);
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.matches(&format!("sleep {seconds}\n")).count() >= 2 && said.contains("left: process "), "{said}");
+    assert_eq!(said.matches(&format!("sleep {seconds}\n")).count(), 2, "{said}");
+    assert!(said.contains(&format!("sh -c {script}\n")) && said.contains("left: process "), "{said}");
     assert!(!sleeps(&seconds));
 }
 
