@@ -20,7 +20,7 @@ const QUIET: [&str; 2] = ["stress-ng", "timeout"];
 /// The wall time after which a run of the usual tests is ended: more than a program takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How much later a guest is ended from outside: by then it has ended itself and said where its threads stood.
-const GRACE: Duration = Duration::from_secs(5);
+const GRACE: Duration = Duration::from_secs(120);
 
 fn is_there(program: &str) -> bool {
     let in_path = |path: String| path.split(':').any(|folder| Path::new(folder).join(program).exists());
