@@ -219,7 +219,8 @@ fn computing() {
     alarm(LATER);
     let mut sums = [0.0f64; 8];
     let mut rounds = 0u64;
-    while TAKEN.load(Ordering::SeqCst) == 0 || !rounds.is_multiple_of(1000) {
+    // The alarm may come before the first round.
+    while TAKEN.load(Ordering::SeqCst) == 0 || rounds == 0 || !rounds.is_multiple_of(1000) {
         rounds += 1;
         for (number, sum) in sums.iter_mut().enumerate() {
             *sum = std::hint::black_box(*sum * 0.5 + number as f64);
