@@ -105,20 +105,35 @@ mod tests {
         process.pid.store(std::process::id(), Ordering::Relaxed);
         let snapshot = crate::record::zeroed::<crate::snapshot::Snapshot>();
         let (slot, mut room) = (&snapshot.slots[0], [0; 2]);
+        // Makes a call, and gives the readings of the clock before and after it.
+        let made = |rip: u64, number: i64, arguments: &mut [u64; 6], room: &mut [u64; 2]| {
+            let before = sys::monotonic_ns();
+            assert!(adapt(&process, slot, rip, (number, arguments), room));
+            (before, sys::monotonic_ns())
+        };
+        let end_of = |(before, after): (u64, u64), limit: u64| {
+            let [_, end] = snapshot::load(&slot.deadline);
+            assert!((before + limit..=after + limit).contains(&end), "{end} is not {limit} after {before} to {after}");
+            end
+        };
         let mut poll = [0, 0, 10_000, 0, 0, 0];
-        assert!(adapt(&process, slot, 64, (libc::SYS_poll, &mut poll), &mut room));
+        let first = made(64, libc::SYS_poll, &mut poll, &mut room);
         assert_eq!(poll[2], 10_000, "made for the first time");
         // As if it had been made 4 s ago.
-        let [_, end] = snapshot::load(&slot.deadline);
-        snapshot::store(&slot.deadline, [64, end - 4 * SECOND]);
-        assert!(adapt(&process, slot, 64, (libc::SYS_poll, &mut poll), &mut room));
-        assert!((5_000..=6_000).contains(&poll[2]), "{}", poll[2]);
+        let end = end_of(first, 10 * SECOND) - 4 * SECOND;
+        snapshot::store(&slot.deadline, [64, end]);
+        let (before, after) = made(64, libc::SYS_poll, &mut poll, &mut room);
+        let left = [after, before].map(|now| end.saturating_sub(now).div_ceil(SECOND / 1000));
+        assert!((left[0]..=left[1]).contains(&poll[2]), "{} is not in {left:?}", poll[2]);
         let time = [30_u64, 5];
         let mut sleep = [time.as_ptr() as u64, 0, 0, 0, 0, 0];
-        assert!(adapt(&process, slot, 128, (libc::SYS_nanosleep, &mut sleep), &mut room));
+        let first = made(128, libc::SYS_nanosleep, &mut sleep, &mut room);
         assert_eq!(sleep[0], time.as_ptr() as u64, "another place, another limit");
-        assert!(adapt(&process, slot, 128, (libc::SYS_nanosleep, &mut sleep), &mut room));
-        assert!(sleep[0] == room.as_ptr() as u64 && room[0] <= 30);
+        let end = end_of(first, 30 * SECOND + 5);
+        let (before, after) = made(128, libc::SYS_nanosleep, &mut sleep, &mut room);
+        assert_eq!(sleep[0], room.as_ptr() as u64);
+        let left = room[0] * SECOND + room[1];
+        assert!((end.saturating_sub(after)..=end.saturating_sub(before)).contains(&left), "{room:?}");
         forget(slot);
         let mut endless = [0, 0, u64::from(u32::MAX), 0, 0, 0];
         assert!(!adapt(&process, slot, 64, (libc::SYS_poll, &mut endless), &mut room));
