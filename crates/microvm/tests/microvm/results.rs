@@ -5,7 +5,7 @@ use crate::support::{one, ranks_on, turn, two, two_cpus};
 use baremark_microvm::{Config, Microvm};
 use baremark_model::arm::GuestTables;
 use baremark_model::page_size::PageSize;
-use baremark_model::seam::Executor;
+use baremark_model::seam::{Executor, Fault};
 use baremark_sys::clock::ticks;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -110,11 +110,17 @@ fn two_machines_live_in_one_process() {
 fn the_guests_clock_is_the_hosts() {
     let Some(_turn) = turn() else { return };
     let mut vm = two();
-    assert_eq!(vm.facts().notes["tsc_offset"], "0");
+    let offset = vm.facts().notes["tsc_offset"].clone();
+    let is_written = offset == "approximate: KVM has no KVM_VCPU_TSC_OFFSET (Linux 5.16)";
+    assert!(is_written || offset == "0", "{offset}");
     assert_eq!(vm.facts().notes["tsc_bracketed"], "yes");
     for _ in 0..20 {
         let before = ticks();
-        let record = vm.run(&Each(|_, _: &_, _| ()), 1).unwrap();
+        let record = match vm.run(&Each(|_, _: &_, _| ()), 1) {
+            // A counter that can only be written is behind by the time that this took. No run counts in which that is seen.
+            Err(Fault::Executor { why, .. }) if is_written && why == "the guest's clock is not the host's" => continue,
+            ran => ran.unwrap(),
+        };
         let after = ticks();
         for time in record.times {
             assert!(before < time.start_ticks && time.end_ticks < after, "{before} {time:?} {after}");
