@@ -256,10 +256,11 @@ impl Recorder {
     /// Reads everything for the last time, and tells.
     #[must_use]
     pub fn finish(mut self) -> Observation {
+        let rest = self.last_point.elapsed();
         self.read(|_| true);
         let seconds = self.began.elapsed().as_secs_f64();
-        // The rest after the last point, unless it is too short to have a rate.
-        if self.points.len() > 0 && self.last_point.elapsed() * 2 > self.interval {
+        // The rest after the last point, unless it was too short to have a rate when it was read.
+        if self.points.len() > 0 && rest * 2 > self.interval {
             self.add_point();
         }
         let mut whole = Values::new();

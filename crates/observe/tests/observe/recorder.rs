@@ -278,20 +278,31 @@ fn points_come_with_the_interval_and_hold_rates() {
     let spec = ObserveSpec { interval: Nanos(100_000_000), ..spec(&["toy"]) };
     let mut recorder = Recorder::start_of(list, &spec, &machine.root());
     // A reading in which the machine stood still for a while is too dear for so short an interval, and the next points do without.
-    for _ in 0..100 {
-        if recorder.cost().readings == 4 {
-            break;
-        }
+    while recorder.cost().readings < 4 {
         thread::sleep(Duration::from_millis(110));
         recorder.point();
         recorder.point();
     }
     let seen = recorder.finish();
-    assert!(seen.series.at_s.len() >= 3, "{:?}", seen.series.at_s);
-    let turns: Vec<f64> = seen.series.values["toy.turns"].iter().flatten().copied().collect();
-    assert!(turns.len() >= 3 && turns.iter().all(|rate| *rate > 0.0 && *rate <= 10.0 / 0.1), "{turns:?}");
-    // At the start, at three points, and at the end.
-    assert!(seen.cost.readings == 5 && seen.cost.cpu_ns > 0, "{:?}", seen.cost);
+    let points: Vec<(f64, f64)> = {
+        let rates = &seen.series.values["toy.turns"];
+        assert_eq!(seen.series.at_s.len(), rates.len());
+        seen.series.at_s.iter().copied().zip(rates).filter_map(|(at_s, rate)| Some((at_s, (*rate)?))).collect()
+    };
+    // One for each point that has a value, one at the start, and one at the end where that is no point.
+    let readings = usize::try_from(seen.cost.readings).unwrap();
+    let is_point_at_end = readings == points.len() + 1;
+    assert!(is_point_at_end || readings == points.len() + 2, "{readings} readings, {points:?}");
+    assert_eq!(value(&seen.whole, "toy.turns"), 10.0 * (readings - 1) as f64);
+    let mut until_s = 0.0;
+    for (index, (at_s, rate)) in points.iter().enumerate() {
+        // Ten turns in this time, which the first five digits of the rate give.
+        let took_s = 10.0 / rate;
+        until_s += took_s;
+        let least_s = if is_point_at_end && index + 1 == points.len() { 0.05 } else { 0.1 };
+        assert!(took_s >= least_s * 0.999 && until_s <= at_s * 1.001, "{index}: {points:?}");
+    }
+    assert!(seen.cost.cpu_ns > 0, "{:?}", seen.cost);
     let spec = ObserveSpec { which: vec!["cpu".to_owned()], ..spec };
     let mut recorder = Recorder::start_of(LIST, &spec, &machine.root());
     thread::sleep(Duration::from_millis(110));
