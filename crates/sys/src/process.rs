@@ -100,7 +100,7 @@ pub fn peak_rss_bytes() -> io::Result<u64> {
 }
 
 /// The memory that this process can still have without swapping, in bytes: the kernel's `MemAvailable`, or what the
-/// control group leaves where that is less.
+/// control group leaves where that is less; pages of files that can be dropped are counted as free by both.
 ///
 /// # Errors
 /// What reading `/proc/meminfo` gives; `InvalidData` when it has no such line.
@@ -185,16 +185,68 @@ fn available_under(root: &Path) -> io::Result<u64> {
     Ok(group_headroom_bytes(root).map_or(machine, |group| group.min(machine)))
 }
 
-/// What our control group (version 2) and those around it leave to us, at the usual place; `None` without one or without a limit.
+/// How a version of control groups says what memory a group may use, and uses.
+struct MemoryFiles {
+    /// Where the groups are.
+    mount: &'static str,
+    limit: &'static str,
+    used: &'static str,
+    /// Fields of `memory.stat`, of a group with all below it: pages of files.
+    cached: [&'static str; 2],
+    /// Those of them that must be written before they can be dropped.
+    unwritten: [&'static str; 2],
+}
+
+const SECOND: MemoryFiles = MemoryFiles {
+    mount: "sys/fs/cgroup",
+    limit: "memory.max",
+    used: "memory.current",
+    cached: ["inactive_file", "active_file"],
+    unwritten: ["file_dirty", "file_writeback"],
+};
+const FIRST: MemoryFiles = MemoryFiles {
+    mount: "sys/fs/cgroup/memory",
+    limit: "memory.limit_in_bytes",
+    used: "memory.usage_in_bytes",
+    cached: ["total_inactive_file", "total_active_file"],
+    unwritten: ["total_dirty", "total_writeback"],
+};
+
+impl MemoryFiles {
+    /// What the group at `own` and those around it leave; `None` without one or without a limit.
+    fn headroom_bytes(&self, root: &Path, own: &str) -> Option<u64> {
+        let folder = |group: &Path| Some(root.join(self.mount).join(group.strip_prefix("/").ok()?));
+        let folders = Path::new(own).ancestors().filter_map(folder).filter(|folder| folder.join(self.limit).is_file());
+        // In version 1 a group may leave out those below it.
+        let is_around = |folder: &Path| {
+            fs::read_to_string(folder.join("memory.use_hierarchy")).map_or(true, |value| value.trim() != "0")
+        };
+        let counts = folders.enumerate().filter(|(distance, folder)| *distance == 0 || is_around(folder));
+        counts.filter_map(|(_, folder)| self.left_by(&folder)).min()
+    }
+
+    /// What one group leaves. Its use includes pages of files, which the kernel drops where the group needs memory.
+    fn left_by(&self, folder: &Path) -> Option<u64> {
+        let number = |name: &str| -> Option<u64> { fs::read_to_string(folder.join(name)).ok()?.trim().parse().ok() };
+        let stat = fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
+        let field =
+            |name: &&str| stat.lines().find_map(|line| line.strip_prefix(*name)?.strip_prefix(' ')?.parse().ok());
+        let sum = |names: &[&str]| names.iter().filter_map(field).fold(0, u64::saturating_add);
+        let dropped = sum(&self.cached).saturating_sub(sum(&self.unwritten));
+        Some(number(self.limit)?.saturating_sub(number(self.used)?.saturating_sub(dropped)))
+    }
+}
+
+/// What our control group and those around it leave to us, at the usual places; `None` without one or without a limit.
 fn group_headroom_bytes(root: &Path) -> Option<u64> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
-    let own = groups.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
-    let headroom = |group: &Path| {
-        let folder = root.join("sys/fs/cgroup").join(group.strip_prefix("/").ok()?);
-        let number = |name: &str| -> Option<u64> { fs::read_to_string(folder.join(name)).ok()?.trim().parse().ok() };
-        Some(number("memory.max")?.saturating_sub(number("memory.current")?))
-    };
-    Path::new(own).ancestors().filter_map(headroom).min()
+    let second = groups.lines().find_map(|line| line.strip_prefix("0::"));
+    let first = groups.lines().find_map(|line| {
+        let (controllers, own) = line.split_once(':')?.1.split_once(':')?;
+        controllers.split(',').any(|name| name == "memory").then_some(own)
+    });
+    let of = |(files, own): (MemoryFiles, Option<&str>)| files.headroom_bytes(root, own.unwrap_or("/"));
+    [(SECOND, second), (FIRST, first)].into_iter().filter_map(of).min()
 }
 
 /// The field `name` of a file such as `/proc/meminfo`, in bytes.
@@ -247,6 +299,66 @@ mod tests {
             ("sys/fs/cgroup/user.slice/job.scope/memory.current", "500\n"),
         ]);
         assert_eq!(available_under(around.path()).expect("readable"), 6000, "of the slice around it");
+    }
+
+    #[test]
+    fn pages_of_files_that_can_be_dropped_are_left_by_a_control_group() {
+        const MIB: u64 = 1 << 20;
+        let meminfo = ("proc/meminfo", "MemAvailable: 8388608 kB\n");
+        // In the form of Linux 6.12: pages of files fill a group of 512 MiB, and most of them are written.
+        let stat = "anon 20971520\nfile 503316480\nkernel 9437184\nfile_mapped 4096\nfile_dirty 33554432\n\
+                    file_writeback 8388608\ninactive_anon 20971520\nactive_anon 0\ninactive_file 471859200\n\
+                    active_file 31457280\nworkingset_refault_file 12\n";
+        let second = |name: &'static str, text: &'static str| {
+            let own = "sys/fs/cgroup/job";
+            let (max, current) = (format!("{own}/memory.max"), format!("{own}/memory.current"));
+            let files = [
+                meminfo,
+                ("proc/self/cgroup", "0::/job\n"),
+                (max.as_str(), "536870912\n"),
+                (current.as_str(), "535822336\n"),
+            ];
+            let stat = format!("{own}/{name}");
+            available_under(tree(&[&files[..], &[(stat.as_str(), text)]].concat()).path()).expect("readable")
+        };
+        assert_eq!(second("memory.pressure", ""), MIB, "what a group uses, where it does not say of what");
+        assert_eq!(second("memory.stat", stat), MIB + 450 * MIB + 30 * MIB - 32 * MIB - 8 * MIB);
+        assert_eq!(second("memory.stat", "inactive_file 900000000\n"), 512 * MIB, "never more than its limit");
+        assert_eq!(second("memory.stat", "inactive_file 1048576\nfile_dirty 2097152\n"), MIB, "nor less than is free");
+    }
+
+    #[test]
+    fn control_groups_of_version_1_count_too() {
+        const MIB: u64 = 1 << 20;
+        let of = |own: &'static str, hierarchy: &'static str, around: &'static str| {
+            let own_folder = "sys/fs/cgroup/memory/docker/4f";
+            let name = |file: &str| format!("{own_folder}/{file}");
+            let (limit, used, stat) =
+                (name("memory.limit_in_bytes"), name("memory.usage_in_bytes"), name("memory.stat"));
+            let files = tree(&[
+                ("proc/meminfo", "MemAvailable: 8388608 kB\n"),
+                ("proc/self/cgroup", "12:cpu,cpuacct:/elsewhere\n4:hugetlb,memory:/docker/4f\n0::/\n"),
+                (&limit, own),
+                (&used, "268435456\n"),
+                (
+                    &stat,
+                    "cache 209715200\nrss 4096\ninactive_file 1\nactive_file 1\ndirty 1\ntotal_cache 209715200\n\
+                     total_dirty 1048576\ntotal_writeback 1048576\ntotal_inactive_file 104857600\n\
+                     total_active_file 94371840\n",
+                ),
+                ("sys/fs/cgroup/memory/docker/memory.limit_in_bytes", around),
+                ("sys/fs/cgroup/memory/docker/memory.usage_in_bytes", "4096\n"),
+                ("sys/fs/cgroup/memory/docker/memory.use_hierarchy", hierarchy),
+                ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
+                ("sys/fs/cgroup/memory/memory.usage_in_bytes", "4294967296\n"),
+            ]);
+            available_under(files.path()).expect("readable")
+        };
+        let free = 44 * MIB + 100 * MIB + 90 * MIB - 2 * MIB;
+        assert_eq!(of("314572800\n", "1\n", "9223372036854771712\n"), free);
+        assert_eq!(of("314572800\n", "1\n", "1052672\n"), MIB, "of the group around it");
+        assert_eq!(of("314572800\n", "0\n", "1052672\n"), free, "one that does not count what is below it");
+        assert_eq!(of("9223372036854771712\n", "1\n", "9223372036854771712\n"), 8192 * MIB, "no limit");
     }
 
     #[test]
