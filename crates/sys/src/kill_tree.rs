@@ -190,7 +190,9 @@ mod tests {
         let folder = folder.path().canonicalize().expect("it is there");
         // As a server that a supervisor has started: in a group of its own, with workers that come and go all the time. Ten such kills, at
         // ten moments, are in tests/kernel.
-        let forks = "for i in $(seq 2000); do (sleep 5; :) & (exec sleep 0.001); done";
+        // It goes on for as long as this test.
+        let test = std::process::id();
+        let forks = format!("while kill -0 {test}; do (sleep 5; :) & (exec sleep 0.001); done");
         let mut root = shell(&folder, &format!("setsid sh -c '{forks}' & wait"));
         wait_for("it forks", || standing(&folder).len() > 4);
         let killed = Family::of(root.id(), Path::new("/bin/sh"), &folder).kill(Duration::from_secs(60));
