@@ -305,18 +305,20 @@ mod tests {
 
     #[test]
     fn a_child_and_its_child_count_together() {
-        let mut command = Command::new("sh");
-        command.args(["-c", "sleep 600 & a=$!; sleep 600 & read line; kill $a $!; wait"]).stdin(Stdio::piped());
-        let mut child = command.spawn().expect("sh runs");
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-        let mut seen = Usage::default();
-        while seen.processes != 3 && std::time::Instant::now() < deadline {
-            seen = usage(child.id()).expect("/proc");
-        }
+        // It fills 32 MiB on one CPU. Since Linux 6.2 as many pages of one CPU as the machine has CPUs, twice, may be missing in the sum: 16 MiB on 2048.
+        let cpu = crate::affinity::allowed_cpus().expect("this thread has CPUs")[0].to_string();
+        let script = "x=$(head -c 33554432 /dev/zero | tr '\\0' x)
+            sleep 600 & a=$!; sleep 600 & echo; read line; kill $a $!; wait";
+        let mut command = Command::new("taskset");
+        command.args(["-c", &cpu, "sh", "-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("taskset runs");
+        let output = child.stdout.as_mut().expect("it is piped");
+        output.read_exact(&mut [0]).expect("it says that both are there");
+        let seen = usage(child.id()).expect("/proc");
         drop(child.stdin.take());
         drop(child.wait());
         assert_eq!(seen.processes, 3);
-        assert!(seen.resident_bytes > 0);
+        assert!(seen.resident_bytes >= 16 << 20, "{seen:?}");
         assert_eq!(usage(child.id()).expect("/proc").processes, 0);
     }
 
