@@ -299,7 +299,11 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::print_stdout, reason = "a skip is counted")]
     fn a_program_that_is_still_open_for_writing_is_started_once_it_is_closed() {
+        if subreaper::executes_what_is_written() {
+            return println!("skipped: this kernel executes a program that is open for writing");
+        }
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("program");
         fs::write(&path, "#!/bin/sh\nexit 3\n").expect("it is written");

@@ -259,6 +259,23 @@ pub(crate) fn read_stat(path: &Path) -> Option<(char, u32)> {
     Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }
 
+/// Whether this kernel executes a program that is open for writing, as Linux 6.11 to 6.11.10, 6.12 and 6.12.1 do.
+#[cfg(test)]
+pub(crate) fn executes_what_is_written() -> bool {
+    use std::os::unix::fs::OpenOptionsExt;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("program");
+    let mut held = fs::File::options().write(true).create_new(true).mode(0o700).open(&path).expect("it is new");
+    io::Write::write_all(&mut held, b"#!/bin/sh\n").expect("it is ours");
+    match Command::new(&path).status() {
+        Ok(_) => true,
+        Err(why) => {
+            assert_eq!(why.kind(), io::ErrorKind::ExecutableFileBusy, "{why}");
+            false
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -268,10 +285,13 @@ mod tests {
     #[expect(clippy::zombie_processes, reason = "`wait` of this module reaps them by number")]
     fn a_childs_end_is_told_with_its_time_and_a_slow_one_is_not_waited_for() {
         let soon = || Instant::now() + Duration::from_secs(60);
-        let child = start(Command::new("sh").args(["-c", "exit 3"])).expect("sh starts");
+        // It fills 32 MiB on one CPU, of which the kernel may not have added up a part (process_tree.rs).
+        let cpu = crate::affinity::allowed_cpus().expect("this thread has CPUs")[0].to_string();
+        let script = "x=$(head -c 33554432 /dev/zero | tr '\\0' x); exit 3";
+        let child = start(Command::new("taskset").args(["-c", &cpu, "sh", "-c", script])).expect("taskset starts");
         let ended = wait(child.id(), soon()).expect("a child").expect("ends");
         assert_eq!(ended.status.code(), Some(3));
-        assert!(ended.used.peak_rss_bytes > 0 && ended.used.minor_faults > 0);
+        assert!(ended.used.peak_rss_bytes >= 16 << 20 && ended.used.minor_faults > 0);
         let slow = start(Command::new("sleep").arg("600")).expect("sleep starts");
         assert_eq!(wait(slow.id(), Instant::now() + Duration::from_millis(20)).expect("a child"), None);
         assert!(children_of(std::process::id()).expect("/proc").contains(&slow.id()));
@@ -282,7 +302,11 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::print_stdout, reason = "a skip is counted")]
     fn a_program_that_is_still_open_for_writing_is_started_once_it_is_closed() {
+        if executes_what_is_written() {
+            return println!("skipped: this kernel executes a program that is open for writing");
+        }
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("program");
         fs::write(&path, "#!/bin/sh\nexit 3\n").expect("it is written");
