@@ -8,7 +8,7 @@ use crate::device;
 use crate::error::EngineError;
 use crate::io::loops::LoopDevice;
 use crate::io::mapper::MappedDevice;
-use baremark_sys::private_folder::PrivateFolder;
+use baremark_sys::private_folder;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -146,17 +146,7 @@ impl Writable {
             // A container of this program alone has no such folder yet.
             fs::create_dir_all(folder).map_err(failed)?;
         }
-        drop(PrivateFolder::orphans(folder, PREFIX));
-        let options = || OpenOptions::new().read(true).write(true).mode(0o600).clone();
-        match options().custom_flags(libc::O_TMPFILE).open(folder) {
-            Err(why) if matches!(why.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL)) => {}
-            other => return other.map(Writable).map_err(failed),
-        }
-        let private = PrivateFolder::create(folder, PREFIX).map_err(failed)?;
-        let path = private.path().join("data");
-        let file = options().create_new(true).open(&path).map_err(failed)?;
-        fs::remove_file(&path).map_err(failed)?;
-        Ok(Writable(file))
+        private_folder::nameless_file(folder, PREFIX).map(Writable).map_err(failed)
     }
 
     /// A new file of this name.

@@ -85,6 +85,36 @@ impl Drop for PrivateFolder {
     }
 }
 
+/// A new file in `parent` that no name leads to, for its user alone. Where the file system has none from the start, as overlayfs before
+/// Linux 6.1, it has a name in a private folder of this prefix for a moment.
+///
+/// # Errors
+/// What making it gives.
+pub fn nameless_file(parent: &Path, prefix: &str) -> io::Result<File> {
+    drop(PrivateFolder::orphans(parent, prefix));
+    match new_file().custom_flags(libc::O_TMPFILE).open(parent) {
+        Err(why) if matches!(why.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL)) => {
+            unnamed_file(parent, prefix)
+        }
+        made => made,
+    }
+}
+
+/// A file that had a name.
+fn unnamed_file(parent: &Path, prefix: &str) -> io::Result<File> {
+    let folder = PrivateFolder::create(parent, prefix)?;
+    let path = folder.path().join("data");
+    let file = new_file().create_new(true).open(&path)?;
+    fs::remove_file(&path)?;
+    Ok(file)
+}
+
+fn new_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(0o600);
+    options
+}
+
 /// Refuses a parent in which every user may exchange what others have made.
 fn holds(parent: &Path) -> io::Result<()> {
     if fs::metadata(parent)?.mode() & 0o1002 != 0o002 {
@@ -203,7 +233,7 @@ fn own_user() -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{FileExt, PermissionsExt};
     use std::process::{Command, Stdio};
     use std::sync::atomic::AtomicBool;
     use std::thread;
@@ -225,6 +255,23 @@ mod tests {
         let path = folder.path().to_owned();
         drop(folder);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_file_without_a_name_is_its_users_alone_and_leaves_nothing_in_its_folder() {
+        let parent = tempfile::tempdir().expect("a folder");
+        for make in [nameless_file, unnamed_file] {
+            let file = make(parent.path(), PREFIX).expect("a file");
+            let found = file.metadata().expect("it is open");
+            assert_eq!((found.mode(), found.nlink()), (0o100_600, 0));
+            file.write_all_at(b"kept", 7).expect("it may be written");
+            let mut bytes = [1; 11];
+            file.read_exact_at(&mut bytes, 0).expect("and read");
+            assert_eq!(&bytes, b"\0\0\0\0\0\0\0kept");
+            assert_eq!(fs::read_dir(parent.path()).expect("it is ours").count(), 0);
+        }
+        let why = nameless_file(Path::new("/nowhere"), PREFIX).expect_err("there is no such folder");
+        assert_eq!(why.kind(), io::ErrorKind::NotFound);
     }
 
     #[test]

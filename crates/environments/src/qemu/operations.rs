@@ -15,12 +15,13 @@ use baremark_model::beat::{self, Beat, LOG_BYTES};
 use baremark_model::site::{Environment, SiteError};
 use baremark_stats::Rng;
 use baremark_sys::confine::{self, Limits};
+use baremark_sys::private_folder;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::ChildStdin;
 use std::sync::atomic::AtomicBool;
@@ -40,6 +41,8 @@ const DISK: &str = "disk0";
 /// Where a guest that is moved is received: a port of this machine's loopback that QEMU chooses.
 const RECEIVED_AT: &str = "tcp:127.0.0.1:0";
 const CHUNK: usize = 1 << 20;
+/// Begins the name of a folder that the file of a disk is in for a moment, where it cannot be made without a name.
+const PREFIX: &str = "baremark-disk-";
 
 /// What is done with guests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -497,9 +500,7 @@ struct Image {
 
 impl Image {
     fn empty(bytes: u64) -> io::Result<Image> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).mode(0o600).custom_flags(libc::O_TMPFILE);
-        let file = options.open(std::env::temp_dir())?;
+        let file = private_folder::nameless_file(&std::env::temp_dir(), PREFIX)?;
         file.set_len(bytes)?;
         Ok(Image { file, bytes })
     }
