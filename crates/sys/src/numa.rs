@@ -34,6 +34,12 @@ pub fn bind(start: u64, bytes: u64, nodes: &[usize]) -> io::Result<()> {
     checked(unsafe { libc::syscall(libc::SYS_mbind, start, bytes, mode, mask.as_ptr(), bits, 0) }).map(drop)
 }
 
+/// Whether binding was refused whatever the nodes: by a kernel without NUMA, or by a filter of system calls, as docker and podman have it.
+#[must_use]
+pub fn is_unsupported(why: &io::Error) -> bool {
+    [Some(libc::ENOSYS), Some(libc::EPERM)].contains(&why.raw_os_error())
+}
+
 /// How many of the 4 KiB pages requested lie on each node. Every page is asked, or [`MOST_ASKED`] of them where there are
 /// more; pages that are not in memory are on none.
 ///
@@ -66,18 +72,13 @@ mod tests {
     use baremark_model::arm::Frames;
     use baremark_model::page_size::PageSize;
 
-    /// Kernels without NUMA, and containers whose filter of system calls leaves this one out.
-    fn unsupported(why: &io::Error) -> bool {
-        [Some(libc::ENOSYS), Some(libc::EPERM)].contains(&why.raw_os_error())
-    }
-
     #[test]
     #[expect(clippy::print_stdout, reason = "a skip is counted")]
     fn memory_bound_to_a_node_is_read_back_on_it() {
         let node = topology::this().expect("affinity").memory_nodes[0];
         let map = Map::reserve(&[4 << 20], PageSize::Small, Frames::AsGiven).expect("4 MiB");
         match bind(map.address(), map.bytes(), &[node]) {
-            Err(why) if unsupported(&why) => return println!("skipped: mbind(2): {why}"),
+            Err(why) if is_unsupported(&why) => return println!("skipped: mbind(2): {why}"),
             bound => bound.expect("a node of this machine"),
         }
         assert_eq!(nodes_of(map.address(), map.bytes()).expect("readable"), BTreeMap::new(), "nobody has touched it");

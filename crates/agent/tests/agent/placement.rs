@@ -1,18 +1,34 @@
 //! Where ranks and memory are put, read back from the kernel.
 
 use crate::ensembles::{arm, run, spec};
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::{ExecutorKind, Frames, ResolvedArm};
+use baremark_model::page_size::PageSize;
 use baremark_model::placement::{MemoryPolicy, Placement};
+use baremark_model::wire::{TrialResult, TrialSpec};
 use baremark_sys::affinity::allowed_cpus;
-use baremark_sys::topology;
+use baremark_sys::memory::Map;
+use baremark_sys::{numa, topology};
 
 fn placed(placement: Placement, memory: MemoryPolicy) -> ResolvedArm {
     ResolvedArm { placement, memory, ..arm(ExecutorKind::Direct, 1, 1) }
 }
 
+/// What a trial with bound memory gives; `None` where no memory can be bound here, which it must say.
+fn run_bound(spec: &TrialSpec) -> Option<Result<TrialResult, String>> {
+    let map = Map::reserve(&[2 << 20], PageSize::Small, Frames::AsGiven).unwrap();
+    let bound = numa::bind(map.address(), map.bytes(), &topology::this().unwrap().memory_nodes[..1]);
+    let result = run(spec);
+    let Err(refused) = bound else { return Some(result) };
+    assert!(numa::is_unsupported(&refused), "{refused}");
+    let why = result.unwrap_err();
+    assert!(why.contains(&format!("mbind: {refused}; the kernel must have NUMA")), "{why}");
+    None
+}
+
 #[test]
 fn a_rank_and_its_memory_are_where_they_were_asked_to_be() {
-    let result = run(&spec(&[(1, placed(Placement::Compact, MemoryPolicy::Local))])).unwrap();
+    let Some(result) = run_bound(&spec(&[(1, placed(Placement::Compact, MemoryPolicy::Local))])) else { return };
+    let result = result.unwrap();
     let record = &result.arms[0];
     let site = topology::this().unwrap();
     assert_eq!(record.placed.cpus, site.place(Placement::Compact, 1, 1).unwrap());
@@ -49,11 +65,11 @@ fn ranks_of_a_microvm_that_nobody_pins_have_no_cpu_of_their_own() {
 #[test]
 fn what_the_site_cannot_do_is_refused_with_its_reason() {
     let site = topology::this().unwrap();
-    let far = run(&spec(&[(1, placed(Placement::Compact, MemoryPolicy::Remote))]));
+    let far = spec(&[(1, placed(Placement::Compact, MemoryPolicy::Remote))]);
     if site.memory_nodes.len() < 2 {
-        let why = far.unwrap_err();
+        let why = run(&far).unwrap_err();
         assert!(why.starts_with("placement = compact, memory = remote cannot be had here: there is one NUMA"), "{why}");
-    } else {
+    } else if let Some(far) = run_bound(&far) {
         assert_eq!(far.unwrap().arms[0].placed.pages_local, 0);
     }
     let mut crowded = spec(&[(1, arm(ExecutorKind::Direct, 2, 1))]);
