@@ -191,19 +191,22 @@ impl User {
         self.ask(address, "POST", &format!("/api/auctions/{auction}/bids"), Some(&body))
     }
 
-    /// The ids of all bids of this account on auctions that are live.
-    pub fn live_bids(&self, address: &str, live: i64) -> Vec<i64> {
-        let mut ids = Vec::new();
+    /// The ids of all bids of this account on auctions that are live, with auction and order.
+    pub fn live_bids(&self, address: &str, live: i64) -> Vec<(i64, (i64, i64))> {
+        let mut found = Vec::new();
         for page in 0.. {
             let bids = self.get(address, &format!("/api/bids?size=50&page={page}")).json();
             let bids = bids["bids"].as_array().unwrap().clone();
-            let of_live = bids.iter().filter(|bid| bid["auction_id"].as_i64().unwrap() <= live);
-            ids.extend(of_live.map(|bid| bid["bid_id"].as_i64().unwrap()));
+            let numbers =
+                bids.iter().map(|bid| ["bid_id", "auction_id", "order"].map(|field| bid[field].as_i64().unwrap()));
+            found.extend(
+                numbers.filter(|&[_, auction, _]| auction <= live).map(|[id, auction, order]| (id, (auction, order))),
+            );
             if bids.len() < 50 {
-                return ids;
+                return found;
             }
         }
-        ids
+        found
     }
 }
 

@@ -3,7 +3,8 @@
 use crate::http::{Answer, User, send, until};
 use crate::process::{Server, Site};
 use serde_json::{Value, json};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, RwLock};
 use std::time::Duration;
@@ -135,15 +136,24 @@ pub fn upload(user: &User, at: &str, path: &str, jpeg: &[u8]) -> Answer {
     send(at, "POST", path, &heads, &form).unwrap()
 }
 
+/// Events of an auction that a server remembers, and lists at most.
+const REMEMBERED: usize = 64;
+
 /// Bidders that go on bidding at whatever servers there are, and attendees that write down what they are pushed.
 pub struct Crowd<'a> {
     servers: RwLock<Vec<String>>,
     pub users: Vec<User>,
     live: i64,
-    accepted: Mutex<HashSet<i64>>,
+    /// Each bid with its auction and order.
+    accepted: Mutex<HashMap<i64, (i64, i64)>>,
     pushed: Mutex<HashSet<i64>>,
+    /// Orders of an auction that the server had forgotten when it was asked: their bids are in the history.
+    forgotten: Mutex<Vec<(i64, Range<i64>)>>,
     refused: AtomicUsize,
+    /// Nobody bids any more.
     over: AtomicBool,
+    /// All accepted bids are known.
+    settled: AtomicBool,
     site: &'a Site,
 }
 
@@ -160,8 +170,10 @@ impl<'a> Crowd<'a> {
             live,
             accepted: Mutex::default(),
             pushed: Mutex::default(),
+            forgotten: Mutex::default(),
             refused: AtomicUsize::new(0),
             over: AtomicBool::new(false),
+            settled: AtomicBool::new(false),
             site,
         }
     }
@@ -188,32 +200,45 @@ impl<'a> Crowd<'a> {
             };
             match user.bid(&address, auction, item, least) {
                 Ok(answer) if answer.status == 201 => {
-                    let id = answer.json()["bid_id"].as_i64().unwrap();
-                    assert!(self.accepted.lock().unwrap().insert(id), "bid {id} was accepted twice");
+                    let [id, order] = ["bid_id", "order"].map(|field| answer.json()[field].as_i64().unwrap());
+                    let before = self.accepted.lock().unwrap().insert(id, (auction, order));
+                    assert_eq!(before, None, "bid {id} was accepted twice");
                 }
                 _ => drop(self.refused.fetch_add(1, SeqCst)),
             }
         }
     }
 
-    /// Attends at one server by long poll until the order that is reached when all is over.
+    /// Attends at one server by long poll until the order of the last bid that was accepted.
     fn attend(&self, address: &str, auction: i64, from: i64) {
         let mut after = from;
-        let mut last = None;
-        while last.is_none_or(|last| after < last) {
-            if self.over.load(SeqCst) && last.is_none() {
-                let current = self.users[0].get(address, &format!("/api/auctions/{auction}/current")).json();
-                last = current["order"].as_i64();
-            }
-            let path = format!("/api/auctions/{auction}/next?after={after}&wait_ms=500");
-            let Ok(answer) = self.users[0].ask(address, "GET", &path, None) else { continue };
-            if answer.status == 200 {
-                let news = answer.json();
-                after = news["order"].as_i64().unwrap();
-                let bids = news["events"].as_array().unwrap().iter().filter(|event| event["type"] == "bid");
-                self.pushed.lock().unwrap().extend(bids.map(|event| event["bid_id"].as_i64().unwrap()));
-            }
+        while !self.settled.load(SeqCst) {
+            after = self.poll(address, auction, after);
         }
+        let of_auction = |&(of, order): &(i64, i64)| (of == auction).then_some(order);
+        let last = self.accepted.lock().unwrap().values().filter_map(of_auction).max();
+        until("the last accepted bid at an attendee", || {
+            after = self.poll(address, auction, after);
+            last.is_none_or(|last| after >= last).then_some(())
+        });
+    }
+
+    /// Writes down what happened after an order; returns the order that is reached.
+    fn poll(&self, address: &str, auction: i64, after: i64) -> i64 {
+        let path = format!("/api/auctions/{auction}/next?after={after}&wait_ms=500");
+        let answer = self.users[0].ask(address, "GET", &path, None);
+        let Some(news) = answer.ok().filter(|answer| answer.status == 200).map(|answer| answer.json()) else {
+            return after;
+        };
+        let events = news["events"].as_array().unwrap();
+        let bids = events.iter().filter(|event| event["type"] == "bid");
+        self.pushed.lock().unwrap().extend(bids.map(|event| event["bid_id"].as_i64().unwrap()));
+        // All that it had to read again is listed, unless it remembers no more.
+        if news["resync"] == true && events.len() == REMEMBERED {
+            let oldest = events[0]["order"].as_i64().unwrap();
+            self.forgotten.lock().unwrap().push((auction, after + 1..oldest));
+        }
+        news["order"].as_i64().unwrap()
     }
 
     /// Waits until so many more bids are accepted.
@@ -231,20 +256,29 @@ impl<'a> Crowd<'a> {
             })
             .collect();
         std::thread::scope(|scope| {
-            (0..self.users.len()).for_each(|number| drop(scope.spawn(move || self.bid(number))));
+            let bidders: Vec<_> = (0..self.users.len()).map(|number| scope.spawn(move || self.bid(number))).collect();
             for (auction, &from) in (1..=self.live).zip(&orders) {
                 let stays = stays.clone();
                 scope.spawn(move || self.attend(&stays, auction, from));
             }
             happening(self);
             self.over.store(true, SeqCst);
+            let bidders: Vec<_> = bidders.into_iter().map(|bidder| bidder.join()).collect();
+            self.settled.store(true, SeqCst);
+            bidders.into_iter().for_each(|bidder| bidder.unwrap());
         });
-        let stored: HashSet<i64> = self.users.iter().flat_map(|user| user.live_bids(&stays, self.live)).collect();
+        let stored: HashMap<i64, (i64, i64)> =
+            self.users.iter().flat_map(|user| user.live_bids(&stays, self.live)).collect();
         let accepted = self.accepted.lock().unwrap();
-        let lost: Vec<_> = accepted.difference(&stored).collect();
+        let lost: Vec<_> = accepted.keys().filter(|id| !stored.contains_key(id)).collect();
         assert!(lost.is_empty(), "accepted and lost: {lost:?}");
         let pushed = self.pushed.lock().unwrap();
-        let missed: Vec<_> = accepted.difference(&pushed).collect();
+        let forgotten = self.forgotten.lock().unwrap();
+        let is_in_history = |id: &i64| {
+            let (auction, order) = stored[id];
+            forgotten.iter().any(|(of, orders)| *of == auction && orders.contains(&order))
+        };
+        let missed: Vec<_> = accepted.keys().filter(|id| !pushed.contains(id) && !is_in_history(id)).collect();
         assert!(missed.is_empty(), "accepted and not pushed: {missed:?}");
         println!(
             "{} bids accepted, {} stored, {} pushed, {} refused",
