@@ -33,14 +33,19 @@ fn forget_peak(server: &Server) {
     std::fs::write(format!("/proc/{}/clear_refs", server.child.id()), "5").unwrap();
 }
 
-/// How much memory the server takes at most while these are uploaded at once, beyond what it had, and its answers.
+/// How much memory the server takes at most while these are uploaded at once, beyond what it had, and its answers. Who had to wait too long
+/// for a turn is answered `busy`, and sends the picture again.
 fn grown_mib(server: &Server, user: &User, items: &[i64], jpeg: &[u8]) -> (u64, Vec<Answer>) {
     forget_peak(server);
     let before = peak_mib(server);
     let answers = std::thread::scope(|scope| {
         let uploads: Vec<_> = items
             .iter()
-            .map(|item| scope.spawn(move || upload(user, &server.address, &format!("/api/items/{item}/images"), jpeg)))
+            .map(|item| {
+                let send = move || upload(user, &server.address, &format!("/api/items/{item}/images"), jpeg);
+                let sends_again = move || std::iter::repeat_with(send).find(|answer| answer.code() != "busy").unwrap();
+                scope.spawn(sends_again)
+            })
             .collect();
         uploads.into_iter().map(|one| one.join().unwrap()).collect()
     });
