@@ -110,6 +110,10 @@ impl Site {
         .iter()
         .map(|&word| word.to_owned())
         .collect();
+        // SQLite's processes wait for each other, also while the machine is slow or stopped.
+        if !self.more.iter().any(|word| word == "--patience") {
+            arguments.extend(["--patience", "60s"].map(str::to_owned));
+        }
         arguments.extend(self.more.iter().cloned());
         arguments.extend(more.iter().map(|&word| word.to_owned()));
         Server::start(&arguments)
