@@ -313,7 +313,7 @@ impl Plan<'_> {
         *self.window.lock().unwrap_or_else(PoisonError::into_inner) = (begin, end);
         if let Drive::Open { rate, poisson } = self.load.drive {
             let rng = poisson.then(|| Rng::stream(self.load.seed, u64::MAX));
-            let starts = Starts::new(now as f64, SECOND as f64 / rate.max(1e-9), rng);
+            let starts = Starts::new(now, 0.0, SECOND as f64 / rate.max(1e-9), rng);
             *self.starts.lock().unwrap_or_else(PoisonError::into_inner) = Some(starts);
         }
         (begin, end)

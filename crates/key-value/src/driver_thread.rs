@@ -5,6 +5,7 @@
 //! free for it. Every reply is compared with what can be there.
 
 use crate::blocking::{BlockingConnection, ConnectionError, PATIENCE};
+use crate::driver::nanos;
 use crate::history::{History, PendingWrite};
 use crate::outcome::{DriveError, LoadOutcome};
 use crate::resp::{self, Received, Reply};
@@ -219,12 +220,13 @@ impl<'c> DriverThread<'c> {
         match self.shared.traffic.drive {
             Drive::Closed => (0..self.connections.len()).try_for_each(|at| self.refill(at)).map_err(talk("sending"))?,
             Drive::Open { rate, poisson } => {
-                // Each thread has its share of the arrivals; equal gaps of several threads are offset against each other.
+                // Each thread has its share of the arrivals from the begin of the warm-up on, however late it comes to run; equal gaps of several
+                // threads are offset against each other.
                 let threads = self.shared.traffic.threads as f64;
                 let gap_ns = SECOND as f64 * threads / rate.max(1e-9);
                 let rng = poisson.then(|| Rng::stream(self.shared.traffic.seed ^ u64::MAX, self.number as u64));
-                let next_ns = self.now as f64 + gap_ns * self.number as f64 / threads;
-                self.arrivals = Some(Starts::new(next_ns, gap_ns, rng));
+                let base_ns = self.begin.saturating_sub(nanos(self.shared.traffic.warm_up));
+                self.arrivals = Some(Starts::new(base_ns, gap_ns * self.number as f64 / threads, gap_ns, rng));
             }
         }
         loop {
