@@ -59,15 +59,16 @@ fn runs(server: &Server, ledger: &Arc<Ledger>) {
     let client = Operator::new(SMALL, database.dialect(), Arc::clone(ledger), Arc::clone(&counts));
     let mut operator: [Box<dyn Client>; 1] = [Box::new(client)];
     let mut feed: [Box<dyn Client>; 1] = [Box::new(Feed::new(SMALL, database.dialect(), Arc::clone(ledger)))];
-    let reports = Load { drive: Drive::Open { rate: 40.0, poisson: false }, ..closed(0.8) };
     let (mut committed, mut reported) = ([0_u64; OPERATIONS.len()], 0);
-    let deadline = Instant::now() + LIMIT;
-    // However few of them a slow machine ends in that time.
+    let (mut seconds, deadline) = (0.8, Instant::now() + LIMIT);
+    // However slow the machine is: what ends counts in a window that is long enough for it.
     while committed.contains(&0) || reported <= 4 {
         assert!(Instant::now() < deadline, "of {OPERATIONS:?} there ended {committed:?}, and {reported} reports");
+        let load = closed(seconds);
+        let reports = Load { drive: Drive::Open { rate: 40.0, poisson: false }, ..load.clone() };
         let (operated, fed) = std::thread::scope(|scope| {
             let fed = scope.spawn(|| engine::run(database, &mut feed, &FEED, &reports, &mut || 0, &QUIET));
-            let operated = engine::run(database, &mut operator, &OPERATIONS, &closed(0.8), &mut || 0, &QUIET);
+            let operated = engine::run(database, &mut operator, &OPERATIONS, &load, &mut || 0, &QUIET);
             (operated, fed.join().unwrap())
         });
         let operated = operated.unwrap_or_else(|why| panic!("{why}"));
@@ -75,6 +76,7 @@ fn runs(server: &Server, ledger: &Arc<Ledger>) {
             *sum += operation.committed;
         }
         reported += fed.unwrap_or_else(|why| panic!("{why}")).operations[0].committed;
+        seconds *= 2.0;
     }
     for (which, operation) in OPERATIONS.iter().enumerate() {
         assert!(counts.mean_rows(which).is_some(), "{operation}");

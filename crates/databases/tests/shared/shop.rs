@@ -119,11 +119,12 @@ pub fn runs_and_stays_consistent(database: &dyn Database) {
 pub fn stays_consistent(database: &dyn Database, driven: &dyn Database, way: Way) {
     let acknowledged = Arc::new(Acknowledged::default());
     let mut clients = clients(way, driven, SMALL, &acknowledged);
-    let (mut orders, mut taken, deadline) = (0, [0; STEPS.len()], Instant::now() + LIMIT);
-    // However few of them a slow machine takes in a second.
+    let (mut orders, mut taken) = (0, [0; STEPS.len()]);
+    let (mut seconds, deadline) = (1.0, Instant::now() + LIMIT);
+    // However slow the machine is: what ends counts in a window that is long enough for it.
     while orders == 0 || STEPS.iter().zip(taken).any(|(step, taken)| *step != "membership" && taken == 0) {
         assert!(Instant::now() < deadline, "{orders} orders; of {STEPS:?} there ended {taken:?}");
-        let outcome = engine::run(driven, &mut clients, &NAMES, &closed(1.0), &mut || 0, &QUIET);
+        let outcome = engine::run(driven, &mut clients, &NAMES, &closed(seconds), &mut || 0, &QUIET);
         let outcome = outcome.unwrap_or_else(|why| panic!("{why}"));
         assert_eq!(outcome.failed(Class::Other) + outcome.failed(Class::Constraint), 0);
         let order = &outcome.operations[0];
@@ -133,6 +134,7 @@ pub fn stays_consistent(database: &dyn Database, driven: &dyn Database, way: Way
         let purchases = outcome.steps.get(9).cloned().unwrap_or_default();
         assert_eq!(purchases.count(), order.committed + order.rolled_back);
         assert!(purchases.percentile(0.5) <= order.latencies.percentile(0.5));
+        seconds *= 2.0;
     }
     drop(clients);
     let mut connection = database.connect().unwrap();
