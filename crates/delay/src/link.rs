@@ -188,6 +188,7 @@ impl Direction {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use baremark_sys::calls::again_after_signals;
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixDatagram;
 
@@ -220,13 +221,13 @@ mod tests {
                 one.send(&frame).expect("sent");
             }
             for frame in frames() {
-                let length = other.recv(&mut buffer).expect("received");
+                let length = again_after_signals(|| other.recv(&mut buffer)).expect("received");
                 assert_eq!(buffer[..length], frame, "round {round}");
             }
         }
         assert!(began.elapsed() >= 12 * Duration::from_millis(2), "{:?}", began.elapsed());
         other.send(b"back").expect("sent");
-        assert_eq!(one.recv(&mut buffer).expect("received"), 4);
+        assert_eq!(again_after_signals(|| one.recv(&mut buffer)).expect("received"), 4);
         // A frame is counted just after it was written.
         let deadline = Instant::now() + Duration::from_secs(60);
         while links.report().chunks < 96 && Instant::now() < deadline {
@@ -248,7 +249,7 @@ mod tests {
         let links = Links::start(files, &directions, 100).expect("started");
         for _ in 0..3 {
             one.send(b"still here").expect("sent");
-            assert_eq!(other.recv(&mut [0; 100]).expect("received"), 10);
+            assert_eq!(again_after_signals(|| other.recv(&mut [0; 100])).expect("received"), 10);
         }
         drop(links);
         one.set_nonblocking(true).expect("set");

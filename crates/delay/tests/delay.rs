@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::allow_attributes, reason = "tests")]
 
 use baremark_delay::{Delay, Proxy, Wait, probe};
+use baremark_sys::calls::again_after_signals;
 use baremark_sys::network::HeldPort;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -62,7 +63,7 @@ fn datagrams_go_to_and_fro_and_take_at_least_both_delays() {
         let (length, from) = server.recv_from(&mut buffer).unwrap();
         assert!(began.elapsed() >= one_way);
         server.send_to(&buffer[..length], from).unwrap();
-        let length = client.recv(&mut buffer).unwrap();
+        let length = again_after_signals(|| client.recv(&mut buffer)).unwrap();
         assert!(began.elapsed() >= 2 * one_way);
         assert_eq!(&buffer[..length], &[number as u8; 33], "each client its own answer");
     }
@@ -84,7 +85,7 @@ fn a_server_that_is_not_there_ends_the_connection_and_not_the_proxy() {
     for _ in 0..2 {
         let mut client = TcpStream::connect(proxy.address()).unwrap();
         client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        assert_eq!(client.read(&mut [0; 1]).unwrap_or(0), 0);
+        assert_eq!(again_after_signals(|| client.read(&mut [0; 1])).unwrap_or(0), 0);
     }
 }
 
@@ -99,7 +100,7 @@ fn dropping_it_closes_its_connections() {
     let address = proxy.address();
     drop(proxy);
     client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    assert_eq!(client.read(&mut [0; 1]).unwrap(), 0, "closed");
+    assert_eq!(again_after_signals(|| client.read(&mut [0; 1])).unwrap(), 0, "closed");
     let deadline = Instant::now() + Duration::from_secs(60);
     while TcpStream::connect(address).is_ok() {
         assert!(Instant::now() < deadline, "it still listens");

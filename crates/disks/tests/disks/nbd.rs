@@ -2,6 +2,7 @@
 
 use baremark_disks::nbd::Replica;
 use baremark_stats::Rng;
+use baremark_sys::calls::again_after_signals;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
@@ -62,6 +63,12 @@ fn read(stream: &mut TcpStream, offset: u64, length: u32) -> Vec<u8> {
     data
 }
 
+/// Whether the server has ended the connection. Bytes of ours that it did not read are an error at our end.
+fn is_ended(stream: &mut TcpStream) -> bool {
+    again_after_signals(|| stream.read(&mut [0; 1]))
+        .map_or_else(|why| why.kind() == ErrorKind::ConnectionReset, |n| n == 0)
+}
+
 #[test]
 fn every_write_that_was_answered_is_read_back_and_answers_may_overtake_each_other() {
     let replica = replica();
@@ -92,7 +99,7 @@ fn every_write_that_was_answered_is_read_back_and_answers_may_overtake_each_othe
         assert_eq!(read(&mut stream, place(number) + u64::from(BLOCK), BLOCK), block(0), "what nobody wrote is zeros");
     }
     ask(&mut stream, DISCONNECT, 0, (0, 0), &[]);
-    assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0, "the connection ends");
+    assert_eq!(again_after_signals(|| stream.read(&mut [0; 1])).unwrap(), 0, "the connection ends");
 }
 
 #[test]
@@ -122,24 +129,19 @@ fn what_a_disk_cannot_do_is_refused_by_an_error_and_the_next_request_is_served()
 fn only_who_knows_the_name_is_served_and_a_replica_that_is_dropped_serves_nobody() {
     let replica = replica();
     let (mut stranger, knows) = connected(&replica, "disk");
-    assert!(
-        !knows && stranger.read(&mut [0; 1]).map_or_else(|why| why.kind() == ErrorKind::ConnectionReset, |n| n == 0)
-    );
+    assert!(!knows && is_ended(&mut stranger));
     let (mut stream, knows) = connected(&replica, replica.name());
     assert!(knows && read(&mut stream, 0, BLOCK).len() == BLOCK as usize);
     let address = replica.address();
     drop(replica);
-    let ended = stream.read(&mut [0; 1]).map_or_else(|why| why.kind() == ErrorKind::ConnectionReset, |n| n == 0);
-    assert!(ended && TcpStream::connect(address).is_err());
+    assert!(is_ended(&mut stream) && TcpStream::connect(address).is_err());
     // One to which nobody came.
     drop(self::replica());
 }
 
 /// What the replica says once it has ended a connection.
 fn reason(replica: &Replica, stream: &mut TcpStream) -> String {
-    // Bytes of ours that it did not read are an error at our end.
-    let ended = stream.read(&mut [0; 1]).map_or_else(|why| why.kind() == ErrorKind::ConnectionReset, |n| n == 0);
-    assert!(ended, "the connection is still served");
+    assert!(is_ended(stream), "the connection is still served");
     replica.failure().unwrap_or_else(|| "no failure".to_owned())
 }
 
