@@ -1,6 +1,6 @@
 //! The layout that takes no superuser: files.
 
-use crate::plans::{LIMIT_NS, plan};
+use crate::plans::{NO_LIMIT_NS, plan};
 use baremark_disks::access::Mix;
 use baremark_disks::engine::{Engine, Plan, Stop, run_on_all};
 use baremark_disks::layout::{Arrangement, Built, LEAST_DEVICE, Layout};
@@ -35,7 +35,7 @@ fn luns_of_files_take_reads_and_writes_and_leave_nothing() {
             continue;
         }
         let mix = Mix { read_share: 0.5, ..plan().mix };
-        let plan = Plan { engine, mix, jobs: 2, stop: Stop::Count(500, LIMIT_NS), ..plan() };
+        let plan = Plan { engine, mix, jobs: 2, stop: Stop::Count(500, NO_LIMIT_NS), ..plan() };
         let outcome = run_on_all(&plan, built.luns(), &NEVER).unwrap();
         let of_all: u64 = outcome.by_target.iter().sum();
         assert_eq!((outcome.by_target.len(), of_all), (2, outcome.operations()));

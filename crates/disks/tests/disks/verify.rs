@@ -1,6 +1,6 @@
 //! What is wrong with a disk is found and named.
 
-use crate::plans::{LIMIT_NS, plan};
+use crate::plans::{LIMIT_NS, NO_LIMIT_NS, plan};
 use baremark_disks::access::Mix;
 use baremark_disks::engine::{Engine, Plan, Stop, check_all, run};
 use baremark_disks::target::{Cache, Place, Target};
@@ -36,7 +36,7 @@ impl Written {
         target.fill(1, Some(&mut ledger), &AtomicBool::new(false)).unwrap();
         let ledger = Mutex::new(ledger);
         let mix = Mix { read_share: 0.3, ..plan().mix };
-        let plan = Plan { mix, engine: Engine::Threads, stop: Stop::Count(2000, u64::MAX / 2), ..plan() };
+        let plan = Plan { mix, engine: Engine::Threads, stop: Stop::Count(2000, NO_LIMIT_NS), ..plan() };
         let outcome = run(&plan, &target, Some(&ledger), &AtomicBool::new(false)).unwrap();
         assert_eq!(outcome.faults, [], "nothing was injected");
         assert!(outcome.checked > 400, "reads during the run: {}", outcome.checked);
