@@ -2,8 +2,9 @@
 
 use crate::order::{Order, Worker};
 use baremark_sys::calls::again_after_signals;
+use rustix::fs::sendfile;
 use std::fs::File;
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
@@ -32,7 +33,7 @@ pub(crate) fn send(order: &Order, worker: &Worker<'_>, to: SocketAddr) -> io::Re
     let mut stream = connect(order, to)?;
     stream.set_write_timeout(Some(PATIENCE))?;
     if order.zero_copy {
-        send_file(order, worker, &mut stream)?;
+        send_file(order, worker, &stream)?;
     } else {
         let message = vec![0x5a; order.message];
         while worker.goes_on() {
@@ -49,21 +50,22 @@ pub(crate) fn send(order: &Order, worker: &Worker<'_>, to: SocketAddr) -> io::Re
     Ok(())
 }
 
-/// As sendfile(2) does it: the pages of a file go to the socket without being copied.
-fn send_file(order: &Order, worker: &Worker<'_>, stream: &mut TcpStream) -> io::Result<()> {
-    let mut file = unnamed_file()?;
+/// By sendfile(2): the pages of a file go to the socket without being copied.
+fn send_file(order: &Order, worker: &Worker<'_>, stream: &TcpStream) -> io::Result<()> {
+    let file = unnamed_file()?;
     let message = order.message as u64;
     let mut position = 0;
     while worker.goes_on() {
         if position + message > FILE.max(message) {
-            file.rewind()?;
             position = 0;
         }
-        let sent = io::copy(&mut (&file).take(message), stream)?;
-        if sent != message {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, format!("sent {sent} of {message} bytes")));
+        let mut left = order.message;
+        while left > 0 {
+            match again_after_signals(|| Ok(sendfile(stream, &file, Some(&mut position), left)?))? {
+                0 => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file is shorter than a message")),
+                sent => left -= sent,
+            }
         }
-        position += sent;
         worker.count(order.message);
     }
     Ok(())

@@ -9,6 +9,7 @@
 
 use baremark_streams::ends::Path;
 use baremark_streams::engine::{Direction, Order, Pattern, run};
+use std::process::Command;
 use std::time::{Duration, Instant};
 use support::{order, ran};
 
@@ -63,4 +64,18 @@ fn a_window_is_as_long_as_it_was_ordered_at_least() {
     let outcome = run(&order, &Path::Loopback).unwrap();
     assert!(outcome.seconds >= 0.02 && outcome.lost == 0.0, "{outcome:?}");
     assert!((outcome.gbit_per_s() * outcome.seconds * 1e9 - 8.0 * outcome.bytes as f64).abs() < 1.0, "{outcome:?}");
+}
+
+/// Stops interrupt a send with a time limit, which the kernel does not take up again.
+#[test]
+fn a_process_that_is_stopped_and_goes_on_sends_its_file() {
+    let stops = "for stop in 1 2 3 4 5 6 7 8 9 10; do sleep 0.05; kill -STOP $1; kill -CONT $1; done";
+    let this = std::process::id().to_string();
+    let mut stopping = Command::new("sh").args(["-c", stops, "sh", &this]).spawn().unwrap();
+    let duration = Duration::from_secs(1);
+    ran(
+        &Order { zero_copy: true, duration, buffer: Some(64 << 10), ..order(Pattern::Stream, 64 << 10) },
+        &Path::Loopback,
+    );
+    assert!(stopping.wait().unwrap().success());
 }
