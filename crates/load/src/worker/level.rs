@@ -23,11 +23,12 @@ impl Worker<'_> {
         self.hire_users();
     }
 
-    /// Hands over a window that is complete, or that is waited for no longer. What was due in it has begun by now, also where this thread was kept from running: it counts.
+    /// Hands over a window that is complete, or that is waited for no longer. What was due in it has begun by now, also where this thread was kept
+    /// from running: it counts. A load that ends begins nothing more.
     pub(super) fn hand_over_window(&mut self) {
         let (Some(window), Some(listener)) = (&mut self.record.window, &self.schedule.listener) else { return };
         let wakes = self.actors.timers.peek().map_or(u64::MAX, |Reverse((at, ..))| *at);
-        let next = wakes.min(self.schedule.next_start);
+        let next = if self.clock.ending { u64::MAX } else { wakes.min(self.schedule.next_start) };
         if let Some((id, part)) = window.look(self.clock.now, next) {
             self.record.window = None;
             listener.tell(id, part);

@@ -110,8 +110,8 @@ impl Window {
         }
     }
 
-    /// Looks at the clock; the part, once the window is complete or has been waited for long enough. What is due at `next` has not been
-    /// begun: where that is before the end of the window, this thread was late, and the window is not complete.
+    /// Looks at the clock; the part, once all that was due in the window has begun and has ended or was waited for long enough. What is due at
+    /// `next` has not begun: where that is before the end of the window, this thread was late, and begins it next.
     pub(super) fn look(&mut self, now: u64, next: u64) -> Option<(u64, Part)> {
         if now >= self.order.begin && self.began.is_none() {
             self.began = Some((epoll::thread_cpu_ns(), now));
@@ -130,7 +130,7 @@ impl Window {
             let away_ns = self.longest.saturating_sub(LOOK_NS);
             self.spent = Some(ThreadPart { cpu: None, cpu_ns, wall_ns: wall_ns.max(cpu_ns).max(1), away_ns });
         }
-        if (self.outstanding > 0 || next < self.order.end) && now < self.order.close {
+        if next < self.order.end || self.outstanding > 0 && now < self.order.close {
             return None;
         }
         let mut part = std::mem::take(&mut self.part);
@@ -151,10 +151,14 @@ mod tests {
         let window = || Window::new(order, &["one".to_owned()]);
         assert!(window().look(25, 19).is_none(), "a start at 19 was due while the thread was late");
         assert!(window().look(25, 20).is_some_and(|(id, part)| id == 7 && part.elapsed_ns == 10));
-        assert!(window().look(100, 19).is_some(), "it is waited for no longer");
+        assert!(window().look(100, 19).is_none(), "however late it is, it begins");
         let mut begun = window();
         begun.begun(19, 0);
         assert!(begun.look(25, 30).is_none());
+        let mut waited = window();
+        waited.begun(19, 0);
+        let (_, part) = waited.look(100, 30).expect("it is waited for no longer");
+        assert_eq!((part.counts.intended, part.counts.unfinished), (1, 1));
         begun.ended((19, 0), 22, Role::Open, Ok((3, 4)), None);
         let (_, part) = begun.look(26, 30).expect("all has ended");
         assert_eq!((part.counts.intended, part.counts.ended, part.counts.unfinished), (1, 1, 0));
