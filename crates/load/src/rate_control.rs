@@ -7,6 +7,7 @@
 use crate::control::{Control, NumberedPart, Order};
 use crate::load::{Drive, Engine, Load, LoadError, Progress, Stop};
 use crate::record::Part;
+use crate::worker::LOOK_NS;
 use baremark_model::units::Nanos;
 use baremark_sys::clock::monotonic_ns;
 use baremark_sys::wake::sleep_unless;
@@ -44,8 +45,8 @@ pub struct Asked {
 
 /// Changes and windows begin so long after they were requested: every thread has heard of them by then.
 const NOTICE_NS: u64 = 120_000_000;
-/// With less than this some thread may hear of a window when it has begun.
-const LEAST_NOTICE_NS: u64 = 40_000_000;
+/// With less than this some thread may hear of a window when it has begun: they look for orders no more often.
+const LEAST_NOTICE_NS: u64 = LOOK_NS;
 /// How often somebody who waits looks up.
 const GLANCE: Duration = Duration::from_millis(20);
 /// Beyond the time at which a window should have come.
@@ -136,7 +137,12 @@ impl RateControl {
     /// # Errors
     /// When the load has ended.
     pub fn ask(&mut self, lasting: Nanos, patience: Nanos) -> Result<Asked, LoadError> {
-        self.ask_at(monotonic_ns() + NOTICE_NS, lasting, patience)
+        loop {
+            // Later, where this thread was kept from running meanwhile.
+            if let Some(asked) = self.open(monotonic_ns() + NOTICE_NS, lasting, patience)? {
+                return Ok(asked);
+            }
+        }
     }
 
     /// The same for a window that begins at a moment of this machine's monotonic clock.
@@ -144,16 +150,20 @@ impl RateControl {
     /// # Errors
     /// When the load has ended, or the moment is too near for every thread to hear of it.
     pub fn ask_at(&mut self, begin_ns: u64, lasting: Nanos, patience: Nanos) -> Result<Asked, LoadError> {
-        self.check_alive()?;
-        if begin_ns < monotonic_ns() + LEAST_NOTICE_NS {
+        self.open(begin_ns, lasting, patience)?.ok_or_else(|| {
             let what = "a window was requested too late to count all that starts in it".to_owned();
-            return Err(LoadError::Refused { what, remedy: "use a site with a quicker connection" });
-        }
+            LoadError::Refused { what, remedy: "use a site with a quicker connection" }
+        })
+    }
+
+    /// Asks every thread for a window; `None` where it begins so soon that one may not have heard of it by then.
+    fn open(&mut self, begin_ns: u64, lasting: Nanos, patience: Nanos) -> Result<Option<Asked>, LoadError> {
+        self.check_alive()?;
         self.windows += 1;
         let end_ns = begin_ns + lasting.0;
         let asked = Asked { id: self.windows, begin_ns, end_ns, close_ns: end_ns + patience.0 };
         self.control.open(Order { id: asked.id, begin: begin_ns, end: end_ns, close: asked.close_ns });
-        Ok(asked)
+        Ok((begin_ns >= monotonic_ns() + LEAST_NOTICE_NS).then_some(asked))
     }
 
     /// Asks for a window and waits for it, and reads `meter` at its begin and at its end; `None` when interrupted.

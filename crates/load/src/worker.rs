@@ -10,6 +10,8 @@ mod state;
 mod steps;
 mod window;
 
+pub(crate) use window::LOOK_NS;
+
 use crate::actor::{Actor, NONE, Role, State};
 use crate::control::Listener;
 use crate::epoll;
@@ -23,7 +25,6 @@ use state::{Actors, Buffers, Clock, Record, SECOND_NS, Schedule, Shard, Sockets,
 use std::cmp::Reverse;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
-use window::LOOK_NS;
 
 pub(crate) use state::Tick;
 

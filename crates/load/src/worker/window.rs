@@ -8,7 +8,7 @@ use crate::record::{MOST_EXAMPLES, OperationPart, Part, ThreadPart};
 use baremark_model::units::Nanos;
 
 /// How often a thread looks at flags and profiles, at least.
-pub(super) const LOOK_NS: u64 = 50_000_000;
+pub(crate) const LOOK_NS: u64 = 50_000_000;
 
 /// A window under way.
 pub(super) struct Window {
