@@ -33,6 +33,7 @@ pub mod requirements;
 mod response;
 mod rng;
 pub mod scenario;
+mod source;
 pub mod steady;
 mod template;
 mod threads;

@@ -10,6 +10,7 @@ use crate::profile::{Curve, Profile, ProfileError};
 use crate::propagation::Propagation;
 use crate::record::{MergeError, SecondPart};
 use crate::scenario::Scenario;
+use crate::source::check_own;
 use crate::transport::{Trust, TrustError};
 use crate::url::UrlError;
 use baremark_model::units::Nanos;
@@ -18,7 +19,7 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -389,7 +390,7 @@ fn alpn(protocol: Protocol) -> &'static [u8] {
 
 /// Those of the addresses to come from that lead to a server; each must be one of this machine.
 fn sources(wanted: &[IpAddr], host: &str, addresses: &[SocketAddr]) -> Result<Vec<IpAddr>, LoadError> {
-    if let Some((alien, why)) = wanted.iter().find_map(|one| Some((one, UdpSocket::bind((*one, 0)).err()?))) {
+    if let Some((alien, why)) = wanted.iter().find_map(|one| Some((one, check_own(*one).err()?))) {
         return Err(refused(
             format!("no connection can come from {alien}: {why}"),
             "name addresses of this machine (ip address show)",

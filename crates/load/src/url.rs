@@ -200,8 +200,10 @@ mod tests {
 
     #[test]
     fn a_name_without_address_is_told_with_its_name() {
-        let origin = Origin { secure: false, host: "nowhere.invalid".to_owned(), port: 80 };
-        let why = origin.resolve().expect_err("the top-level domain 'invalid' has no names");
-        assert!(why.to_string().contains("'nowhere.invalid' could not be resolved"), "{why}");
+        // More than 63 letters without a dot are no name: no server is asked for it.
+        let host = "nowhere".repeat(10);
+        let origin = Origin { secure: false, host: host.clone(), port: 80 };
+        let why = origin.resolve().expect_err("no name");
+        assert!(why.to_string().contains(&format!("'{host}' could not be resolved")), "{why}");
     }
 }
