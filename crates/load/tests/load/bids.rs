@@ -32,13 +32,14 @@ impl Board {
                     *next += 1;
                     *next
                 };
+                let then = answer(stream, 201, "", &format!("{{\"bid_id\": {id}}}"));
                 let board = Arc::clone(&board);
                 thread::spawn(move || {
                     thread::sleep(Duration::from_millis(60));
                     board.bids.lock().unwrap().push(id);
                     board.changed.notify_all();
                 });
-                return answer(stream, 201, "", &format!("{{\"bid_id\": {id}}}"));
+                return then;
             }
             if let Some((user, after)) =
                 request.line.strip_prefix("GET /next?user=").and_then(|text| text.split_once("&after="))
