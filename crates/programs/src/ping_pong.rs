@@ -237,7 +237,7 @@ impl PreparedPingPong {
         let mut answer = vec![0_u8; self.settings.message];
         let mut trips = histogram();
         let (mut number, mut until) = (0_u64, None);
-        while until.is_none_or(|until| Instant::now() < until) {
+        while trips.is_empty() || until.is_none_or(|until| Instant::now() < until) {
             let began = Instant::now();
             stream.write_all(payload.of(number))?;
             stream.read_exact(&mut answer)?;
@@ -260,7 +260,7 @@ impl PreparedPingPong {
         let mut payload = Payload::new(self.settings.message, 0);
         let began = Instant::now();
         let mut sent = 0;
-        while began.elapsed() < time {
+        while sent == 0 || began.elapsed() < time {
             stream.write_all(payload.of(sent))?;
             sent += 1;
         }
@@ -288,6 +288,7 @@ impl PreparedPingPong {
         Ok(socket)
     }
 
+    /// One trip at least, also where a datagram that is lost or late takes the whole time.
     #[expect(clippy::cast_possible_truncation, reason = "sessions and datagrams are numbered by 32 bits")]
     fn datagram_trips(&self, time: Duration) -> io::Result<(Histogram<u64>, u64)> {
         let socket = self.socket()?;
@@ -296,7 +297,7 @@ impl PreparedPingPong {
         let mut trips = histogram();
         let (mut lost, mut heard) = (0, Instant::now());
         let (mut number, mut until) = (0_u32, None);
-        while until.is_none_or(|until| Instant::now() < until) {
+        while trips.is_empty() || until.is_none_or(|until| Instant::now() < until) {
             let message = payload.of(u64::from(number));
             message[..DATAGRAM_HEAD].copy_from_slice(&datagram_head(Mode::Echo, self.session as u32, number));
             let began = Instant::now();
@@ -334,7 +335,7 @@ impl PreparedPingPong {
         let mut payload = Payload::new(self.settings.message, DATAGRAM_HEAD);
         let began = Instant::now();
         let mut sent = 0_u64;
-        while began.elapsed() < time && sent < u64::from(u32::MAX) {
+        while sent == 0 || began.elapsed() < time && sent < u64::from(u32::MAX) {
             let message = payload.of(sent);
             message[..DATAGRAM_HEAD].copy_from_slice(&datagram_head(Mode::Count, session, sent as u32));
             match socket.send(message) {
