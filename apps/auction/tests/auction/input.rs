@@ -49,7 +49,9 @@ fn commands_say_what_is_wrong() {
 #[test]
 fn a_taken_port_is_named() {
     let folder = TempDir::new().unwrap();
-    let site = Site::load(&format!("sqlite:{}/site.db", folder.path().display()), folder.path(), 15);
+    let mut site = Site::load(&format!("sqlite:{}/site.db", folder.path().display()), folder.path(), 15);
+    // Longer than it may be stopped: a reset would take it for dead.
+    site.set_lease("600s");
     let server = site.serve_with(&["--open", "1h", "--last-call", "1h", "--head-time", "8s"]);
     let (code, err) = refused(&["serve", "--database", &site.database, "--listen", &server.address]);
     assert!(code == 1 && err.contains(&server.address), "{err}");
