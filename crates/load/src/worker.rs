@@ -10,8 +10,6 @@ mod state;
 mod steps;
 mod window;
 
-pub(crate) use window::LOOK_NS;
-
 use crate::actor::{Actor, NONE, Role, State};
 use crate::control::Listener;
 use crate::epoll;
@@ -27,6 +25,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
 pub(crate) use state::Tick;
+pub(crate) use window::LOOK_NS;
 
 /// One thread of the generator.
 pub(crate) struct Worker<'e> {
