@@ -27,6 +27,11 @@ use std::time::{Duration, Instant};
 const LONGEST_DATAGRAM: u64 = 65_507;
 /// How long a lost datagram is waited for before the next one is sent.
 const LOST_AFTER: Duration = Duration::from_millis(200);
+/// So many answers in a row that are late are a peer that does not answer. They are counted, not timed: this process may be stopped meanwhile.
+const MOST_LATE: u128 = PATIENCE.as_millis() / LOST_AFTER.as_millis();
+/// How long datagrams that may still be under way are waited for between two questions, and so many questions at most.
+const UNDER_WAY: Duration = Duration::from_millis(10);
+const MOST_ASKED: u32 = 500;
 /// Round trips that warm up a connection and count for nothing.
 const WARM_IN: u32 = 10;
 
@@ -295,7 +300,7 @@ impl PreparedPingPong {
         let mut payload = Payload::new(self.settings.message, DATAGRAM_HEAD);
         let mut answer = vec![0_u8; 1 << 16];
         let mut trips = histogram();
-        let (mut lost, mut heard) = (0, Instant::now());
+        let (mut lost, mut late) = (0, 0);
         let (mut number, mut until) = (0_u32, None);
         while trips.is_empty() || until.is_none_or(|until| Instant::now() < until) {
             let message = payload.of(u64::from(number));
@@ -305,7 +310,7 @@ impl PreparedPingPong {
             match answered(&socket, &mut answer, number) {
                 Ok(length) => {
                     let took = began.elapsed();
-                    heard = Instant::now();
+                    late = 0;
                     if !payload.is(u64::from(number), &answer[..length]) {
                         return Err(io::Error::new(
                             io::ErrorKind::InvalidData,
@@ -316,7 +321,10 @@ impl PreparedPingPong {
                         trips.saturating_record(nanos(took));
                     }
                 }
-                Err(why) if is_late(&why) && heard.elapsed() < PATIENCE => lost += 1,
+                Err(why) if is_late(&why) && late < MOST_LATE => {
+                    lost += 1;
+                    late += 1;
+                }
                 Err(why) => return Err(why),
             }
             number = number.wrapping_add(1);
@@ -369,11 +377,8 @@ fn answered(socket: &UdpSocket, answer: &mut [u8], number: u32) -> io::Result<us
 
 /// What the peer counted in a session, asked until it answers the same twice: datagrams may still be under way.
 fn tell(socket: &UdpSocket, session: u32) -> io::Result<(u64, u64)> {
-    let (mut last, mut answer) = (None, [0_u8; 64]);
-    let deadline = Instant::now() + PATIENCE;
-    let mut number = 0;
-    while Instant::now() < deadline {
-        number += 1;
+    let (mut last, mut answer, mut late) = (None, [0_u8; 64], 0);
+    for number in 1..=MOST_ASKED {
         socket.send(&datagram_head(Mode::Tell, session, number))?;
         match answered(socket, &mut answer, number) {
             Ok(_) => {
@@ -381,10 +386,10 @@ fn tell(socket: &UdpSocket, session: u32) -> io::Result<(u64, u64)> {
                 if last == Some(told) {
                     return Ok(told);
                 }
-                last = Some(told);
-                thread::sleep(Duration::from_millis(10));
+                (last, late) = (Some(told), 0);
+                thread::sleep(UNDER_WAY);
             }
-            Err(why) if is_late(&why) => {}
+            Err(why) if is_late(&why) && late < MOST_LATE => late += 1,
             Err(why) => return Err(why),
         }
     }
