@@ -5,6 +5,7 @@ use crate::driver_thread::{self, SharedRun};
 use crate::outcome::{DriveError, LoadOutcome};
 use crate::traffic::Traffic;
 use crate::values::TaggedValues;
+use baremark_model::units::Nanos;
 use baremark_sys::clock;
 use baremark_sys::wake::sleep_unless;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,8 +48,8 @@ pub fn run(
         let threads: Vec<_> =
             (0..traffic.threads).map(|number| scope.spawn(move || driver_thread::live(shared, number))).collect();
         shared.connected.wait();
-        let begin = clock::monotonic_ns() + nanos(traffic.warm_up);
-        let end = begin + nanos(traffic.duration);
+        let begin = clock::monotonic_ns() + Nanos::from(traffic.warm_up).0;
+        let end = begin + Nanos::from(traffic.duration).0;
         shared.window.get_or_init(|| (begin, end));
         shared.begun.wait();
         sleep_until(begin);
@@ -73,8 +74,4 @@ pub fn run(
         Some(why) => Err(why),
         None => Ok(outcome),
     }
-}
-
-pub(crate) fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

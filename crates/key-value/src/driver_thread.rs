@@ -5,7 +5,6 @@
 //! free for it. Every reply is compared with what can be there.
 
 use crate::blocking::{BlockingConnection, ConnectionError, PATIENCE};
-use crate::driver::nanos;
 use crate::history::{History, PendingWrite};
 use crate::outcome::{DriveError, LoadOutcome};
 use crate::resp::{self, Received, Reply};
@@ -13,6 +12,7 @@ use crate::traffic::{Drive, Traffic};
 use crate::values::{TaggedValues, write_key};
 use baremark_load::epoll::{self, Epoll};
 use baremark_load::steady::Starts;
+use baremark_model::units::Nanos;
 use baremark_stats::Rng;
 use baremark_stats::zipf::{Zipf, scatter};
 use baremark_sys::wake::sleep_unless;
@@ -225,7 +225,7 @@ impl<'c> DriverThread<'c> {
                 let threads = self.shared.traffic.threads as f64;
                 let gap_ns = SECOND as f64 * threads / rate.max(1e-9);
                 let rng = poisson.then(|| Rng::stream(self.shared.traffic.seed ^ u64::MAX, self.number as u64));
-                let base_ns = self.begin.saturating_sub(nanos(self.shared.traffic.warm_up));
+                let base_ns = self.begin.saturating_sub(Nanos::from(self.shared.traffic.warm_up).0);
                 self.arrivals = Some(Starts::new(base_ns, gap_ns * self.number as f64 / threads, gap_ns, rng));
             }
         }

@@ -34,8 +34,11 @@ fn is_own_v4(text: &str, address: Ipv4Addr) -> bool {
         if let Some(prefix) = line.strip_prefix("|-- ") {
             leaf = prefix.parse().ok();
         }
-        let length = line.strip_prefix('/').and_then(|line| line.strip_suffix(" host LOCAL"));
-        let length: Option<u32> = length.and_then(|length| length.parse().ok());
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let length: Option<u32> = match words[..] {
+            [length, "host", "LOCAL"] => length.strip_prefix('/').and_then(|length| length.parse().ok()),
+            _ => None,
+        };
         leaf.zip(length).is_some_and(|(leaf, length)| {
             let differs = u32::from(leaf) ^ u32::from(address);
             differs.checked_shr(32_u32.saturating_sub(length)).unwrap_or(0) == 0
