@@ -113,7 +113,10 @@ pub(crate) fn window(
     let (part, running) = driven.map_err(RunError::Load)?;
     // A load without a fault that was to be in it is another load.
     if let Some(fault) = left.iter().find(|fault| fault.at_s < demand.duration_s && !part.interrupted) {
-        let what = format!("the fault at {} s was not made before the load had ended; stop other programs", fault.at_s);
+        let what = format!(
+            "the fault at {} s was not made before the load had ended; let it be earlier, or stop other programs",
+            fault.at_s
+        );
         return Err(RunError::Load(what.into()));
     }
     let mut reading = reading(&part, &qos);

@@ -33,7 +33,6 @@ pub mod requirements;
 mod response;
 mod rng;
 pub mod scenario;
-mod source;
 pub mod steady;
 mod template;
 mod threads;

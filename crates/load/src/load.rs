@@ -10,7 +10,6 @@ use crate::profile::{Curve, Profile, ProfileError};
 use crate::propagation::Propagation;
 use crate::record::{MergeError, SecondPart};
 use crate::scenario::Scenario;
-use crate::source::check_own;
 use crate::transport::{Trust, TrustError};
 use crate::url::UrlError;
 use baremark_model::units::Nanos;
@@ -19,7 +18,7 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -386,6 +385,18 @@ fn check_drive(load: &Load) -> Result<(), LoadError> {
 
 fn alpn(protocol: Protocol) -> &'static [u8] {
     if protocol == Protocol::Http1 { b"http/1.1" } else { b"h2" }
+}
+
+/// Finds out whether an address is one of this machine's. That a socket can be bound to it does not show so where the kernel permits to bind any
+/// (`net.ipv4.ip_nonlocal_bind`): what is sent to an own address comes from that address, or from the loopback's.
+fn check_own(address: IpAddr) -> io::Result<()> {
+    UdpSocket::bind((address, 0))?;
+    let any: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0))?;
+    // Sends nothing.
+    socket.connect((address, 9))?;
+    let is_own = address.is_loopback() || socket.local_addr()?.ip() == address;
+    if is_own { Ok(()) } else { Err(io::ErrorKind::AddrNotAvailable.into()) }
 }
 
 /// Those of the addresses to come from that lead to a server; each must be one of this machine.

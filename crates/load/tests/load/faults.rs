@@ -219,9 +219,12 @@ fn an_address_to_come_from_must_be_this_machines_and_lead_there() {
         load.sources = vec!["127.0.0.1".parse().unwrap(), source.parse().unwrap()];
         Engine::new(load, Arc::default()).err().map(|why| why.to_string())
     };
-    // Reserved: no machine has it.
-    let why = refusal("240.0.0.1").unwrap();
-    assert!(why.contains("no connection can come from 240.0.0.1") && why.contains("ip address show"), "{why}");
+    // Reserved, and of groups: no machine has them.
+    for nobodys in ["240.0.0.1", "224.0.0.1", "255.255.255.255"] {
+        let why = refusal(nobodys).unwrap();
+        let begins = format!("no connection can come from {nobodys}: ");
+        assert!(why.contains(&begins) && why.contains("ip address show"), "{why}");
+    }
     assert_eq!(refusal("127.0.0.2"), None);
     let mut load = load(server.address, Drive::Closed, 200);
     if std::net::UdpSocket::bind("[::1]:0").is_ok() {
