@@ -4,23 +4,24 @@
 //! leaves behind and ends all of it when the agent says so or is gone, however that dies; one more removes the folder then, and
 //! is there before the folder is.
 //! Without a tender a program has a process group of its own and the kernel kills it with the agent; what leaves the group on
-//! purpose gets away then, and the folder of an agent that was killed is removed by the next one.
+//! purpose gets away then, and the folder of an agent that was killed is removed by the next one. Whether an agent lives is seen by the lock of its
+//! folder ([`PrivateFolder`]): agents in containers of one root folder all have the number 1, and one folder may be seen from several machines.
 
 use baremark_model::spawned::{LONGEST_PIECE, PutFile, Spawn, SpawnLimits, Spawned, Used};
 use baremark_sys::confine::{self, Held, Limits, MemoryLimit, SIGKILL, SIGTERM};
 use baremark_sys::log_tail::LogTail;
-use baremark_sys::registry::{self, Made, Record};
+use baremark_sys::private_folder::PrivateFolder;
 use baremark_sys::{ending, process_tree, subreaper};
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How the names of agents' folders begin; the agent's process number follows.
+/// How the names of agents' folders begin; the agent's process number and another number follow.
 const FOLDER: &str = "baremark-files-";
 /// This program itself, as this machine or this container has it.
 const THIS_PROGRAM: &str = "/proc/self/exe";
@@ -60,11 +61,19 @@ pub enum SpawnError {
 #[derive(Default)]
 pub struct SpawnedPrograms {
     tender: Option<PathBuf>,
-    folder: Option<PathBuf>,
-    record: Option<Box<dyn Record>>,
-    /// Removes the folder if this process cannot.
-    guard: Option<Child>,
+    /// Removed before its guard is ended.
+    folder: Option<PrivateFolder>,
+    guard: Option<Guard>,
     programs: BTreeMap<String, Running>,
+}
+
+/// Removes the folder if this process cannot.
+struct Guard(Child);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        ending::kill(&mut self.0);
+    }
 }
 
 struct Running {
@@ -82,7 +91,7 @@ impl SpawnedPrograms {
     /// Nothing yet. `tender` is run as `tender tend -- PROGRAM ARGUMENTS` and as `tender tend --folder FOLDER --of PID`.
     #[must_use]
     pub fn new(tender: Option<PathBuf>) -> Self {
-        SpawnedPrograms { tender, folder: None, record: None, guard: None, programs: BTreeMap::new() }
+        SpawnedPrograms { tender, folder: None, guard: None, programs: BTreeMap::new() }
     }
 
     /// Writes a file, or the next piece of one; its path at this site.
@@ -194,34 +203,29 @@ impl SpawnedPrograms {
 
     fn folder(&mut self) -> Result<PathBuf, SpawnError> {
         if let Some(made) = &self.folder {
-            return Ok(made.clone());
+            return Ok(made.path().to_owned());
         }
         // A site made of this program alone has no folder for temporary files yet.
         let parent = std::env::temp_dir();
-        remove_orphans(&parent);
-        let path = parent.join(format!("{FOLDER}{}", std::process::id()));
+        let trying = |source| SpawnError::Io { what: format!("making a folder in {}", parent.display()), source };
+        fs::create_dir_all(&parent).map_err(trying)?;
+        drop(PrivateFolder::orphans(&parent, FOLDER));
         // First: whatever the moment at which this process is killed, somebody is there who removes the folder, or the next start does.
-        let record = registry::record(Made::Folder(&path)).ok().flatten();
-        let mut guard = self.guard_of(&path)?;
-        let made = fs::create_dir_all(&parent).and_then(|()| DirBuilder::new().mode(0o700).create(&path));
-        if let Err(source) = made {
-            // It would wait until somebody else's folder is gone.
-            guard.iter_mut().for_each(ending::kill);
-            return Err(SpawnError::Io { what: format!("making {}", path.display()), source });
-        }
-        (self.guard, self.record) = (guard, record);
-        self.folder = Some(path.clone());
+        let made = PrivateFolder::create_after(&parent, FOLDER, |path| self.guard_of(path));
+        let (folder, guard) = made.map_err(trying)?;
+        let path = folder.path().to_owned();
+        (self.folder, self.guard) = (Some(folder), guard);
         Ok(path)
     }
 
     /// Starts who removes a folder that need not be there yet; nobody without a tender.
-    fn guard_of(&self, folder: &Path) -> Result<Option<Child>, SpawnError> {
+    fn guard_of(&self, folder: &Path) -> io::Result<Option<Guard>> {
         let Some(tender) = &self.tender else { return Ok(None) };
         let mut command = Command::new(tender);
         command.arg("tend").arg("--folder").arg(folder).arg("--of").arg(std::process::id().to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        let what = || format!("starting {} tend", tender.display());
-        command.spawn().map(Some).map_err(|source| SpawnError::Io { what: what(), source })
+        let named = |why: io::Error| io::Error::new(why.kind(), format!("starting {} tend: {why}", tender.display()));
+        command.spawn().map(|child| Some(Guard(child))).map_err(named)
     }
 }
 
@@ -229,16 +233,6 @@ impl Drop for SpawnedPrograms {
     fn drop(&mut self) {
         for running in self.programs.values_mut() {
             running.end(Duration::ZERO);
-        }
-        if let Some(folder) = self.folder.take() {
-            drop(fs::remove_dir_all(&folder));
-            if !folder.exists() {
-                self.record.take().into_iter().for_each(Record::gone);
-            }
-        }
-        if let Some(mut guard) = self.guard.take() {
-            drop(guard.stdin.take());
-            drop(guard.wait());
         }
     }
 }
@@ -307,17 +301,6 @@ fn limits(asked: &SpawnLimits) -> Limits {
     Limits { cpus: asked.cpus.clone(), memory_bytes: asked.memory_bytes, open_files: asked.open_files }
 }
 
-/// Removes the folders of agents that were killed; those of other users cannot be.
-fn remove_orphans(parent: &Path) {
-    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_prefix(FOLDER)?.parse::<u32>().ok());
-        if pid.is_some_and(|pid| pid == std::process::id() || !Path::new(&format!("/proc/{pid}")).exists()) {
-            drop(fs::remove_dir_all(entry.path()));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -328,8 +311,25 @@ mod tests {
         let mut programs = SpawnedPrograms::new(Some(PathBuf::from("/nowhere/tender")));
         let file = PutFile { name: "file".to_owned(), append: false, executable: false, content: b"x".to_vec() };
         let why = programs.put(&file).expect_err("there is no such program").to_string();
-        assert!(why.starts_with("starting /nowhere/tender tend: "), "{why}");
-        let folder = std::env::temp_dir().join(format!("{FOLDER}{}", std::process::id()));
-        assert!(!folder.exists(), "{} is left if this process is killed now", folder.display());
+        assert!(why.contains(": starting /nowhere/tender tend: "), "{why}");
+        let own = format!("{FOLDER}{}-", std::process::id());
+        let names = fs::read_dir(std::env::temp_dir()).expect("it is there").flatten().map(|entry| entry.file_name());
+        let left: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with(&own)).collect();
+        assert!(left.is_empty(), "{left:?} are left if this process is killed now");
+    }
+
+    /// Two agents have one process number where each is the first process of a container, and both containers have one folder as their root: the second
+    /// removed what the first had.
+    #[test]
+    fn an_agent_with_the_number_of_another_leaves_that_ones_files_alone() {
+        let file = PutFile { name: "file".to_owned(), append: false, executable: false, content: b"x".to_vec() };
+        let (mut first, mut second) = (SpawnedPrograms::new(None), SpawnedPrograms::new(None));
+        let [ones, others] = [&mut first, &mut second].map(|agent| agent.put(&file).expect("it is written"));
+        assert_ne!(ones, others);
+        assert!(Path::new(&ones).exists(), "the first still needs it");
+        drop(second);
+        assert!(Path::new(&ones).exists() && !Path::new(&others).exists());
+        drop(first);
+        assert!(!Path::new(&ones).parent().expect("a folder").exists());
     }
 }

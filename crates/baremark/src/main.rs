@@ -109,8 +109,8 @@ struct RunArgs {
     study: Option<String>,
     #[command(flatten)]
     mode: ModeArgs,
-    /// Let `block` overwrite this unused block device (repeat for several)
-    #[arg(long, value_name = "DEVICE", conflicts_with = "program")]
+    /// Let `block` overwrite this device or file (repeat for several)
+    #[arg(long, value_name = "PATH", conflicts_with = "program")]
     allow_destructive: Vec<std::path::PathBuf>,
     /// Allow a study to set features of this host (factors `host.*`); they are undone at the end
     #[arg(long, conflicts_with = "program")]
@@ -152,8 +152,8 @@ enum Command {
         run: Option<String>,
         #[command(flatten)]
         more: resume::More,
-        /// Let `block` overwrite this unused block device (repeat for several)
-        #[arg(long, value_name = "DEVICE")]
+        /// Let `block` overwrite this device or file (repeat for several)
+        #[arg(long, value_name = "PATH")]
         allow_destructive: Vec<std::path::PathBuf>,
         /// Allow the study to set features of this host (factors `host.*`); they are undone at the end
         #[arg(long)]

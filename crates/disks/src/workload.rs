@@ -141,6 +141,27 @@ pub fn consent<'a>(writers: impl IntoIterator<Item = &'a Writer>, allowed: &[Pat
     Ok(())
 }
 
+/// Refuses arms of this machine that would fill a file which is there and holds something, unless it is among `allowed`. What a run with `verify` has left
+/// is known by its ledger, and is checked before it is written.
+///
+/// # Errors
+/// The file, and the option that allows it.
+pub fn contents_may_go<'a>(
+    writers: impl IntoIterator<Item = &'a Writer>,
+    allowed: &[PathBuf],
+) -> Result<(), InvalidValue> {
+    for writer in writers.into_iter().filter(|writer| writer.is_here) {
+        let Ok(Settings { place: Place::File(file), .. }) = Settings::of(&writer.arm) else { continue };
+        let bytes = fs::metadata(&file).ok().filter(fs::Metadata::is_file).map_or(0, |found| found.len());
+        if bytes > 0 && !ledger_of(&file).exists() && !allowed.contains(&file) {
+            let what = format!("{} holds {} and would be overwritten", file.display(), Bytes(bytes));
+            let remedy = format!("if its content can go, add --allow-destructive {}", file.display());
+            return Err(InvalidValue::new(what, remedy));
+        }
+    }
+    Ok(())
+}
+
 /// Refuses arms of this machine for whose file the folder that they name has no room, or that take none. Nothing is left there.
 ///
 /// # Errors
@@ -271,11 +292,16 @@ pub(crate) fn chosen(asked: Option<Engine>, target: &Target) -> Result<(Engine, 
     }
 }
 
+/// Where the ledger of a file that is kept is.
+fn ledger_of(file: &Path) -> PathBuf {
+    PathBuf::from(format!("{}.ledger", file.display()))
+}
+
 /// A new ledger. Next to a file that is kept it is kept too, as FILE.ledger, and what is found there is checked first.
 fn ledger(settings: &Settings, target: &Target, seed: u64, flags: &mut Vec<String>) -> Result<Ledger, JobError> {
     let block = usize::try_from(settings.plan.mix.largest()).unwrap_or(usize::MAX);
     let Place::File(path) = &settings.place else { return Ok(Ledger::new(seed, block, settings.size)) };
-    let path = PathBuf::from(format!("{}.ledger", path.display()));
+    let path = ledger_of(path);
     let failed = |why| JobError::failed(format!("the ledger {}: {why}", path.display()));
     if let Some(old) = Ledger::open(&path).map_err(failed)? {
         let old = Mutex::new(old);
@@ -557,6 +583,30 @@ mod tests {
         // What cannot be read is asked for all the same.
         let wrong = writer("native", &[("device", "/dev/sdx"), ("block", "4000 B")]);
         assert!(consent(&[wrong], &[]).is_err());
+    }
+
+    /// A job file that only reads filled the file that it names with random data, and nobody was asked.
+    #[test]
+    fn the_lab_asks_for_a_file_that_holds_something() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("data");
+        let name = file.to_str().unwrap();
+        let job = format!("[a]\nrw=randread\nsize=1m\nfilename={name}\n");
+        let asked = |environment: &str, allowed: &[PathBuf]| {
+            let typed = [[("file", name)], [("job_text", job.as_str())]];
+            typed.map(|typed| contents_may_go(&[writer(environment, &typed)], allowed).map_err(|why| why.to_string()))
+        };
+        assert_eq!(asked("native", &[]), [Ok(()), Ok(())], "there is none");
+        fs::write(&file, "").unwrap();
+        assert_eq!(asked("native", &[]), [Ok(()), Ok(())], "it is empty");
+        fs::write(&file, "mine").unwrap();
+        let why =
+            format!("{name} holds 4 B and would be overwritten; if its content can go, add --allow-destructive {name}");
+        assert_eq!(asked("native", &["/srv/other".into()]), [Err(why.clone()), Err(why)]);
+        assert_eq!(asked("native", std::slice::from_ref(&file)), [Ok(()), Ok(())]);
+        assert_eq!(asked("ssh", &[]), [Ok(()), Ok(())], "that machine has files of its own");
+        fs::write(ledger_of(&file), "").unwrap();
+        assert_eq!(asked("native", &[]), [Ok(()), Ok(())], "a run with verify has written it");
     }
 
     #[test]

@@ -37,7 +37,7 @@ const KEEPER: &str = "umask 077; \
     runs() { case $(readlink \"/proc/$1/exe\") in \"$folder\"/*) return 0;; esac; return 1; }; \
     end() { read -r pid <\"$1\" || return 0; \
         while runs \"$pid\"; do kill -9 \"$pid\" 2>/dev/null; sleep 0.02; done; \
-        rm -rf \"$1\" \"$folder/baremark-files-$pid\"; }; \
+        rm -rf \"$1\" \"$folder/baremark-files-$pid-\"*; }; \
     leave() { for agent in \"$folder\"/agent-*; do [ -f \"$agent\" ] && end \"$agent\"; done; rm -rf \"$folder\"; }; \
     trap leave EXIT; trap \"exit 1\" HUP INT TERM PIPE; \
     head -c \"$2\" >\"$program\" && chmod 755 \"$program\" && \"$program\" --version >/dev/null || exit 1; \

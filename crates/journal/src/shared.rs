@@ -7,7 +7,7 @@ use crate::owner::Owner;
 use crate::record::{FORMAT, Record};
 use baremark_sys::registry::random_word;
 use std::fs::File;
-use std::io::Write;
+use std::io::{Seek, SeekFrom, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What the clones of a journal share.
@@ -72,8 +72,8 @@ impl Shared {
             writing.file = Some(self.create()?);
         }
         let id = writing.next;
-        self.append(&writing, &Record::Make { id, change: change.clone() })?;
         writing.next += 1;
+        self.append(&writing, &Record::Make { id, change: change.clone() })?;
         writing.open.push((id, change.clone()));
         Ok(id)
     }
@@ -110,8 +110,35 @@ impl Shared {
     }
 }
 
-/// Appends a line, durably.
+/// Appends a line, durably, or nothing: the next line would be damaged by a part of one that a full disk took, and a line that is there stands for a change.
 pub(crate) fn append(mut file: &File, record: &Record) -> std::io::Result<()> {
-    file.write_all(record.line().as_bytes())?;
-    file.sync_data()
+    let before = file.stream_position()?;
+    let written = file.write_all(record.line().as_bytes()).and_then(|()| file.sync_data());
+    if written.is_err() {
+        // Why it was not written says more.
+        drop(file.set_len(before).and_then(|()| file.seek(SeekFrom::Start(before))));
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+
+    /// As on a disk that becomes full: the change that was recorded next, when there was room again, was not undone after a kill.
+    #[test]
+    fn of_a_line_that_does_not_fit_nothing_stays() {
+        const PAGE: u64 = 4096;
+        let made = memfd_create("baremark-journal", MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC);
+        let file = File::from(made.expect("in memory"));
+        file.set_len(PAGE).expect("room for a page");
+        fcntl_add_seals(&file, SealFlags::GROW).expect("and for no more");
+        let before = PAGE - 8;
+        let mut place = &file;
+        place.seek(SeekFrom::Start(before)).expect("there is room for 8 bytes");
+        append(&file, &Record::Undone { id: 7 }).expect_err("a line is longer");
+        assert_eq!(file.metadata().expect("it is open").len(), before);
+        assert_eq!(place.stream_position().expect("it is open"), before);
+    }
 }

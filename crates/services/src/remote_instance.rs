@@ -10,18 +10,18 @@ use crate::remote_site::{Answer, Carried, Question, Told};
 use crate::service::{self, Instance};
 use baremark_sys::confine::Limits;
 use std::fs;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long the instance may take until it serves: a part of what is waited at the other side, where a site must come to be first.
 const READY_THERE: Duration = Duration::from_secs(300);
 /// How long a question may take to arrive.
 const QUESTION: Duration = Duration::from_secs(5);
-const LONGEST_QUESTION: u64 = 1 << 20;
+const LONGEST_QUESTION: usize = 1 << 20;
 /// How often whoever carries looks up.
 const GLANCE: Duration = Duration::from_millis(10);
 /// How long the program may take to finish what it has begun.
@@ -71,11 +71,8 @@ pub fn carry(file: &Path, stop: &AtomicBool, say: &mut dyn FnMut(&str)) -> Resul
 /// Answers one question; a stranger gets no answer.
 fn answer(mut stream: TcpStream, instance: &mut Instance) -> io::Result<()> {
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(QUESTION))?;
     stream.set_write_timeout(Some(QUESTION))?;
-    let mut line = String::new();
-    BufReader::new((&mut stream).take(LONGEST_QUESTION)).read_line(&mut line)?;
-    let question: Question = serde_json::from_str(&line)?;
+    let question: Question = serde_json::from_slice(&line(&mut stream, QUESTION)?)?;
     if question.secret != instance.order().secret {
         return Ok(());
     }
@@ -88,4 +85,51 @@ fn answer(mut stream: TcpStream, instance: &mut Instance) -> io::Result<()> {
     };
     let answer = done.unwrap_or_else(|why| Answer::Failed(why.to_string()));
     stream.write_all(&serde_json::to_vec(&answer)?)
+}
+
+/// A line, which comes within a time as a whole: whoever sends it byte by byte holds nobody up for longer.
+fn line(stream: &mut TcpStream, within: Duration) -> io::Result<Vec<u8>> {
+    let deadline = Instant::now() + within;
+    let (mut line, mut piece) = (Vec::new(), [0; 4096]);
+    while !line.contains(&b'\n') {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || line.len() > LONGEST_QUESTION {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut piece) {
+            Ok(0) => break,
+            Ok(count) => line.extend_from_slice(&piece[..count]),
+            Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+            Err(why) => return Err(why),
+        }
+    }
+    Ok(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stranger who sent a byte every few seconds kept the instance from whoever knows its secret, and from its end, for weeks.
+    #[test]
+    fn a_line_that_comes_byte_by_byte_is_not_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let mut stranger = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
+        let (mut here, _) = listener.accept().expect("it came");
+        let slowly = thread::spawn(move || {
+            while stranger.write_all(b" ").is_ok() {
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let begun = Instant::now();
+        assert!(line(&mut here, Duration::from_millis(300)).is_err());
+        assert!(begun.elapsed() >= Duration::from_millis(300));
+        drop(here);
+        slowly.join().expect("its connection is closed");
+        let mut known = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
+        let (mut here, _) = listener.accept().expect("it came");
+        known.write_all(b"{}\n").expect("sent");
+        assert_eq!(line(&mut here, Duration::from_secs(60)).expect("a line"), b"{}\n");
+    }
 }

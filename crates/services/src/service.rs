@@ -390,7 +390,10 @@ impl Instance {
     pub fn stop_unless(&mut self, limit: Duration, hurry: &AtomicBool) {
         self.resume();
         self.note_usage();
-        if let Some(running) = &mut self.running {
+        // The number of one that has ended by itself may be somebody else's by now.
+        if self.is_running()
+            && let Some(running) = &mut self.running
+        {
             let pid = self.place.target(running.child.id());
             drop(confine::send(pid.cast_signed(), self.recipe.stop_signal));
             let deadline = Instant::now() + limit;
@@ -436,8 +439,9 @@ impl Instance {
         let Reload::Signal(signal) = self.recipe.reload else {
             return Err(self.failed("cannot take a new configuration while it runs"));
         };
-        let Some(running) = &self.running else { return Err(self.failed("is not running")) };
-        let pid = self.place.target(running.child.id());
+        let started = if self.is_running() { self.pid() } else { None };
+        let Some(started) = started else { return Err(self.failed("is not running")) };
+        let pid = self.place.target(started);
         confine::send(pid.cast_signed(), signal).map_err(|why| self.io("telling it to reload", why))
     }
 

@@ -82,9 +82,13 @@ impl Family {
         let own = std::process::id();
         let own_group = all.get(&own).map_or(own, |entry| entry.group);
         let mut members = BTreeSet::new();
-        // The number of a child that was waited for may be somebody else's by now.
-        if all.get(&self.root).is_some_and(|entry| entry.parent == own) {
-            members = process_tree::members(&all, self.root);
+        // The number of a child that was waited for may be somebody else's by now, who has it once no process of its group is left.
+        match all.get(&self.root) {
+            Some(entry) if entry.parent == own => members = process_tree::members(&all, self.root),
+            Some(_) if !process_tree::members(&all, own).contains(&self.root) => {
+                self.groups.remove(&self.root);
+            }
+            _ => {}
         }
         let known = |pid: u32, entry: &Entry| self.groups.contains(&entry.group) || self.stands_here(pid);
         members.extend(all.iter().filter(|(pid, entry)| known(**pid, entry)).map(|(pid, _)| *pid));
@@ -199,6 +203,24 @@ mod tests {
         root.wait().expect("a child");
         assert!(killed.is_ok(), "{killed:?}");
         assert_eq!(standing(&folder), Vec::<u32>::new());
+    }
+
+    /// A server that had ended by itself was waited for, and its number was a stranger's when the run ended.
+    #[test]
+    fn the_group_of_a_stranger_who_has_the_number_of_a_child_that_is_gone_is_left_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let script = "setsid sleep 600 >/dev/null 2>&1 & echo $!";
+        let output = Command::new("/bin/sh").args(["-c", script]).output().expect("it starts");
+        let stranger: u32 = String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number");
+        let lives = || {
+            let all = process_tree::entries().expect("/proc");
+            all.get(&stranger).is_some_and(|entry| !entry.ended && entry.group == stranger)
+        };
+        wait_for("it leads a group", lives);
+        let killed = Family::of(stranger, Path::new("/bin/true"), folder.path()).kill(Duration::from_secs(60));
+        let lived = lives();
+        kill(stranger.cast_signed());
+        assert!(killed.is_ok() && lived, "{killed:?}");
     }
 
     #[test]

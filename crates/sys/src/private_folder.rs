@@ -44,16 +44,33 @@ impl PrivateFolder {
     /// # Errors
     /// A parent in which every user may exchange what others have made; what making and locking it gave.
     pub fn create(parent: &Path, prefix: &str) -> io::Result<PrivateFolder> {
+        PrivateFolder::create_after(parent, prefix, |_| Ok(())).map(|(folder, ())| folder)
+    }
+
+    /// The same, with what `before` gives, which is called with the path of each folder before that is made: for whoever has to know it by then.
+    ///
+    /// # Errors
+    /// As [`PrivateFolder::create`], and what `before` gave.
+    pub fn create_after<T>(
+        parent: &Path,
+        prefix: &str,
+        before: impl Fn(&Path) -> io::Result<T>,
+    ) -> io::Result<(PrivateFolder, T)> {
         holds(parent)?;
         loop {
             let path = next(parent, prefix);
+            // Of one who has our number in another PID namespace: neither `before` nor a record is to be about that.
+            if fs::symlink_metadata(&path).is_ok() {
+                continue;
+            }
             // One that cannot be recorded, as by a user without a home, is found by its lock.
             let record = registry::record(Made::Folder(&path)).ok().flatten();
             point::reached("folder-recorded");
-            match make(&path, &path.with_extension(NEW)) {
-                Ok(Some(lock)) => return Ok(PrivateFolder { path, _lock: lock, record }),
+            let made = before(&path).and_then(|given| Ok((make(&path, &path.with_extension(NEW))?, given)));
+            match made {
+                Ok((Some(lock), given)) => return Ok((PrivateFolder { path, _lock: lock, record }, given)),
                 // Nothing of ours has that name.
-                Ok(None) => record.into_iter().for_each(Record::gone),
+                Ok((None, _)) => record.into_iter().for_each(Record::gone),
                 Err(why) => {
                     record.into_iter().for_each(Record::gone);
                     return Err(why);

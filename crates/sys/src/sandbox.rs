@@ -216,6 +216,7 @@ impl Launch<'_> {
         if has_hung_up(lives) {
             return Err(failed(None, "starting", io::Error::from_raw_os_error(libc::ESRCH)));
         }
+        leave_terminal().map_err(|why| failed(None, "leaving the terminal", why))?;
         let of = |layer| move |(what, why): (String, io::Error)| failed(Some(layer), &what, why);
         let folder = std::env::current_dir();
         for group in self.groups {
@@ -318,6 +319,15 @@ impl Launch<'_> {
 fn unshare(flag: libc::c_int) -> io::Result<()> {
     // SAFETY: takes a number and touches no memory.
     checked(unsafe { libc::unshare(flag) }).map(drop)
+}
+
+/// Leaves the terminal of whoever launches: a program that has it can type there (TIOCSTI), in a shell outside of the sandbox. It stays in its
+/// session: one of its own would have a share of the CPUs of its own (sched(7), autogroup), which natively it has not.
+fn leave_terminal() -> io::Result<()> {
+    // Without a terminal nothing can be opened.
+    let Ok(terminal) = File::options().read(true).write(true).open("/dev/tty") else { return Ok(()) };
+    // SAFETY: takes a descriptor that lives through the call, and touches no memory.
+    checked(unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCNOTTY) }).map(drop)
 }
 
 /// Puts this process into a user namespace in which its own user and group have the numbers that they have outside.

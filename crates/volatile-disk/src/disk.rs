@@ -1,6 +1,6 @@
 //! The file system: names of the stored folder, and files with what is pending of them.
 
-use crate::operation::Operation;
+use crate::operation::{Operation, set_mode};
 use crate::pending::Pending;
 use crate::replication::{Kept, Replication};
 use fuser::{
@@ -257,10 +257,9 @@ impl State {
             }
         }
         if let Some(mode) = change.mode {
-            let permissions = Permissions::from_mode(mode & 0o7777);
             match &self.node(number)?.file {
-                Some(file) => file.set_permissions(permissions)?,
-                None => fs::set_permissions(&path, permissions)?,
+                Some(file) => file.set_permissions(Permissions::from_mode(mode & 0o7777))?,
+                None => set_mode(&path, mode)?,
             }
         }
         let Change { mode, uid, gid, size } = *change;

@@ -87,7 +87,7 @@ impl Operation {
                 if uid.is_some() || gid.is_some() {
                     std::os::unix::fs::lchown(&path, *uid, *gid)?;
                 }
-                mode.map_or(Ok(()), |mode| fs::set_permissions(&path, Permissions::from_mode(mode & 0o7777)))
+                mode.map_or(Ok(()), |mode| set_mode(&path, mode))
             }
             Operation::Store { path, changes } => {
                 let file = File::options().write(true).open(at(path)?)?;
@@ -160,6 +160,14 @@ impl Operation {
         };
         Ok(Some(operation))
     }
+}
+
+/// Sets the mode of a file or folder. A link has none of its own, and what it leads to may be anybody's: Linux before 6.6 hands such a request on.
+pub(crate) fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    if fs::symlink_metadata(path)?.is_symlink() {
+        return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
+    }
+    fs::set_permissions(path, Permissions::from_mode(mode & 0o7777))
 }
 
 /// A path below `root`; one that leads out of it is refused.
@@ -284,5 +292,17 @@ mod tests {
             let refused = operation.apply(root.path()).map_err(|why| why.kind());
             assert_eq!(refused, Err(io::ErrorKind::InvalidData), "{path}");
         }
+    }
+
+    /// Whoever may make links on the disk chose the mode of any file of the superuser's.
+    #[test]
+    fn a_link_has_no_mode_and_what_it_leads_to_keeps_its_own() {
+        let (root, outside) = (tempfile::tempdir().expect("a folder"), tempfile::NamedTempFile::new().expect("a file"));
+        let mode = || fs::metadata(outside.path()).expect("it is there").mode() & 0o7777;
+        let (link, before) = (PathBuf::from("link"), mode());
+        symlink(outside.path(), root.path().join(&link)).expect("made");
+        let operation = Operation::Attributes { path: link, mode: Some(0o666), uid: None, gid: None };
+        let why = operation.apply(root.path()).expect_err("a link");
+        assert_eq!((why.raw_os_error(), mode()), (Some(libc::EOPNOTSUPP), before));
     }
 }

@@ -35,8 +35,7 @@ pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Ex
 /// Runs a study and shows nothing of it but its progress.
 pub fn once(context: &Context, source: &Source, mode: Mode) -> Result<(Run, Exit), Refusal> {
     let plan = planning::of(source, mode, &context.interrupt)?;
-    disks(context, &plan)?;
-    host_changes(context, &plan)?;
+    may_begin(context, &plan)?;
     of_plan(context, source, &plan)
 }
 
@@ -51,6 +50,10 @@ pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit),
     crate::changes::recover_and_say()?;
     let mut run = record.run()?;
     disks(context, &run.plan)?;
+    // From its first trial on a run finds in its files what it has written there.
+    if run.trials.is_empty() {
+        files(context, &run.plan)?;
+    }
     let mut host = host_changes(context, &run.plan)?;
     if !context.quiet {
         planning::notices(&run.plan).iter().for_each(say);
@@ -99,10 +102,22 @@ pub fn permitted(context: &Context, plan: &Plan) -> Result<(), Refusal> {
     host_changes(context, plan).map(drop)
 }
 
+/// The same of one that begins anew, which would also overwrite files that hold something.
+pub fn may_begin(context: &Context, plan: &Plan) -> Result<(), Refusal> {
+    permitted(context, plan)?;
+    files(context, plan)
+}
+
 /// Refuses a plan that would overwrite a block device that the user has not named.
 fn disks(context: &Context, plan: &Plan) -> Result<(), Refusal> {
     let writers = planning::writers(plan).map_err(Refusal::bad_input)?;
     workload::consent(&writers, &context.allow_destructive).map_err(Refusal::bad_input)
+}
+
+/// Refuses a plan that would fill a file which holds something that no run has written, and that the user has not named.
+fn files(context: &Context, plan: &Plan) -> Result<(), Refusal> {
+    let writers = planning::writers(plan).map_err(Refusal::bad_input)?;
+    workload::contents_may_go(&writers, &context.allow_destructive).map_err(Refusal::bad_input)
 }
 
 /// What sets the features of this host that a plan varies; `None` where no arm that runs has one. Refused unless the user allows it, and

@@ -108,6 +108,22 @@ fn a_program_in_a_sandbox_has_no_rights_and_writes_to_its_own_folders_alone() {
     assert!(!Path::new("/tmp/own").exists() && !Path::new("/etc/changed").exists());
 }
 
+/// A program that has the terminal of whoever started it can type there.
+#[test]
+fn a_program_in_a_sandbox_has_no_terminal() {
+    let (program, bench) = (Program::new(), Bench::new());
+    let Some(has) = layers(&program) else { return };
+    let names: Vec<&str> = has.iter().map(|layer| layer.name()).collect();
+    let asks = "(: </dev/tty) 2>/dev/null && echo terminal || echo none";
+    let line = format!("{} sandbox --layers={} -- /bin/sh -c '{asks}'", program.path().display(), names.join(","));
+    let mut command = Command::new("script");
+    command.args(["--quiet", "--command"]).args([line.as_str(), "/dev/null"]).stdin(std::process::Stdio::null());
+    let Ok(ran) = command.current_dir(bench.folder.path()).output() else {
+        return eprintln!("skipped: no script(1), which makes a terminal");
+    };
+    assert_eq!(text(&ran.stdout).trim(), "none", "{}", text(&ran.stderr));
+}
+
 /// It had an empty one, and so had commands that were compared in a folder that is /tmp itself.
 #[test]
 fn a_sandbox_that_may_write_tmp_has_this_machines() {

@@ -116,3 +116,26 @@ fn an_alarm_is_confirmed_by_runs_of_the_same_study() {
     assert_ne!(of_file(&[]), Some(2), "it is compared");
     assert_eq!(of_file(&["--confirm"]), Some(2));
 }
+
+/// A file is overwritten by whoever was asked for it, and at the alarm of a check nobody can be.
+#[test]
+fn a_study_that_overwrites_a_file_is_run_again_by_consent_alone() {
+    let bench = Bench::new();
+    let file = bench.path("disk");
+    let study = format!(
+        "[study]\ntitle = \"t\"\n[workload]\nkind = \"block\"\nfile = {file:?}\nsize = \"1 MiB\"\ncache = \"buffered\"\nwarm_up = \"0 s\"\nduration = \"50 ms\"\n\
+         [factors]\nenvironment = \"native\"\nranks = 1\n[design]\nquads = 0\nleast_blocks = 1\nmost_blocks = 1\nbudget = \"24h\"\n"
+    );
+    bench.write("study.toml", study);
+    let allowed = format!("--allow-destructive={}", file.display());
+    let first = bench.json(&["run", "study.toml", "--json"]);
+    let second = bench.run(&["run", "study.toml"]);
+    let said = text(&second.stderr);
+    assert!(second.status.code() == Some(2) && said.contains("holds 1 MiB and would be overwritten"), "{said}");
+    let second = bench.json(&["run", "study.toml", "--json", &allowed]);
+    let [first, second] = [&first, &second].map(|document| document["run"]["id"].as_str().unwrap());
+    let check = bench.run(&["check", "--against", first, second, "--confirm"]);
+    let said = text(&check.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(check.status.code(), Some(2), "{said}");
+    assert!(said.contains(&format!("--confirm: run {second} is of a study that may not be run unasked (")), "{said}");
+}

@@ -15,7 +15,7 @@ use baremark_model::beat::{self, Beat, LOG_BYTES};
 use baremark_model::site::{Environment, SiteError};
 use baremark_stats::Rng;
 use baremark_sys::confine::{self, Limits};
-use baremark_sys::private_folder;
+use baremark_sys::private_folder::{self, PrivateFolder};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -38,8 +38,8 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// The name of the job that copies a disk, and QEMU's name of a guest's disk.
 const JOB: &str = "copy";
 const DISK: &str = "disk0";
-/// Where a guest that is moved is received: a port of this machine's loopback that QEMU chooses.
-const RECEIVED_AT: &str = "tcp:127.0.0.1:0";
+/// Begins the name of a folder of the socket at which a guest that is moved is received. A port would take one from whoever comes first, and QEMU trusts it.
+const RECEIVING: &str = "baremark-migration-";
 const CHUNK: usize = 1 << 20;
 /// Begins the name of a folder that the file of a disk is in for a moment, where it cannot be made without a name.
 const PREFIX: &str = "baremark-disk-";
@@ -211,12 +211,17 @@ impl GuestOperations {
         running.beats.begin_again();
         let begin = Instant::now();
         let disk = running.disk.again().map_err(SiteError::io("opening a guest's disk again"))?;
-        let mut target = self.started(disk, Some(RECEIVED_AT))?;
-        let port = until(interrupt, "QEMU waits for a guest", || {
+        let parent = std::env::temp_dir();
+        drop(PrivateFolder::orphans(&parent, RECEIVING));
+        let folder = PrivateFolder::create(&parent, RECEIVING)
+            .map_err(SiteError::io("making a folder for the socket at which a guest is received"))?;
+        let received_at = format!("unix:{}", folder.path().join("socket").display());
+        let mut target = self.started(disk, Some(&received_at))?;
+        until(interrupt, "QEMU waits for a guest", || {
             let answer = target.execute("query-migrate", &json!({}))?;
-            Ok(answer["socket-address"][0]["port"].as_str().map(str::to_owned))
+            Ok(answer["socket-address"][0].is_object().then_some(()))
         })?;
-        running.execute("migrate", &json!({ "uri": format!("tcp:127.0.0.1:{port}") }))?;
+        running.execute("migrate", &json!({ "uri": received_at }))?;
         let moved = until(interrupt, "a guest is moved", || {
             let answer = running.execute("query-migrate", &json!({}))?;
             match answer["status"].as_str() {

@@ -5,7 +5,7 @@
 //! when the lab gives no sign of life for too long, and removes the folder. Files are opened anew for every look, so that a
 //! network file system shows what the other side has written.
 
-use super::job::Job;
+use super::job::{Job, Watched};
 use super::{NotThere, Settings, Slurm};
 use crate::child;
 use crate::folder::Folder;
@@ -53,6 +53,7 @@ impl Slurm {
         let from = FromJob {
             grown: Grown::new(inner.join(FROM_AGENT)),
             job: Arc::clone(&job),
+            watched: Watched::default(),
             stopped: Arc::clone(&stopped),
             last: Instant::now(),
         };
@@ -141,6 +142,7 @@ impl Drop for Heart {
 struct FromJob {
     grown: Grown,
     job: Arc<Job>,
+    watched: Watched,
     stopped: Arc<AtomicBool>,
     last: Instant,
 }
@@ -152,7 +154,8 @@ impl Read for FromJob {
             let stopped = self.stopped.load(Ordering::Relaxed);
             let ended = self.last.elapsed() > QUIET && {
                 self.last = Instant::now();
-                self.job.look().is_none_or(|look| look.ended())
+                let look = self.job.look();
+                self.watched.has_ended(look.as_ref(), self.last)
             };
             match self.grown.read(buffer) {
                 Ok(0) if stopped || ended => return Ok(0),

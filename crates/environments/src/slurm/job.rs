@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// How long a cancelled job may take to leave the queue before it is left to Slurm.
 const LEAVE_LIMIT: Duration = Duration::from_secs(40);
+/// How long the queue may say nothing of a job before that counts as its end: a controller that is busy or restarts does not answer.
+const UNKNOWN_LIMIT: Duration = Duration::from_secs(30);
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
@@ -52,6 +54,26 @@ impl fmt::Display for Look {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "job {} is {}", self.number, self.state)?;
         if self.reason == "None" { Ok(()) } else { write!(f, " ({})", self.reason) }
+    }
+}
+
+/// Whether a job that was there has ended, by what the queue says from time to time.
+#[derive(Debug, Default)]
+pub struct Watched {
+    /// Since when it says nothing.
+    unknown_since: Option<Instant>,
+}
+
+impl Watched {
+    /// By what it says now.
+    pub fn has_ended(&mut self, look: Option<&Look>, now: Instant) -> bool {
+        match look {
+            Some(look) => {
+                self.unknown_since = None;
+                look.ended()
+            }
+            None => now.duration_since(*self.unknown_since.get_or_insert(now)) >= UNKNOWN_LIMIT,
+        }
     }
 }
 
@@ -105,9 +127,10 @@ pub fn sweep(settings: &Settings) {
 /// Whether a job's name says that a lab on this machine submitted it which is gone.
 fn is_orphan(name: &str) -> bool {
     let Some(rest) = name.strip_prefix(&prefix()) else { return false };
-    let mut numbers = rest.split('-').map(str::parse::<u64>);
-    let (Some(Ok(lab)), Some(Ok(then))) = (numbers.next(), numbers.next()) else { return false };
-    u32::try_from(lab).ok().and_then(begun) != Some(then)
+    let numbers: Result<Vec<u64>, _> = rest.split('-').map(str::parse::<u64>).collect();
+    // More of them are the end of another machine's name, such as login-2 where this one is login.
+    let Ok([lab, then, _]) = numbers.as_deref() else { return false };
+    u32::try_from(*lab).ok().and_then(begun) != Some(*then)
 }
 
 fn cancel(settings: &Settings, name: &str) {
@@ -151,6 +174,18 @@ mod tests {
         assert_eq!(Look::of("slurm_load_jobs error: Unable to contact slurm controller"), None);
     }
 
+    /// One question that the controller did not answer in time ended the trial of a job that went on.
+    #[test]
+    fn a_queue_that_does_not_answer_ends_no_job_at_once() {
+        let look = |state: &str| Look::of(&format!("12|{state}|None"));
+        let (mut watched, begin) = (Watched::default(), Instant::now());
+        let mut has_ended = |look: Option<Look>, after: Duration| watched.has_ended(look.as_ref(), begin + after);
+        let nearly = UNKNOWN_LIMIT - Duration::from_secs(1);
+        assert!(!has_ended(None, Duration::ZERO) && !has_ended(None, nearly));
+        assert!(!has_ended(look("RUNNING"), nearly) && !has_ended(None, UNKNOWN_LIMIT), "it is known again");
+        assert!(has_ended(None, 2 * UNKNOWN_LIMIT) && has_ended(look("COMPLETED"), Duration::ZERO));
+    }
+
     #[test]
     fn only_the_jobs_of_labs_that_are_gone_are_orphans() {
         let settings = Settings::default();
@@ -160,5 +195,6 @@ mod tests {
         assert!(
             !is_orphan("simulation") && !is_orphan("baremark-other-1-1-1") && !is_orphan(&format!("{}x-1-0", prefix()))
         );
+        assert!(!is_orphan(&format!("{}2-4711-123456-0", prefix())), "another machine's, whose name is longer");
     }
 }

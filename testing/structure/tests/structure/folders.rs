@@ -24,10 +24,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/consolidation/src/farm.rs", "in a PrivateFolder: the root of a container"),
     ("crates/baremark/src/auction_places.rs", "in a PrivateFolder: the root of a container"),
     ("crates/agent/src/guest.rs", "in a guest that has no other user"),
-    (
-        "crates/agent/src/spawned.rs",
-        "one folder of mode 0700 that must be new; who removes it has to know its name before it is made",
-    ),
+    ("crates/agent/src/spawned.rs", "TMPDIR itself, which a site made of this program alone does not have yet"),
     (
         "crates/programs/src/keeper.rs",
         "one folder of mode 0700 that must be new; its name has a number more where that is taken",
