@@ -647,35 +647,26 @@ impl Cluster {
         all.then(|| self.passwords.sum_ns())
     }
 
-    /// What the threads of each tier have waited for; tiers of which an instance runs where that is not seen are left out.
-    pub fn waits(&self) -> BTreeMap<Tier, Waits> {
-        let of = |list: &Vec<Instance>| {
-            list.iter().try_fold(Waits::default(), |sum, instance| {
-                let own = instance.waits()?;
-                Some(Waits {
-                    cpu_wait_ns: sum.cpu_wait_ns + own.cpu_wait_ns,
-                    disk_bytes: sum.disk_bytes + own.disk_bytes,
-                })
-            })
-        };
-        self.instances.iter().filter_map(|(tier, list)| Some((*tier, of(list)?))).collect()
+    /// What the threads of each tier have waited for, by the processes of the instances that run; tiers of which one runs where that is
+    /// not seen are left out.
+    pub fn waits(&self) -> BTreeMap<Tier, BTreeMap<u32, Waits>> {
+        self.by_life(Instance::waits)
     }
 
-    /// How long the processes of each tier stalled, as the sum over its instances, with their number; tiers of which an instance
-    /// runs where that is not counted are left out.
-    pub fn stalls(&self) -> BTreeMap<Tier, (Stalls, usize)> {
-        let of = |list: &Vec<Instance>| {
-            let sum = list.iter().try_fold(Stalls::default(), |sum, instance| {
-                let own = instance.stalls()?;
-                Some(Stalls {
-                    cpu_us: sum.cpu_us + own.cpu_us,
-                    memory_us: sum.memory_us + own.memory_us,
-                    io_us: sum.io_us + own.io_us,
-                })
-            })?;
-            (!list.is_empty()).then_some((sum, list.len()))
+    /// How long the processes of each tier stalled, by those of the instances that run; tiers of which one runs where that is not
+    /// counted are left out.
+    pub fn stalls(&self) -> BTreeMap<Tier, BTreeMap<u32, Stalls>> {
+        self.by_life(Instance::stalls)
+    }
+
+    /// What `of` says of each instance that runs, by its process: one that was started again is another.
+    fn by_life<T>(&self, of: fn(&Instance) -> Option<T>) -> BTreeMap<Tier, BTreeMap<u32, T>> {
+        let of_tier = |list: &Vec<Instance>| {
+            let running = list.iter().filter_map(|instance| Some((instance.pid()?, instance)));
+            let all = running.map(|(pid, instance)| Some((pid, of(instance)?))).collect::<Option<BTreeMap<_, _>>>()?;
+            (!all.is_empty()).then_some(all)
         };
-        self.instances.iter().filter_map(|(tier, list)| Some((*tier, of(list)?))).collect()
+        self.instances.iter().filter_map(|(tier, list)| Some((*tier, of_tier(list)?))).collect()
     }
 
     /// Instances that have ended by themselves, with the last lines of their logs.

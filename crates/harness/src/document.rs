@@ -193,11 +193,25 @@ pub struct LoadRow {
     pub sites: Vec<SiteRow>,
 }
 
+impl LoadRow {
+    /// CPUs of this machine that load generators used in the window.
+    #[must_use]
+    pub fn generator_cpus_used_here(&self) -> f64 {
+        if self.sites.is_empty() {
+            return self.generator_cpus_used;
+        }
+        self.sites.iter().filter(|site| site.here).map(|site| site.cpus_used).sum()
+    }
+}
+
 /// A site of load generators in a window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SiteRow {
     /// Its place among them and where it is, such as `2 (container)`.
     pub name: String,
+    /// Whether it uses the CPUs of this machine; documents of earlier versions do not say so.
+    #[serde(default)]
+    pub here: bool,
     /// Operations of its users that succeeded.
     pub succeeded: u64,
     /// Those that failed.

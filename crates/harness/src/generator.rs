@@ -8,6 +8,7 @@ use baremark_load::load::{Load, Progress};
 use baremark_load::order::Order;
 use baremark_load::rate_control::{Asked, RateControl};
 use baremark_load::record::{MergedSeconds, Part, SecondPart};
+use baremark_model::environments;
 use baremark_model::site::Environment;
 use baremark_model::units::Nanos;
 use baremark_sys::clock::monotonic_ns;
@@ -56,6 +57,8 @@ pub enum Window {
 pub(crate) struct SitePart {
     /// Its name.
     pub name: String,
+    /// Whether it uses the CPUs of this machine.
+    pub here: bool,
     /// By how much its clock may be off, in ns.
     pub clock_error_ns: u64,
     /// What it measured.
@@ -65,6 +68,8 @@ pub(crate) struct SitePart {
 /// Agents that make one load together.
 pub struct Sites {
     generators: Generators,
+    /// Of each, whether it uses the CPUs of this machine.
+    here: Vec<bool>,
     operations: Vec<String>,
     seconds: Seconds,
     /// Seconds that not every site has told of.
@@ -149,13 +154,24 @@ impl Generator {
         }
     }
 
+    /// CPUs of this machine that it used in the latest window, of which `whole` is what all its sites have measured.
+    pub(crate) fn cpus_used_here(&self, whole: &Part) -> f64 {
+        match self {
+            Generator::Here(_) => whole.cpus_used(),
+            Generator::Sites(sites) => {
+                sites.latest.iter().filter(|(at, _)| sites.here[**at]).map(|(_, part)| part.cpus_used()).sum()
+            }
+        }
+    }
+
     /// What each site has measured in the latest window; empty where the load is made here.
     pub(crate) fn parts(&self) -> Vec<SitePart> {
         let Generator::Sites(sites) = self else { return Vec::new() };
         let named = sites.generators.sites().enumerate();
         named
             .filter_map(|(at, (name, clock_error_ns))| {
-                Some(SitePart { name: name.to_owned(), clock_error_ns, part: sites.latest.get(&at)?.clone() })
+                let part = sites.latest.get(&at)?.clone();
+                Some(SitePart { name: name.to_owned(), here: sites.here[at], clock_error_ns, part })
             })
             .collect()
     }
@@ -173,6 +189,7 @@ impl Sites {
         interrupt: &Arc<AtomicBool>,
     ) -> Result<Sites, SubjectError> {
         let count = places.len() as u64;
+        let here = places.iter().map(|(name, _)| is_here(name)).collect();
         let mut sites = Vec::new();
         let mut ports = Vec::new();
         for (at, (name, environment)) in places.into_iter().enumerate() {
@@ -194,6 +211,7 @@ impl Sites {
         let generators = Generators::start(sites, &make_order, monotonic_ns, interrupt).map_err(SubjectError::of)?;
         Ok(Sites {
             generators,
+            here,
             operations,
             seconds,
             coming: MergedSeconds::default(),
@@ -263,10 +281,11 @@ pub(crate) fn rows(load: &Load, parts: &[SitePart]) -> Vec<crate::document::Site
         let sum = |of: fn(&baremark_load::document::OperationRow) -> u64| document.operations.iter().map(of).sum();
         crate::document::SiteRow {
             name: site.name.clone(),
+            here: site.here,
             succeeded: sum(|row| row.succeeded),
             failed: sum(|row| row.failed),
             failures: document.failures.clone(),
-            cpus_used: cpus_used(&document),
+            cpus_used: site.part.cpus_used(),
             generator: document.generator,
             clock_error_ns: site.clock_error_ns,
         }
@@ -274,7 +293,23 @@ pub(crate) fn rows(load: &Load, parts: &[SitePart]) -> Vec<crate::document::Site
     parts.iter().map(of).collect()
 }
 
+/// Whether a generator at a place such as `container` or `ssh:HOST` uses the CPUs of this machine.
+fn is_here(place: &str) -> bool {
+    let kind = place.split_once(':').map_or(place, |(kind, _)| kind);
+    environments::can(kind).on_these_processors()
+}
+
 /// CPUs that the threads of a generator used in the window, of all sites.
 pub(crate) fn cpus_used(document: &Document) -> f64 {
     document.generator.threads.iter().map(|thread| thread.cpu_share).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generator_on_another_machine_uses_none_of_these_cpus() {
+        assert_eq!(["native", "container", "ssh:load.example:2222"].map(is_here), [true, true, false]);
+    }
 }

@@ -90,7 +90,7 @@ struct Seen {
     memory_stall: BTreeMap<String, f64>,
     /// And for I/O.
     io_stall: BTreeMap<String, f64>,
-    /// CPUs that the generator used.
+    /// CPUs of this machine that the generator used.
     generator: f64,
 }
 
@@ -100,12 +100,12 @@ impl Seen {
         let failed: Vec<_> = windows.filter(|window| window.said == Said::Fail).map(|window| &window.reading).collect();
         if failed.is_empty() {
             let load = row.load.as_ref().filter(|load| !load.broken.is_empty())?;
-            let mut seen = Seen { generator: load.generator_cpus_used, ..Seen::default() };
+            let mut seen = Seen { generator: load.generator_cpus_used_here(), ..Seen::default() };
             load.cpus_used.iter().chain(&load.waits).for_each(|(key, value)| seen.add(key, *value));
             return Some(seen);
         }
         let count = failed.len() as f64;
-        let generator = failed.iter().filter_map(|reading| reading.generator_cpu_share).sum::<f64>() / count;
+        let generator = failed.iter().filter_map(|reading| reading.generator_cpus).sum::<f64>() / count;
         let mut seen = Seen { generator, ..Seen::default() };
         let all = failed.iter().flat_map(|reading| &reading.utilization);
         all.for_each(|(key, value)| seen.add(key, value / count));
@@ -147,7 +147,7 @@ mod tests {
             said: *said,
             reading: Reading {
                 utilization: [("app.cpus".to_owned(), *app), ("database.cpus".to_owned(), *database)].into(),
-                generator_cpu_share: Some(0.2),
+                generator_cpus: Some(0.2),
                 ..Reading::default()
             },
         };
@@ -217,6 +217,27 @@ mod tests {
         two.tiers.get_mut("app").expect("a tier").count = 2;
         let said = explained(&two, 4).unwrap_or_default();
         assert!(said.starts_with("CPU of the app tier saturated: 0.95 of its 1 CPUs"), "two share the CPU: {said}");
+    }
+
+    #[test]
+    fn all_threads_of_the_generator_count_and_none_of_another_machine() {
+        let with = |cpus: f64| {
+            let mut row = row(&[(Said::Fail, 0.4, 0.3)], &[]);
+            row.search.as_mut().expect("a search").trials[0].windows[0].reading.generator_cpus = Some(cpus);
+            explained(&row, 4).unwrap_or_default()
+        };
+        let busy = with(3.0);
+        assert!(
+            busy.starts_with("CPU of this machine saturated, mostly by the app tier: 3.70 of 4 CPUs used"),
+            "{busy}"
+        );
+        assert!(busy.ends_with("(app 0.40, database 0.30, generator 3.00)"), "{busy}");
+        // All of it is elsewhere.
+        let elsewhere = with(0.0);
+        assert!(
+            elsewhere.starts_with("CPU time of tiers does not explain the limit: 0.70 of 4 CPUs used"),
+            "{elsewhere}"
+        );
     }
 
     /// What tiers waited for names the resource where their own CPU time does not.

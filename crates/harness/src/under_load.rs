@@ -251,8 +251,9 @@ impl UnderLoad for Loaded<'_> {
         let mut utilization = after.cpus_since(&before);
         utilization.extend(after.waits_since(&before));
         utilization.extend(shares(&utilization, self.demand));
-        let (_, mut reading) = self.collect(asked, qos)?;
+        let (part, mut reading) = self.collect(asked, qos)?;
         reading.utilization = utilization;
+        reading.generator_cpus = Some(self.running()?.generator.cpus_used_here(&part));
         let fallen = self.cluster.fallen();
         if let Some(first) = fallen.first() {
             return Err(first.clone().into());
@@ -283,8 +284,8 @@ pub(crate) struct Moment {
     /// When.
     pub at: Instant,
     cpu_ns: BTreeMap<Tier, u64>,
-    waits: BTreeMap<Tier, Waits>,
-    stalls: BTreeMap<Tier, (Stalls, usize)>,
+    waits: BTreeMap<Tier, BTreeMap<u32, Waits>>,
+    stalls: BTreeMap<Tier, BTreeMap<u32, Stalls>>,
 }
 
 impl Moment {
@@ -305,20 +306,20 @@ impl Moment {
     /// `TIER.io_stall` the share of the time in which some of an instance's threads stalled, on average over the instances.
     pub fn waits_since(&self, before: &Moment) -> BTreeMap<String, f64> {
         let wall = self.wall_ns(before);
-        let of = |(tier, now): (&Tier, &Waits)| {
-            let then = before.waits.get(tier).copied().unwrap_or_default();
-            let waiting = now.cpu_wait_ns.saturating_sub(then.cpu_wait_ns) as f64 / wall;
-            let disk = now.disk_bytes.saturating_sub(then.disk_bytes) as f64 / wall * 1e9;
+        let of = |(tier, now): (&Tier, &BTreeMap<u32, Waits>)| {
+            let then = before.waits.get(tier);
+            let waiting = grown(now, then, |of| of.cpu_wait_ns) as f64 / wall;
+            let disk = grown(now, then, |of| of.disk_bytes) as f64 / wall * 1e9;
             [(format!("{}{WAITING}", tier.label()), waiting), (format!("{}{DISK}", tier.label()), disk)]
         };
-        let stalled = |(tier, (now, count)): (&Tier, &(Stalls, usize))| {
-            let then = before.stalls.get(tier).map_or(Stalls::default(), |(then, _)| *then);
+        let stalled = |(tier, now): (&Tier, &BTreeMap<u32, Stalls>)| {
+            let then = before.stalls.get(tier);
             let share =
-                |now: u64, then: u64| (now.saturating_sub(then) as f64 * 1e3 / wall / (*count).max(1) as f64).min(1.0);
+                |us: fn(&Stalls) -> u64| (grown(now, then, us) as f64 * 1e3 / wall / now.len().max(1) as f64).min(1.0);
             [
-                (format!("{}{CPU_STALL}", tier.label()), share(now.cpu_us, then.cpu_us)),
-                (format!("{}{MEMORY_STALL}", tier.label()), share(now.memory_us, then.memory_us)),
-                (format!("{}{IO_STALL}", tier.label()), share(now.io_us, then.io_us)),
+                (format!("{}{CPU_STALL}", tier.label()), share(|of| of.cpu_us)),
+                (format!("{}{MEMORY_STALL}", tier.label()), share(|of| of.memory_us)),
+                (format!("{}{IO_STALL}", tier.label()), share(|of| of.io_us)),
             ]
         };
         self.waits.iter().flat_map(of).chain(self.stalls.iter().flat_map(stalled)).collect()
@@ -327,6 +328,12 @@ impl Moment {
     fn wall_ns(&self, before: &Moment) -> f64 {
         (self.at - before.at).as_nanos().max(1) as f64
     }
+}
+
+/// By how much a count of these processes grew, summed over them. One that was not there before began since then.
+fn grown<T>(now: &BTreeMap<u32, T>, before: Option<&BTreeMap<u32, T>>, count: fn(&T) -> u64) -> u64 {
+    let then = |pid: &u32| before.and_then(|before| before.get(pid)).map_or(0, count);
+    now.iter().map(|(pid, now)| count(now).saturating_sub(then(pid))).sum()
 }
 
 /// The share of its CPUs that each tier used on which there is a limit, by the tier's label, of CPUs used by `TIER.cpus`.
@@ -346,3 +353,32 @@ pub(crate) const DISK: &str = ".disk";
 pub(crate) const CPU_STALL: &str = ".cpu_stall";
 pub(crate) const MEMORY_STALL: &str = ".memory_stall";
 pub(crate) const IO_STALL: &str = ".io_stall";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A moment at which the app tier has these processes, each of which has waited for so many seconds since it began.
+    fn moment(begun: Instant, at_s: u64, waited_s: &[(u32, u64)]) -> Moment {
+        let of = |(pid, seconds): &(u32, u64)| (*pid, Waits { cpu_wait_ns: seconds * 1_000_000_000, disk_bytes: 0 });
+        let stalled = |(pid, seconds): &(u32, u64)| (*pid, Stalls { io_us: seconds * 1_000_000, ..Stalls::default() });
+        Moment {
+            at: begun + Duration::from_secs(at_s),
+            cpu_ns: BTreeMap::new(),
+            waits: [(Tier::App, waited_s.iter().map(of).collect())].into(),
+            stalls: [(Tier::App, waited_s.iter().map(stalled).collect())].into(),
+        }
+    }
+
+    #[test]
+    fn waits_are_of_the_time_between_whichever_instances_come_and_go() {
+        let begun = Instant::now();
+        let since = |now: &[(u32, u64)], before: &[(u32, u64)]| {
+            let waits = moment(begun, 12, now).waits_since(&moment(begun, 10, before));
+            (waits["app.waiting"], waits["app.io_stall"])
+        };
+        assert_eq!(since(&[(1, 42), (2, 31)], &[(1, 41), (2, 30)]), (1.0, 0.5));
+        assert_eq!(since(&[(1, 42)], &[(1, 41), (2, 30)]), (0.5, 0.5), "the second was killed, or has left");
+        assert_eq!(since(&[(1, 42), (3, 1)], &[(1, 41)]), (1.0, 0.5), "it was started again");
+    }
+}

@@ -407,13 +407,8 @@ impl Generator {
         if let Some(lag) = lag.filter(|_| late) {
             reasons.push(format!("{share} of the operations started more than {:.1} ms late", lag as f64 / 1e6));
         }
-        let away_ns = part.threads.iter().map(|thread| thread.away_ns).max().unwrap_or(0);
-        let was_away = judged && away_ns as f64 >= AWAY_SHARE * part.elapsed_ns as f64;
-        if was_away {
-            let (away_s, of_s) = (away_ns as f64 / 1e9, part.elapsed_ns as f64 / 1e9);
-            reasons
-                .push(format!("a generator thread did not run for {away_s:.1} s of {of_s:.1} s; stop other programs"));
-        }
+        let was_away = away(part);
+        reasons.extend(was_away.iter().map(|was_away| format!("{was_away}; stop other programs")));
         let own = |kind: Failure| part.operations.iter().map(|one| one.failures[kind as usize]).sum::<u64>();
         let starved = own(Failure::PortsExhausted) + own(Failure::DescriptorsExhausted);
         if starved > 0 {
@@ -431,19 +426,30 @@ impl Generator {
         }
         if part.counts.unsent > 0 {
             let unsent = part.counts.unsent;
-            reasons.push(format!("{unsent} operations never got a connection; the percentiles do not include them"));
+            let kept = if matches!(load.drive, Drive::Users { .. }) { ", or their users were still kept" } else { "" };
+            reasons
+                .push(format!("{unsent} operations never got a connection{kept}; the percentiles do not include them"));
         }
         // A closed loop that keeps a fast server busy uses its core up; the server may be the limit all the same.
         let full = judged && busiest >= FULL_SHARE;
         let verdict = if full || (late && shown) || starved > 0 {
             Verdict::WasTheLimit
-        } else if late || was_away || (judged && busiest >= BUSY_SHARE) {
+        } else if late || was_away.is_some() || (judged && busiest >= BUSY_SHARE) {
             Verdict::Busy
         } else {
             Verdict::KeptUp
         };
         Generator { verdict, reasons, send_lag, busiest_cpu_share: busiest, threads }
     }
+}
+
+/// That a thread of the generator did not run for a tenth of a window, in words; `None` where each did, and of a window that is too short to judge.
+#[must_use]
+pub fn away(part: &Part) -> Option<String> {
+    let away_ns = part.threads.iter().map(|thread| thread.away_ns).max().unwrap_or(0);
+    let was_away = part.elapsed_ns >= LEAST_JUDGED_NS && away_ns as f64 >= AWAY_SHARE * part.elapsed_ns as f64;
+    let (away_s, of_s) = (away_ns as f64 / 1e9, part.elapsed_ns as f64 / 1e9);
+    was_away.then(|| format!("a generator thread did not run for {away_s:.1} s of {of_s:.1} s"))
 }
 
 /// The 99th percentile of latencies from the intended start, or what is known below it.

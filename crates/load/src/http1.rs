@@ -329,7 +329,8 @@ impl Framing {
     }
 }
 
-fn digits(value: &[u8]) -> Option<u64> {
+/// The number of a Content-Length.
+pub(crate) fn digits(value: &[u8]) -> Option<u64> {
     let value = value.trim_ascii();
     if value.is_empty() || value.len() > 18 {
         return None;

@@ -18,6 +18,7 @@ use self::frame::{
 };
 use crate::failure::Failure;
 use crate::hpack;
+use crate::http1::digits;
 use crate::response::{Keep, Response};
 use std::sync::Arc;
 
@@ -92,6 +93,8 @@ pub(crate) struct Session {
 #[derive(Clone, Copy, Debug, Default)]
 struct Said {
     status: Option<u16>,
+    /// How many bytes its body has.
+    length: Option<u64>,
     /// It breaks no rule by itself.
     sound: bool,
 }
@@ -114,6 +117,8 @@ struct Stream {
     actor: u32,
     /// A status that is not interim has come.
     answered: bool,
+    /// How many bytes its body has, where its head says that.
+    length: Option<u64>,
     window: i64,
     eaten: u64,
     /// Bytes of its header frames.
@@ -209,6 +214,16 @@ impl Session {
         self.streams.iter().map(|stream| (stream.actor, stream.answered)).collect()
     }
 
+    /// The number of the next stream.
+    pub(crate) fn next_stream(&self) -> u32 {
+        self.next
+    }
+
+    /// Whether an actor has a stream under way of this number or a later one.
+    pub(crate) fn has_begun(&self, actor: u32, from: u32) -> bool {
+        self.streams.iter().any(|stream| stream.actor == actor && stream.id >= from)
+    }
+
     /// Begins a stream with a header block and a body; an empty one is none.
     pub(crate) fn request(&mut self, actor: u32, block: Block<'_>, body: Option<Arc<[u8]>>) {
         let body = body.filter(|body| !body.is_empty());
@@ -236,7 +251,7 @@ impl Session {
         self.header_bytes += header_bytes;
         self.bodies += usize::from(body.is_some());
         let (window, body) = (self.initial_window, body.map(|body| (body, 0)));
-        self.streams.push(Stream { id, actor, answered: false, window, eaten: 0, header_bytes, body });
+        self.streams.push(Stream { id, actor, answered: false, length: None, window, eaten: 0, header_bytes, body });
     }
 
     /// What is sent of a header block: what has to be said of the table before it, and the block for the table as it is.
@@ -507,21 +522,29 @@ impl Session {
             return Ok(());
         }
         if ends {
-            self.done(at, events);
-        } else if heard.keep == Keep::Events {
+            return self.done(at, listeners, events);
+        }
+        if heard.keep == Keep::Events {
             events.push(Event::Data(actor));
         }
         Ok(())
     }
 
-    /// An answer is complete. A request whose body it did not wait for needs no more of it (RFC 9113, 8.1).
-    fn done(&mut self, at: usize, events: &mut Vec<Event>) {
+    /// An answer has ended: it is complete where its body has as many bytes as its head says (RFC 9113, 8.1.1). A request whose body it did not wait for
+    /// needs no more of it (RFC 9113, 8.1).
+    fn done(&mut self, at: usize, listeners: &mut impl Listeners, events: &mut Vec<Event>) -> Result<(), Failure> {
+        let heard = listeners.heard(self.streams[at].actor);
+        let has_body = !heard.no_body && !matches!(heard.status, 204 | 304);
+        if has_body && self.streams[at].length.is_some_and(|length| length != heard.body_bytes) {
+            return self.break_off(at, events);
+        }
         let stream = self.remove(at);
         self.control_credit = self.control_credit.max(MOST_CONTROL_FRAMES);
         if stream.body.is_some() {
             frame(RST_STREAM, 0, stream.id, &CANCEL.to_be_bytes(), &mut self.replies);
         }
         events.push(Event::Done(stream.actor));
+        Ok(())
     }
 
     fn fragment(
@@ -568,15 +591,12 @@ impl Session {
         let Some(at) = at else { return self.spend(1) };
         let stream = &mut self.streams[at];
         let actor = stream.actor;
-        let Said { status, sound } = self.said;
+        let Said { status, length, sound } = self.said;
         let status = match (trailers, status) {
             _ if !sound => return self.break_off(at, events),
             (true, Some(_)) => return self.break_off(at, events),
             // Trailers end their stream.
-            (true, _) if ends => {
-                self.done(at, events);
-                return Ok(());
-            }
+            (true, _) if ends => return self.done(at, listeners, events),
             (true, _) | (false, None) => return self.break_off(at, events),
             (false, Some(status)) => status,
         };
@@ -585,17 +605,14 @@ impl Session {
             200..=999 => {}
             _ => return self.break_off(at, events),
         }
-        stream.answered = true;
+        (stream.answered, stream.length) = (true, length);
         let heard = listeners.heard(actor);
         heard.status = status;
         if keep {
             heard.head.extend_from_slice(format!("HTTP/2 {status}\r\n").as_bytes());
             heard.head.extend_from_slice(&lines);
         }
-        if ends {
-            self.done(at, events);
-        }
-        Ok(())
+        if ends { self.done(at, listeners, events) } else { Ok(()) }
     }
 
     /// A malformed answer fails its stream alone (RFC 9113, 8.1.1).
@@ -706,7 +723,7 @@ impl<'b> Block<'b> {
 
 /// What a header block says; its lines as HTTP/1.1 has them go to `lines`.
 fn said(decoder: &mut hpack::Decoder, block: &[u8], mut lines: Option<&mut Vec<u8>>) -> Result<Said, Failure> {
-    let mut said = Said { status: None, sound: true };
+    let mut said = Said { status: None, length: None, sound: true };
     decoder.decode(block, |name, value| match name {
         b":status" => {
             let digits = value.len() == 3 && value.iter().all(u8::is_ascii_digit);
@@ -716,6 +733,11 @@ fn said(decoder: &mut hpack::Decoder, block: &[u8], mut lines: Option<&mut Vec<u
         }
         [b':', ..] => said.sound = false,
         _ => {
+            if name == b"content-length" {
+                let length = digits(value);
+                said.sound &= length.is_some() && (said.length.is_none() || said.length == length);
+                said.length = length;
+            }
             if let Some(lines) = &mut lines {
                 lines.extend_from_slice(name);
                 lines.extend(b": ");

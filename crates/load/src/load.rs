@@ -18,7 +18,7 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -388,14 +388,15 @@ fn alpn(protocol: Protocol) -> &'static [u8] {
 }
 
 /// Finds out whether an address is one of this machine's. That a socket can be bound to it does not show so where the kernel permits to bind any
-/// (`net.ipv4.ip_nonlocal_bind`): what is sent to an own address comes from that address, or from the loopback's.
+/// (`net.ipv4.ip_nonlocal_bind`). From an address of IPv4 that is not its own the kernel has no route. What is sent to an own address of IPv6 comes from
+/// that address; of IPv4 it comes from the first address of the network.
 fn check_own(address: IpAddr) -> io::Result<()> {
-    UdpSocket::bind((address, 0))?;
-    let any: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    let socket = UdpSocket::bind((any, 0))?;
+    let bound = UdpSocket::bind((address, 0))?;
+    let socket = if address.is_ipv4() { bound } else { UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))? };
     // Sends nothing.
     socket.connect((address, 9))?;
-    let is_own = address.is_loopback() || socket.local_addr()?.ip() == address;
+    // A socket that is bound to a group keeps that address, and comes from another.
+    let is_own = !address.is_multicast() && socket.local_addr()?.ip() == address;
     if is_own { Ok(()) } else { Err(io::ErrorKind::AddrNotAvailable.into()) }
 }
 

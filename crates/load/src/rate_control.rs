@@ -29,6 +29,8 @@ pub struct RateControl {
     windows: u64,
     /// What some threads have told of the latest window, and how many have not.
     gathered: Option<(u64, Part, usize)>,
+    /// How often somebody has looked for the latest window in vain after it should have come.
+    vain: u32,
 }
 
 /// A window that has been requested; times of this machine's monotonic clock.
@@ -49,8 +51,9 @@ const NOTICE_NS: u64 = 120_000_000;
 const LEAST_NOTICE_NS: u64 = LOOK_NS;
 /// How often somebody who waits looks up.
 const GLANCE: Duration = Duration::from_millis(20);
-/// Beyond the time at which a window should have come.
-const PATIENCE_NS: u64 = 10_000_000_000;
+/// So often, [`GLANCE`] each time, somebody looks for a window that should have come. Looks are counted and not time: of a process that was stopped, or on
+/// a machine that stood still, the threads of the load have not run either.
+const MOST_LOOKS: u32 = 500;
 
 impl RateControl {
     /// Starts a load of a rate or of users at level 0. Its profile says how high the level may go; its end does not count.
@@ -107,6 +110,7 @@ impl RateControl {
             highest,
             windows: 0,
             gathered: None,
+            vain: 0,
         })
     }
 
@@ -160,6 +164,7 @@ impl RateControl {
     fn open(&mut self, begin_ns: u64, lasting: Nanos, patience: Nanos) -> Result<Option<Asked>, LoadError> {
         self.check_alive()?;
         self.windows += 1;
+        self.vain = 0;
         let end_ns = begin_ns + lasting.0;
         let asked = Asked { id: self.windows, begin_ns, end_ns, close_ns: end_ns + patience.0 };
         self.control.open(Order { id: asked.id, begin: begin_ns, end: end_ns, close: asked.close_ns });
@@ -213,7 +218,10 @@ impl RateControl {
             }
             // Of a window that nobody waited for.
             Ok(_) => {}
-            Err(RecvTimeoutError::Timeout) if monotonic_ns() < asked.close_ns + PATIENCE_NS => self.check_alive()?,
+            Err(RecvTimeoutError::Timeout) if self.vain < MOST_LOOKS => {
+                self.vain += u32::from(monotonic_ns() >= asked.close_ns);
+                self.check_alive()?;
+            }
             Err(_) => return Err(self.end()),
         }
         if missing == 0 {
@@ -289,4 +297,49 @@ impl Drop for RateControl {
 pub fn wait_until(at_ns: u64, interrupt: &AtomicBool) {
     let left = Duration::from_nanos(at_ns.saturating_sub(monotonic_ns()));
     sleep_unless(|| interrupt.load(Ordering::Relaxed), left);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of a process that was stopped for longer than ten seconds, "a thread of the load engine has panicked" was said.
+    #[test]
+    fn a_window_that_is_late_by_the_clock_is_looked_for_again() {
+        let (sender, parts) = mpsc::channel();
+        let interrupt = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&interrupt);
+        let runner = thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            Ok(Part::default())
+        });
+        let names = vec!["one".to_owned()];
+        let mut dial = RateControl {
+            control: Arc::new(Control::new(0, 1, sender.clone())),
+            interrupt,
+            runner: Some(runner),
+            parts,
+            threads: 1,
+            names: names.clone(),
+            highest: 1.0,
+            windows: 0,
+            gathered: None,
+            vain: 0,
+        };
+        let mut late = || {
+            let asked = dial.ask(Nanos(1), Nanos(0)).expect("the load lives");
+            Asked { begin_ns: 0, end_ns: 0, close_ns: 0, ..asked }
+        };
+        let (first, second) = (late(), late());
+        assert!(dial.gather(second, Duration::ZERO).is_ok_and(|part| part.is_none()));
+        for asked in [first, second] {
+            sender.send((asked.id, Box::new(Part::new(&names)))).expect("it is listened to");
+        }
+        assert!(dial.gather(second, Duration::ZERO).is_ok_and(|part| part.is_none()), "it is of the first");
+        assert!(dial.gather(second, Duration::ZERO).is_ok_and(|part| part.is_some()));
+        // A thread that has panicked tells nothing.
+        assert!((0..=MOST_LOOKS).any(|_| dial.gather(second, Duration::ZERO).is_err()));
+    }
 }

@@ -159,6 +159,7 @@ pub fn reading(window: &Part, qos: &Qos) -> Reading {
         latencies: all.counts(),
         utilization: BTreeMap::new(),
         generator_cpu_share: busiest,
+        generator_cpus: Some(window.cpus_used()),
         send_lag_p99_ns: window.send_lag.percentile(0.99),
         generator_limit,
     }

@@ -58,7 +58,8 @@ pub struct Counts {
     pub connections: u64,
     /// Operations begun that had no end when the load ended.
     pub unfinished: u64,
-    /// Operations intended that never got a connection, or that a late generator had not begun when the time was over.
+    /// Operations intended that never got a connection, that a late generator had not begun when the time was over, or that users were meant to start in a
+    /// window while the server kept them.
     pub unsent: u64,
     /// Operations that had to wait for a free connection.
     pub waited: u64,
@@ -159,6 +160,12 @@ impl Part {
     #[must_use]
     pub fn succeeded(&self) -> u64 {
         self.operations.iter().map(|operation| operation.in_time).sum()
+    }
+
+    /// CPUs that the generator's threads used together.
+    #[must_use]
+    pub fn cpus_used(&self) -> f64 {
+        self.threads.iter().fold(0.0, |sum, thread| sum + thread.cpu_ns as f64 / thread.wall_ns.max(1) as f64)
     }
 
     /// An empty record of these operations.

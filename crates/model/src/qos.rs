@@ -217,6 +217,10 @@ pub struct Reading {
     pub utilization: BTreeMap<String, f64>,
     /// Processor share of the generator's busiest thread.
     pub generator_cpu_share: Option<f64>,
+    /// CPUs that all of the generator's threads used together, those on other machines apart where its reader knows of them; absent in windows of
+    /// earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generator_cpus: Option<f64>,
     /// The 99th percentile of how late the generator began.
     pub send_lag_p99_ns: Option<u64>,
     /// Why the generator could not make this load, where it could not.

@@ -27,6 +27,8 @@ use baremark_model::wire::{Detail, Point};
 use baremark_stats::percentile::sample_floor;
 use baremark_sys::affinity;
 use baremark_sys::clock::monotonic_ns;
+use baremark_sys::held_back::quota_millicpus;
+use baremark_sys::machine;
 use baremark_sys::process::{self, MemoryUse};
 use baremark_sys::process_tree;
 use baremark_sys::wake::{no_slack, sleep_until};
@@ -328,8 +330,10 @@ impl PreparedCopies {
         let total = process::total_memory_bytes().map_err(failed)?;
         let above_reserve = count(before) - self.reserve * count(total);
         let by_memory = above_reserve / memory.of_copy_bytes();
-        let cpus = affinity::allowed_cpus().map_err(failed)?.len() as u64;
-        let by_cpus = most.cpus_used.map(|used| count(cpus) * count(most.copies) / used.max(1e-9));
+        // Containers have control groups of their engine's, which the quota of this program's need not be around.
+        let quota = quota_millicpus(machine::root()).filter(|_| self.works_in_own_processes());
+        let cpus = usable_cpus(affinity::allowed_cpus().map_err(failed)?.len() as u64, quota);
+        let by_cpus = most.cpus_used.map(|used| cpus * count(most.copies) / used.max(1e-9));
         Ok((self.rate.is_none() || by_cpus.is_some()).then_some(Room { by_memory, by_cpus, cpus }))
     }
 
@@ -359,13 +363,18 @@ fn count(of: u64) -> f64 {
     of as f64
 }
 
+/// CPUs whose time copies can use where this program may run on `allowed` of them, or the fewer that a quota permits, in thousandths of a CPU.
+fn usable_cpus(allowed: u64, quota: Option<u32>) -> f64 {
+    quota.map_or(count(allowed), |quota| count(allowed).min(f64::from(quota) / 1e3))
+}
+
 /// How many copies a resource bounds, extrapolated from what one took of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Room {
     by_memory: f64,
     /// `None` of idle copies.
     by_cpus: Option<f64>,
-    cpus: u64,
+    cpus: f64,
 }
 
 impl Room {
@@ -377,7 +386,7 @@ impl Room {
 
 impl Display for Room {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let unit = if self.cpus == 1 { "CPU" } else { "CPUs" };
+        let unit = if self.cpus.total_cmp(&1.0).is_eq() { "CPU" } else { "CPUs" };
         match self.by_cpus {
             None => write!(f, "by memory alone, of idle copies, {:.0} would fit", self.fit()),
             Some(by_cpus) if by_cpus < self.by_memory => write!(
@@ -569,7 +578,7 @@ mod tests {
     /// Memory alone was extrapolated: 7,400 servers with 100 requests/s each on 2 CPUs.
     #[test]
     fn what_bounds_first_is_how_many_fit() {
-        let room = |by_cpus| Room { by_memory: 7400.0, by_cpus, cpus: 2 };
+        let room = |by_cpus| Room { by_memory: 7400.0, by_cpus, cpus: 2.0 };
         let fits = |room: Room, copies: f64| (room.fit() - copies).abs() < 1e-9;
         assert!(fits(room(Some(333.4)), 333.0));
         assert_eq!(
@@ -579,6 +588,12 @@ mod tests {
         assert!(fits(room(Some(1e5)), 7400.0));
         assert!(room(Some(1e5)).to_string().starts_with("memory bounds first, at 7400 "));
         assert_eq!(room(None).to_string(), "by memory alone, of idle copies, 7400 would fit");
+    }
+
+    #[test]
+    fn a_quota_below_the_cpus_bounds_what_copies_can_use() {
+        let cpus = [None, Some(2000), Some(1500), Some(128_000)].map(|quota| usable_cpus(64, quota));
+        assert_eq!(cpus.map(|cpus| cpus.to_string()), ["64", "2", "1.5", "64"]);
     }
 
     /// 1000 bytes of which 100 must be left.

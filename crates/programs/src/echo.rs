@@ -147,18 +147,25 @@ fn serve_stream(mut stream: TcpStream) -> io::Result<()> {
     }
 }
 
-/// What came of one UDP session. One at a time: a new session's first datagram ends the one before.
-#[derive(Default)]
+/// UDP sessions that are remembered: of more the one that began first is forgotten.
+const MOST_SESSIONS: usize = 64;
+
+/// What came of one UDP session.
 struct Session {
-    id: u32,
+    /// Who sends, and the number that the sender gives it: several may measure at the same time.
+    of: (SocketAddr, u32),
     came: u64,
     wrong: u64,
-    payload: Option<Payload>,
+    payload: Payload,
 }
+
+/// The sessions that are remembered, in the order in which they began.
+#[derive(Default)]
+struct Sessions(Vec<Session>);
 
 fn serve_datagrams(socket: &UdpSocket) {
     let mut datagram = vec![0_u8; 1 << 16];
-    let mut session = Session::default();
+    let mut sessions = Sessions::default();
     loop {
         let Ok((length, from)) = socket.recv_from(&mut datagram) else { continue };
         let Some(message) = datagram.get(..length).filter(|m| m.len() >= DATAGRAM_HEAD && m[..4] == MAGIC) else {
@@ -167,9 +174,9 @@ fn serve_datagrams(socket: &UdpSocket) {
         let (mode, id) = (u32_at(message, 4), u32_at(message, 8));
         match Mode::of(mode) {
             Some(Mode::Echo) => drop(socket.send_to(message, from)),
-            Some(Mode::Count) => session.count(id, message),
+            Some(Mode::Count) => sessions.count((from, id), message),
             Some(Mode::Tell) => {
-                let (came, wrong) = if session.id == id { (session.came, session.wrong) } else { (0, 0) };
+                let (came, wrong) = sessions.told((from, id));
                 let mut answer = message[..DATAGRAM_HEAD].to_vec();
                 answer.extend_from_slice(&came.to_le_bytes());
                 answer.extend_from_slice(&wrong.to_le_bytes());
@@ -180,14 +187,26 @@ fn serve_datagrams(socket: &UdpSocket) {
     }
 }
 
-impl Session {
-    fn count(&mut self, id: u32, message: &[u8]) {
-        if self.id != id {
-            *self = Session { id, payload: Some(Payload::new(message.len(), DATAGRAM_HEAD)), ..Session::default() };
-        }
-        self.came += 1;
+impl Sessions {
+    fn count(&mut self, of: (SocketAddr, u32), message: &[u8]) {
+        // The latest is looked at first: mostly it is that.
+        let at = self.0.iter().rposition(|session| session.of == of).unwrap_or_else(|| {
+            if self.0.len() >= MOST_SESSIONS {
+                self.0.remove(0);
+            }
+            let payload = Payload::new(message.len(), DATAGRAM_HEAD);
+            self.0.push(Session { of, came: 0, wrong: 0, payload });
+            self.0.len() - 1
+        });
+        let session = &mut self.0[at];
+        session.came += 1;
         let number = u64::from(u32_at(message, 12));
-        self.wrong += u64::from(!self.payload.as_mut().is_some_and(|payload| payload.is(number, message)));
+        session.wrong += u64::from(!session.payload.is(number, message));
+    }
+
+    /// How many datagrams of a session came, and how many of them with wrong bytes; none of one that is not known.
+    fn told(&self, of: (SocketAddr, u32)) -> (u64, u64) {
+        self.0.iter().rfind(|session| session.of == of).map_or((0, 0), |session| (session.came, session.wrong))
     }
 }
 
@@ -216,4 +235,46 @@ pub(crate) fn datagram_head(mode: Mode, session: u32, number: u32) -> [u8; DATAG
     head[8..12].copy_from_slice(&session.to_le_bytes());
     head[12..].copy_from_slice(&number.to_le_bytes());
     head
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn datagram(session: u32, number: u32) -> Vec<u8> {
+        let mut payload = Payload::new(64, DATAGRAM_HEAD);
+        let message = payload.of(u64::from(number));
+        message[..DATAGRAM_HEAD].copy_from_slice(&datagram_head(Mode::Count, session, number));
+        message.to_vec()
+    }
+
+    #[test]
+    fn clients_that_measure_at_the_same_time_are_counted_apart() {
+        let [one, other] = [7001, 7002].map(|port| SocketAddr::from(([192, 0, 2, 1], port)));
+        let mut sessions = Sessions::default();
+        for number in 0..10 {
+            // The same number of a session, as of two runs with the same seed.
+            sessions.count((one, 5), &datagram(5, number));
+            sessions.count((other, 5), &datagram(5, number));
+            sessions.count((other, 6), &datagram(6, number + 1)[..32]);
+        }
+        let mut wrong = datagram(5, 10);
+        wrong[40] ^= 1;
+        sessions.count((one, 5), &wrong);
+        let told = [(one, 5), (other, 5), (other, 6), (one, 6)].map(|of| sessions.told(of));
+        assert_eq!(told, [(11, 1), (10, 0), (10, 0), (0, 0)]);
+    }
+
+    #[test]
+    fn only_so_many_sessions_are_remembered() {
+        let one = SocketAddr::from(([192, 0, 2, 1], 7001));
+        let mut sessions = Sessions::default();
+        for session in 0..100 {
+            sessions.count((one, session), &datagram(session, 0));
+        }
+        assert_eq!(
+            (sessions.0.len(), sessions.told((one, 0)), sessions.told((one, 99))),
+            (MOST_SESSIONS, (0, 0), (1, 0))
+        );
+    }
 }

@@ -72,6 +72,16 @@ pub struct Protocols {
 }
 
 impl Protocols {
+    /// These and those of another namespace.
+    #[must_use]
+    pub fn and(self, other: Protocols) -> Protocols {
+        Protocols {
+            received: self.received + other.received,
+            received_bytes: self.received_bytes + other.received_bytes,
+            retransmits: self.retransmits + other.retransmits,
+        }
+    }
+
     /// Of the calling thread's namespace.
     ///
     /// # Errors

@@ -27,7 +27,7 @@ pub struct Outcome {
     pub bytes: u64,
     /// CPU time.
     pub cpu: CpuTime,
-    /// What the protocols of the receiving end counted; those of both ends on loopback.
+    /// What the protocols of the ends that receive counted; those of both ends on loopback.
     pub receiving: Protocols,
     /// Segments that were sent again.
     pub retransmits: u64,
@@ -276,6 +276,10 @@ fn measure(order: &Order, path: &Path, shared: &Shared) -> io::Result<Outcome> {
         }
     };
     let (cpu, earlier) = (after.cpu, before.cpu);
+    let receiving = match (path, order.direction) {
+        (Path::Loopback, _) | (_, Direction::Forward) => protocols(1),
+        (_, Direction::Both) => protocols(0).and(protocols(1)),
+    };
     let retransmits = match path {
         Path::Loopback => protocols(0).retransmits,
         _ => protocols(0).retransmits + protocols(1).retransmits,
@@ -289,7 +293,7 @@ fn measure(order: &Order, path: &Path, shared: &Shared) -> io::Result<Outcome> {
             ksoftirqd: cpu.ksoftirqd - earlier.ksoftirqd,
             softirq: cpu.softirq - earlier.softirq,
         },
-        receiving: protocols(1),
+        receiving,
         retransmits,
         trips: Histogram::new(3).map_err(io::Error::other)?,
         trips_seconds,

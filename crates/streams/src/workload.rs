@@ -47,11 +47,11 @@ static PARAMETERS: [Knob; 13] = [
         .help("one end sends, or both do"),
     Knob::new("zero_copy", Kind::Switch, Default::Typed("false")).help("send by sendfile(2), which copies nothing"),
     Knob::new("tso", Kind::Switch, Default::Typed("true"))
-        .help("TCP segmentation offload of the sending link; veth and bridge only"),
+        .help("TCP segmentation offload of each link that sends; veth and bridge only"),
     Knob::new("gso", Kind::Switch, Default::Typed("true"))
-        .help("generic segmentation offload of the sending link; veth and bridge only"),
+        .help("generic segmentation offload of each link that sends; veth and bridge only"),
     Knob::new("gro", Kind::Switch, Default::Typed("false"))
-        .help("generic receive offload of the receiving link; veth and bridge only"),
+        .help("generic receive offload of each link that receives; veth and bridge only"),
     Knob::new("mtu", Kind::Count { min: 576, max: 65_535 }, Default::Derived("1500; 65536 on loopback"))
         .help("largest packet of both links, in bytes; veth only"),
     Knob::new("rate_mbit", Kind::Count { min: 1, max: 1_000_000 }, Default::Derived("unlimited"))
@@ -70,7 +70,7 @@ static METRICS: [Metric; 13] = [
     Metric::lower("softirq_cpus", "CPUs", Aggregate::Sum)
         .help("softirq time of the CPUs of both ends, by ticks; part of cpus"),
     Metric::lower("packets_per_s", "packets/s", Aggregate::Sum)
-        .help("packets that IP of the receiving end took, after merging"),
+        .help("packets that IP of each end that receives took, after merging"),
     Metric::higher("packet_bytes", "B", Aggregate::Mean).help("mean size of these packets"),
     Metric::lower("retransmits_per_s", "segments/s", Aggregate::Sum).help("TCP segments that were sent again"),
     Metric::higher("transactions_per_s", "transactions/s", Aggregate::Sum).help("requests answered per second"),
@@ -110,7 +110,7 @@ enum Between {
 struct Settings {
     between: Between,
     order: Order,
-    offloads: [(usize, Offload, bool); 3],
+    offloads: Vec<(usize, Offload, bool)>,
     mtu: Option<u32>,
     rate: Option<u64>,
 }
@@ -123,13 +123,14 @@ impl Settings {
             "bridge" => Between::Bridge,
             _ => Between::Loopback,
         };
-        let offloads = offloads(of, between)?;
+        let order = order(of)?;
+        let offloads = offloads(of, between, order.direction)?;
         let (mtu, rate) = (of.find("mtu")?, of.find::<u64>("rate_mbit")?);
         if (mtu.is_some() || rate.is_some()) && between != Between::Veth {
             let remedy = "write path = \"veth\", or leave them out";
             return Err(InvalidValue::new("mtu and rate_mbit are of the path veth alone", remedy));
         }
-        Ok(Settings { between, order: order(of)?, offloads, mtu, rate: rate.map(|rate| rate * 1_000_000) })
+        Ok(Settings { between, order, offloads, mtu, rate: rate.map(|rate| rate * 1_000_000) })
     }
 
     fn path(&self, journal: fn() -> Result<Journal, JournalError>) -> Result<Path, NetworkError> {
@@ -138,8 +139,8 @@ impl Settings {
             Between::Veth => Path::veth()?,
             Between::Bridge => Path::bridge(&journal()?)?,
         };
-        for (end, offload, on) in self.offloads {
-            path.switch(end, offload, on)?;
+        for (end, offload, on) in &self.offloads {
+            path.switch(*end, *offload, *on)?;
         }
         if let Path::Veth(pair) = &path {
             self.mtu.map_or(Ok(()), |mtu| pair.set_mtu(mtu))?;
@@ -150,14 +151,20 @@ impl Settings {
 }
 
 /// What is switched at which end: what is on needs what is below it, so TSO is switched after GSO.
-fn offloads(of: Parameters<'_>, between: Between) -> Result<[(usize, Offload, bool); 3], InvalidValue> {
+fn offloads(
+    of: Parameters<'_>,
+    between: Between,
+    direction: Direction,
+) -> Result<Vec<(usize, Offload, bool)>, InvalidValue> {
     let (tso, gso, gro): (bool, bool, bool) = (of.get("tso")?, of.get("gso")?, of.get("gro")?);
     let usual = tso && gso && !gro;
     if !usual && between == Between::Loopback {
         let remedy = "write path = \"veth\" or \"bridge\"";
         return Err(InvalidValue::new("tso, gso and gro are not switched on loopback", remedy));
     }
-    Ok([(0, Offload::Gso, gso), (0, Offload::Tso, tso), (1, Offload::Gro, gro)])
+    let one_way = |(from, to)| [(from, Offload::Gso, gso), (from, Offload::Tso, tso), (to, Offload::Gro, gro)];
+    let ways: &[(usize, usize)] = if direction == Direction::Both { &[(0, 1), (1, 0)] } else { &[(0, 1)] };
+    Ok(ways.iter().copied().flat_map(one_way).collect())
 }
 
 /// What the engine does, without the CPUs and the time.
@@ -295,6 +302,30 @@ mod tests {
     use super::*;
     use crate::counters::{CpuTime, Protocols};
 
+    /// An arm of its own of these parameters, with the defaults of the others.
+    fn settings(parameters: &[(&str, &str)]) -> Settings {
+        let mut arm = ResolvedArm::native(1, baremark_model::page_size::PageSize::Small);
+        for knob in &PARAMETERS {
+            let default = if let Default::Typed(text) = knob.default { Some(text) } else { None };
+            let typed = parameters.iter().find(|(key, _)| *key == knob.key).map(|(_, text)| *text);
+            if let Some(text) = typed.or(default) {
+                arm.parameters.insert(knob.key.to_owned(), knob.read_text(text).expect("a value"));
+            }
+        }
+        Settings::of(&arm).expect("values that fit each other")
+    }
+
+    /// Of two ends that both send, one sent with the offloads of every link: what was said to be without was half with them.
+    #[test]
+    fn offloads_are_switched_at_each_end_that_sends_or_receives() {
+        let without = [("path", "veth"), ("tso", "false"), ("gro", "true")];
+        let forward = [(0, Offload::Gso, true), (0, Offload::Tso, false), (1, Offload::Gro, true)];
+        assert_eq!(settings(&without).offloads, forward);
+        let back = forward.map(|(end, offload, on)| (1 - end, offload, on));
+        let both = settings(&[&without[..], &[("direction", "both")]].concat());
+        assert_eq!(both.offloads, [forward, back].concat());
+    }
+
     /// Reading the counters of many threads takes a while, in which round trips end that are not in the counters' time.
     #[test]
     fn round_trips_are_over_the_time_in_which_they_were_counted() {
@@ -310,13 +341,7 @@ mod tests {
             trips_seconds: 4.0,
             lost: 0.0,
         };
-        let mut arm = ResolvedArm::native(1, baremark_model::page_size::PageSize::Small);
-        for knob in &PARAMETERS {
-            if let Default::Typed(text) = knob.default {
-                arm.parameters.insert(knob.key.to_owned(), knob.read_text(text).expect("a default"));
-            }
-        }
-        let order = Order { pattern: Pattern::RequestResponse, ..Settings::of(&arm).expect("defaults").order };
+        let order = Order { pattern: Pattern::RequestResponse, ..settings(&[]).order };
         let samples = samples(&order, &outcome);
         let rate = samples.iter().find(|sample| sample.metric == "transactions_per_s").map(|sample| sample.value);
         assert_eq!(rate, Some(100.0));

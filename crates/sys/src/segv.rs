@@ -7,8 +7,8 @@ use crate::calls::checked;
 use std::io;
 use std::mem;
 use std::ptr::{self, NonNull};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// A page under guard.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ unsafe impl Send for Guarded {}
 /// The pages under guard, 0 where there is none, and how often each was opened. Only atomics: a handler may take no lock.
 static GUARDED: [(AtomicUsize, AtomicUsize); SLOTS] = [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; SLOTS];
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+/// Whether the handler is in force.
+static INSTALLED: Mutex<bool> = Mutex::new(false);
 
 impl Guarded {
     /// A page that nobody may touch, and the handler that opens it.
@@ -83,22 +85,24 @@ impl Drop for Guarded {
 }
 
 fn install() -> io::Result<()> {
-    if BEFORE.get().is_some() {
+    // Whoever comes meanwhile waits until the handler is in force.
+    let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
+    if *installed {
         return Ok(());
     }
     // SAFETY: a sigaction is plain data; all zeros is a valid one.
     let (mut ours, mut before): (libc::sigaction, libc::sigaction) = unsafe { mem::zeroed() };
     // SAFETY: asks for the handler in force, which is kept for faults that are not ours.
     checked(unsafe { libc::sigaction(libc::SIGSEGV, ptr::null(), &raw mut before) })?;
-    // Kept before ours is in force: the handler reads it.
-    if BEFORE.set(before).is_err() {
-        return Ok(());
-    }
+    // Kept before ours is in force: the handler reads it. A second attempt finds the same.
+    BEFORE.get_or_init(|| before);
     let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = open;
     ours.sa_sigaction = handler as usize;
     ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
     // SAFETY: a handler of the form that SA_SIGINFO asks for, which does only what a handler may.
-    checked(unsafe { libc::sigaction(libc::SIGSEGV, &raw const ours, ptr::null_mut()) }).map(drop)
+    checked(unsafe { libc::sigaction(libc::SIGSEGV, &raw const ours, ptr::null_mut()) })?;
+    *installed = true;
+    Ok(())
 }
 
 extern "C" fn open(_signal: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
@@ -119,7 +123,8 @@ extern "C" fn open(_signal: i32, info: *mut libc::siginfo_t, _context: *mut libc
 }
 
 const PAGE: usize = 4096;
-const SLOTS: usize = 256;
+/// As many as a trial may have ranks, each of which has a page. The first free place is taken: the handler looks at no more places than there are pages.
+const SLOTS: usize = 4096;
 
 #[cfg(test)]
 mod tests {
@@ -134,5 +139,27 @@ mod tests {
         let slot = one.slot;
         drop(one);
         assert_eq!(GUARDED[slot].0.load(Ordering::Acquire), 0);
+    }
+
+    /// The first test of a process: the handler is not in force yet.
+    #[test]
+    fn threads_that_begin_at_once_find_the_handler_in_force() {
+        let all = std::sync::Barrier::new(16);
+        std::thread::scope(|scope| {
+            for _ in 0..16 {
+                scope.spawn(|| {
+                    all.wait();
+                    Guarded::new().expect("a page").store(1).expect("opened");
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn the_ranks_of_a_large_machine_have_a_page_each() {
+        let pages: io::Result<Vec<Guarded>> = (0..1024).map(|_| Guarded::new()).collect();
+        let mut pages = pages.expect("a page for each");
+        pages[1023].store(2).expect("opened");
+        assert_eq!(pages[1023].opened(), 2);
     }
 }

@@ -114,6 +114,35 @@ fn one_stream_fails_and_the_others_go_on() {
     assert!(!session.has_room() && !session.is_over());
 }
 
+/// A body that ends before its length was a success, where in HTTP/1.1 it is none.
+#[test]
+fn a_body_of_another_length_than_its_head_says_is_no_answer() {
+    let head = |length: &str| block(&[(":status", "200"), ("content-length", length)]);
+    let after = |length: &str, flags: u8, body: Option<&[u8]>| {
+        let settings: (u8, u8, u32, &[u8]) = (SETTINGS, 0, 0, &[]);
+        let head = head(length);
+        let mut list = vec![settings, (HEADERS, END_HEADERS | flags, 1, &head[..])];
+        list.extend(body.map(|body| (DATA, END_STREAM, 1, body)));
+        fed(&frames(&list), 7).1
+    };
+    let malformed = [Event::Failed(0, Failure::Malformed)];
+    assert_eq!(after("5", 0, Some(&b"hello"[..])), [Event::Done(0)]);
+    for (length, body) in [("5", "hell"), ("4", "hello"), ("-5", "hello"), ("", "")] {
+        assert_eq!(after(length, 0, Some(body.as_bytes())), malformed, "{length} {body}");
+    }
+    assert_eq!(after("5", END_STREAM, None), malformed);
+    // Of HEAD, and where nothing has changed, the length is that of another answer.
+    let (mut session, mut table, mut events) = (Session::new(100), table(2), Vec::new());
+    table.0[0].no_body = true;
+    session.request(0, Block::Once(&block(&[(":method", "HEAD")])), None);
+    session.request(1, Block::Once(&block(&[(":method", "GET")])), None);
+    let same = block(&[(":status", "304"), ("content-length", "5")]);
+    let (head, ended) = (head("5"), END_HEADERS | END_STREAM);
+    let list = [(SETTINGS, 0, 0, &[][..]), (HEADERS, ended, 1, &head[..]), (HEADERS, ended, 3, &same[..])];
+    assert_eq!(session.feed(&frames(&list), &mut table, &mut events), Ok(()));
+    assert_eq!(events, [Event::Done(0), Event::Done(1)]);
+}
+
 #[test]
 fn nothing_goes_on_for_ever() {
     let settings: (u8, u8, u32, &[u8]) = (SETTINGS, 0, 0, &[]);

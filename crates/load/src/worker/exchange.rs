@@ -448,7 +448,7 @@ impl Worker<'_> {
             return self.answered(index, After::Close);
         }
         if let Some(lasting) = stream.lasting {
-            let at = actor.begun + lasting.0;
+            let at = actor.sent + lasting.0;
             arm(&mut self.actors.timers, actor, index, at);
         } else {
             // As long as events come, it is alive.

@@ -29,7 +29,12 @@ impl Worker<'_> {
         let (Some(window), Some(listener)) = (&mut self.record.window, &self.schedule.listener) else { return };
         let wakes = self.actors.timers.peek().map_or(u64::MAX, |Reverse((at, ..))| *at);
         let next = if self.clock.ending { u64::MAX } else { wakes.min(self.schedule.next_start) };
-        if let Some((id, part)) = window.look(self.clock.now, next) {
+        if let Some((id, mut part)) = window.look(self.clock.now, next) {
+            if matches!(self.engine.load.drive, Drive::Users { .. }) {
+                let kept = window.kept(self.clock.now, &self.actors.all, self.scenario, listener.level);
+                part.counts.intended += kept;
+                part.counts.unsent += kept;
+            }
             self.record.window = None;
             listener.tell(id, part);
         }

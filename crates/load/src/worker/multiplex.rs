@@ -136,9 +136,12 @@ impl Worker<'_> {
         }
         let generation = place.generation;
         let mut events = std::mem::take(&mut self.buffers.events);
+        let from = session.next_stream();
         let outcome = session.feed(&self.buffers.scratch[..count], &mut self.actors.all, &mut events);
+        // Of one stream there is more than one event only where its body is heard event by event.
+        let several = events.iter().any(|event| matches!(event, Event::Data(_)));
         for event in events.drain(..) {
-            self.came(connection, event);
+            self.came(connection, event, several.then_some(from));
         }
         self.buffers.events = events;
         let place = &self.sockets.connections[connection as usize];
@@ -152,10 +155,15 @@ impl Worker<'_> {
         }
     }
 
-    fn came(&mut self, connection: u32, event: Event) {
+    /// An event has come. One who has had enough of a stream may have begun another since, of number `from` or a later one: the event is not of that.
+    fn came(&mut self, connection: u32, event: Event, from: Option<u32>) {
         let (Event::Data(index) | Event::Done(index) | Event::Failed(index, _) | Event::Unprocessed(index)) = event;
         let actor = &mut self.actors.all[index as usize];
         if actor.connection != connection || actor.state != State::Flying {
+            return;
+        }
+        let session = self.sockets.connections[connection as usize].session.as_ref();
+        if from.is_some_and(|from| session.is_some_and(|session| session.has_begun(index, from))) {
             return;
         }
         match event {

@@ -120,6 +120,8 @@ impl Worker<'_> {
             actor.each = 0;
         }
         if actor.request < scenario.operations[actor.operation].requests.len() {
+            // A stream ends an operation with its first event only where nothing follows it.
+            actor.first_event = 0;
             return self.send(index);
         }
         self.finish(index, Ok(()));

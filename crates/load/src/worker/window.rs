@@ -1,10 +1,11 @@
 //! A window of a load under a dial: what was meant to start in it, and what became of that.
 
-use crate::actor::Role;
+use crate::actor::{Actor, Role, State};
 use crate::control::Order;
 use crate::epoll;
 use crate::failure::Failure;
 use crate::record::{MOST_EXAMPLES, OperationPart, Part, ThreadPart};
+use crate::scenario::Scenario;
 use baremark_model::units::Nanos;
 
 /// How often a thread looks at flags and profiles, at least.
@@ -108,6 +109,29 @@ impl Window {
         if let Some(record) = self.record(now, operation) {
             record.delay.record(delay);
         }
+    }
+
+    /// What users below `level` were meant to start in the window, which has ended, and have not, since the server keeps them with what came before. Of
+    /// what was due within the patience before `now` nothing is said. When it was due is not drawn yet: after what is under way it is taken for the
+    /// longest cycle, and for the mean one from then on.
+    pub(super) fn kept(&self, now: u64, actors: &[Actor], scenario: &Scenario, level: f64) -> u64 {
+        let Some(cycle) = scenario.cycle else { return 0 };
+        let mean = cycle.mean.0.max(1);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
+        let longest = (mean as f64 * (1.0 + cycle.most)) as u64;
+        let due = |actor: &Actor| {
+            let is_followed_by_cycle = || scenario.operations[actor.operation].think.is_none();
+            match actor.state {
+                State::Idle => Some(actor.intended),
+                State::Flying | State::Queued if is_followed_by_cycle() => Some(actor.intended.saturating_add(longest)),
+                State::Flying | State::Queued | State::Parked => None,
+            }
+        };
+        let (begin, end) = (self.order.begin, self.order.end);
+        let end = end.min(now.saturating_sub(self.order.close - end));
+        let starts_before = |at: u64, due: u64| at.saturating_sub(due).div_ceil(mean);
+        let users = actors.iter().filter(|actor| actor.role == Role::User && (actor.number as f64) < level);
+        users.filter_map(due).map(|due| starts_before(end, due).saturating_sub(starts_before(begin, due))).sum()
     }
 
     /// Looks at the clock; the part, once all that was due in the window has begun and has ended or was waited for long enough. What is due at

@@ -69,13 +69,9 @@ fn each_fault_has_its_kind() {
     }
 }
 
-/// Longer than the head of a request with a short path, in bytes.
-const LONG: usize = 200;
-
-/// One stream that is never answered ends alone, by its timeout; its neighbours on the connection do not notice. Which requests these are the
-/// server sees by the length of their paths.
-#[test]
-fn a_timeout_ends_its_stream_alone() {
+/// A server that agrees on everything and answers each request, of whose head it is told the length and the stream, with the bytes that `answer`
+/// makes.
+fn speaking(answer: impl Fn(usize, u32) -> Vec<u8> + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -91,10 +87,9 @@ fn a_timeout_ends_its_stream_alone() {
                     if heard.len() < at + 9 + length {
                         break;
                     }
-                    // Answered with 200 from the static table.
-                    if head[3] == 1 && length < LONG {
+                    if head[3] == 1 {
                         let id = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
-                        let _ = stream.write_all(&frame(1, 5, id, &[0x88]));
+                        let _ = stream.write_all(&answer(length, id));
                     }
                     at += 9 + length;
                 }
@@ -102,6 +97,18 @@ fn a_timeout_ends_its_stream_alone() {
             }
         }
     });
+    address
+}
+
+/// Longer than the head of a request with a short path, in bytes.
+const LONG: usize = 200;
+
+/// One stream that is never answered ends alone, by its timeout; its neighbours on the connection do not notice. Which requests these are the
+/// server sees by the length of their paths.
+#[test]
+fn a_timeout_ends_its_stream_alone() {
+    // Answered with 200 from the static table.
+    let address = speaking(|length, id| if length < LONG { frame(1, 5, id, &[0x88]) } else { Vec::new() });
     let nine = "[[operations.all.requests]]\nget = \"/\"\n".repeat(9);
     let path = "x".repeat(2 * LONG);
     let tenth = format!("[[operations.all.requests]]\nget = \"/{path}{{serial}}\"\ntimeout = \"300 ms\"\n");
@@ -113,4 +120,19 @@ fn a_timeout_ends_its_stream_alone() {
     assert_eq!(document.failures.keys().collect::<Vec<_>>(), ["timeout"], "{:?}", document.failure_examples);
     assert_eq!((document.counts.connections, document.failures["timeout"]), (1, 6), "{:?}", document.counts);
     assert_eq!(document.statuses[&200], 54);
+}
+
+/// A stream of events and its end come in one piece. The end was taken for that of the request after it, which had not been looked at yet.
+#[test]
+fn the_end_of_a_stream_that_was_left_is_not_that_of_the_next_request() {
+    let address =
+        speaking(|_, id| [frame(1, 4, id, &[0x88]), frame(0, 0, id, b"data: x\n\n"), frame(0, 1, id, &[])].concat());
+    let text = "[[operations.all.requests]]\nget = \"/news\"\nevents = 1\n[[operations.all.requests]]\nget = \"/\"\n";
+    let (text, base) = (format!("[operations.all]\n{text}"), format!("http://{address}"));
+    let scenario = file::parse("x", text.as_bytes(), Some(&base), ".".as_ref()).unwrap();
+    let mut load = Load { scenario, ..http2(address, &base, 20, 2) };
+    load.connections = 1;
+    let document = run(load);
+    assert!(document.failures.is_empty(), "{:?}", document.failure_examples);
+    assert_eq!((document.statuses[&200], document.counts.events), (40, 20));
 }

@@ -1,6 +1,6 @@
 //! A load whose level is changed while it runs, and windows of it.
 
-use crate::server::{Then, Visits, answer, load, ms, prompt, serve, wait_until};
+use crate::server::{LIMIT, Then, Visits, answer, load, ms, prompt, serve, wait_until};
 use crate::shop::{NUMBERED, scenario};
 use baremark_load::arrival::Arrival;
 use baremark_load::load::{Drive, LoadError};
@@ -78,6 +78,33 @@ fn who_never_gets_an_answer_counts() {
     assert!(!dial.drain(ms(300), &AtomicBool::new(false)).unwrap(), "four are still on their way");
     open_now.store(true, Ordering::Relaxed);
     assert!(dial.drain(ms(60_000), &AtomicBool::new(false)).unwrap(), "until the server wakes");
+}
+
+/// Ten users are answered, ten never: each of their operations fails after 200 ms, so that with a cycle of 50 ms the next is later by 150 ms. No window after
+/// the first had one of theirs, and none failed.
+#[test]
+fn users_who_are_kept_beyond_their_cycle_break_limits_in_each_window() {
+    let server = serve(|request, stream| {
+        let user: usize = request.line.rsplit('/').next().and_then(|text| text.parse().ok()).unwrap();
+        if user >= 10 {
+            thread::sleep(LIMIT);
+        }
+        answer(stream, 200, "", "")
+    });
+    let mut asked = load(server.address, Drive::Users { profile: Profile::steady(20.0) }, 1);
+    asked.scenario = scenario(NUMBERED, &server);
+    asked.connections = 20;
+    asked.timeout = ms(200);
+    let mut dial = RateControl::start(asked).unwrap();
+    dial.set(20.0).unwrap();
+    window(&mut dial, 1000, 50);
+    for _ in 0..2 {
+        let part = window(&mut dial, 1000, 50);
+        // In the 950 ms before the patience each of the ten was to start one in 50 ms.
+        assert!(part.counts.unsent >= 150, "{:?}", part.counts);
+        let broken = read(&part, &["failures<1%"]).broken[0].unwrap();
+        assert!(3 * broken.bad >= broken.all && broken.all == part.counts.intended, "{broken:?} {:?}", part.counts);
+    }
 }
 
 #[test]

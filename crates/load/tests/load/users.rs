@@ -194,3 +194,40 @@ fn a_stream_of_events_is_heard_event_by_event() {
     assert!(delay.samples >= 5 * row.succeeded && document.counts.events >= delay.samples);
     assert_eq!((row.raw.as_ref().map(|all| all.samples), row.delay_within_limit_share), (Some(9), Some(1.0)));
 }
+
+/// A stream for a second between two requests of a second each. Its time was that of the operation, so that it was over before it began, and the operation
+/// ended with its first event.
+#[test]
+fn a_stream_between_requests_has_a_time_of_its_own_and_does_not_end_the_operation() {
+    const SECOND: Duration = Duration::from_secs(1);
+    let server = serve(|request, stream| {
+        if request.line != "GET /events" {
+            thread::sleep(SECOND);
+            return answer(stream, 200, "", "");
+        }
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n");
+        while stream.write_all(b"data: x\n\n").is_ok() {
+            thread::sleep(SECOND / 50);
+        }
+        Then::Close
+    });
+    let text = r#"
+        [scenario]
+        cycle = "1 s"
+        [operations.all]
+        [[operations.all.requests]]
+        get = "/before"
+        [[operations.all.requests]]
+        get = "/events"
+        events_for = "1 s"
+        [[operations.all.requests]]
+        get = "/after"
+    "#;
+    let mut load = users(text, &server, "1", 0);
+    load.stop = Stop::Count(1);
+    let document = run(load);
+    assert!(document.failures.is_empty(), "{:?}", document.failure_examples);
+    assert!(document.counts.events > 5, "{:?}", document.counts);
+    let raw = document.latency.raw.unwrap();
+    assert!(raw.mean_ns > 2.9e9, "{raw:?}");
+}

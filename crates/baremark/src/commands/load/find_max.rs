@@ -14,11 +14,13 @@ use baremark_lab::conduct::Ending;
 use baremark_lab::search::{
     Expected, Probe, Search, SearchError, Step, SubjectError, UnderLoad, check, takes_s, window_s,
 };
+use baremark_load::document::away;
 use baremark_load::limits::{self, CPU};
 use baremark_load::load::{Engine, Load};
 use baremark_load::order::Order;
 use baremark_load::rate_control::{RateControl, wait_until};
 use baremark_load::reading::{patience, reading};
+use baremark_load::record::Part;
 use baremark_load::workload;
 use baremark_model::maximum::{Ended, Plan, SearchRequest};
 use baremark_model::qos::{Bound, Limit, Qos, Reading};
@@ -202,7 +204,7 @@ fn find(
     if let Some(last) = target.disturbed.last() {
         let count = target.disturbed.len();
         watch::say(format_args!(
-            "{count} windows that exceeded a limit were measured again: {last}; end these, or use --count-disturbed"
+            "{count} windows that exceeded a limit were measured again: {last}; end what took the CPUs, or use --count-disturbed"
         ));
     }
     let exit = exit_of(document.ended);
@@ -250,6 +252,12 @@ impl Target<'_> {
     }
 }
 
+/// Why a window that exceeds a limit is no evidence: what other programs used of the CPUs, or that the generator itself was kept from running, as by a stop
+/// of this process or of its virtual machine. Its starts were late then, and so were their ends, whatever the server did.
+fn disturbance(used: Option<String>, part: &Part) -> Option<String> {
+    used.or_else(|| away(part))
+}
+
 /// Whether a window exceeds a limit by its counts, or the generator could not make its load.
 fn exceeds(qos: &Qos, reading: &Reading) -> bool {
     let busy = |limit: &Limit| match &limit.bound {
@@ -268,8 +276,9 @@ impl Target<'_> {
         let Some((part, (before, users, begun), (after, now, ended))) = measured else {
             return Ok((Reading::default(), None));
         };
-        let disturbed = self.others.as_ref().zip(users).zip(now);
-        let disturbed = disturbed.and_then(|((others, users), now)| others.disturbed(&users, &now, ended - begun));
+        let used = self.others.as_ref().zip(users).zip(now);
+        let used = used.and_then(|((others, users), now)| others.disturbed(&users, &now, ended - begun));
+        let disturbed = self.others.as_ref().and_then(|_| disturbance(used, &part));
         let mut reading = reading(&part, qos);
         if let (Ok(before), Ok(after)) = (before, after)
             && let Some(share) = after.share_since(&before)
@@ -370,6 +379,7 @@ impl Watch<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use baremark_load::record::ThreadPart;
     use baremark_model::qos::Broken;
 
     /// Windows that say nothing for certain are followed by others: a search of 94 s as planned took 140 s, of which the last 50 s were not foreseen.
@@ -381,6 +391,21 @@ mod tests {
         // One that was faster than foreseen, or stored, does not shorten it; and after the last there is none.
         assert_eq!(over(planned, begun, (s(0), 2)), planned);
         assert_eq!(over(planned, begun + s(150), (s(50), 0)), begun + s(150));
+    }
+
+    /// A search whose process was stopped for three seconds took a level for one that exceeds the limits.
+    #[test]
+    fn a_window_in_which_the_generator_did_not_run_is_disturbed() {
+        let part = |away_ns: u64| Part {
+            elapsed_ns: 10_000_000_000,
+            threads: vec![ThreadPart { cpu: None, cpu_ns: 1, wall_ns: 10_000_000_000, away_ns }],
+            ..Part::default()
+        };
+        let used = || Some("other programs used 50 % of the CPUs (cc1 50 %)".to_owned());
+        assert_eq!(disturbance(None, &part(900_000_000)), None);
+        let said = "a generator thread did not run for 3.0 s of 10.0 s".to_owned();
+        assert_eq!(disturbance(None, &part(3_000_000_000)), Some(said));
+        assert_eq!(disturbance(used(), &part(3_000_000_000)), used());
     }
 
     #[test]
