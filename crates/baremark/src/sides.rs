@@ -17,6 +17,7 @@ use baremark_model::plan::Treatment;
 use baremark_model::renamed;
 use baremark_store::{RunState, Store};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -28,16 +29,23 @@ pub fn find(context: &Context, text: &str) -> Result<Chosen, Refusal> {
         _ => (text, Treatment::new()),
     };
     let mut documents = Vec::new();
-    let (mut store, mut memory) = (None, SIDE_MEMORY);
+    let (mut store, mut files) = (None, Files { memory: SIDE_MEMORY, seen: BTreeMap::new() });
     for name in runs.split(',').map(str::trim).filter(|name| !name.is_empty()) {
         let path = Path::new(name);
         let imported = imported(context, name)?;
         if !imported.is_empty() {
+            if path.exists() {
+                say(format_args!(
+                    "warning: {name}: {} imported under this name, and a file has it too; the runs are compared, \
+                     ./{name} is the file",
+                    import::counted(imported.len())
+                ));
+            }
             documents.extend(imported);
         } else if path.is_dir() {
-            documents.extend(folder(context, path, &mut memory)?);
+            documents.extend(folder(context, path, &mut files)?);
         } else if path.is_file() {
-            let found = read(path, &mut memory).map_err(Unread::refusal)?;
+            let found = read(path, &mut files).map_err(Unread::refusal)?;
             documents.push(document(context, path, found)?);
         } else {
             let store = match &mut store {
@@ -121,6 +129,27 @@ const SIDE_MEMORY: u64 = 72 << 20;
 /// What an imported value is counted as: a trial of the document.
 const OF_VALUE: u64 = 800;
 
+/// The files of a side.
+struct Files {
+    /// What they may still take in memory.
+    memory: u64,
+    /// Those that have results, by the digests of their contents.
+    seen: BTreeMap<String, String>,
+}
+
+impl Files {
+    /// Takes note of a file of this digest. A copy of another one is the same run, which counts once.
+    fn once(&mut self, file: &Path, digest: String) -> Result<(), Unread> {
+        let name = file.display();
+        match self.seen.insert(digest, name.to_string()) {
+            Some(same) => Err(Unread::Refused(Refusal::bad_input(format!(
+                "{name}: the same as {same}; a run counts once, name each file once"
+            )))),
+            None => Ok(()),
+        }
+    }
+}
+
 /// What says of a result document that it is one.
 #[derive(Deserialize)]
 struct Head {
@@ -151,10 +180,10 @@ impl Unread {
 }
 
 /// The documents of a folder. What has no results is left out and named; what has results that cannot be read is not.
-fn folder(context: &Context, path: &Path, memory: &mut u64) -> Result<Vec<Document>, Refusal> {
+fn folder(context: &Context, path: &Path, files: &mut Files) -> Result<Vec<Document>, Refusal> {
     let (mut found, mut left_out) = (Vec::new(), Vec::new());
     for file in files_in(path)? {
-        match read(&file, memory) {
+        match read(&file, files) {
             Ok(of) => found.push((file, of)),
             Err(Unread::Neither(_)) => left_out.push(file),
             Err(Unread::Refused(refusal)) => return Err(refusal),
@@ -200,31 +229,33 @@ fn document(context: &Context, file: &Path, found: Found) -> Result<Document, Re
     }
 }
 
-/// A result document, or what another program has written of its own results. The file is read once. `memory` is what the files of its side may
-/// still take.
-fn read(file: &Path, memory: &mut u64) -> Result<Found, Unread> {
+/// A result document, or what another program has written of its own results. The file is read once. `files` are those of its side.
+fn read(file: &Path, files: &mut Files) -> Result<Found, Unread> {
     let name = file.display();
     let refused = |why: String| Unread::Refused(Refusal::bad_input(why));
     let io = |why: std::io::Error| refused(format!("reading {name}: {why}"));
     let mut opened = File::open(file).map_err(io)?;
     let mut bytes = Vec::new();
     (&mut opened).take(LONGEST_DOCUMENT + 1).read_to_end(&mut bytes).map_err(io)?;
+    let digest = baremark_bundle::digest(&bytes);
     let head = serde_json::from_slice::<Head>(&bytes).ok().filter(|_| bytes.len() as u64 <= LONGEST_DOCUMENT);
     if head.as_ref().is_some_and(|head| [FORMAT, FORMER_FORMAT].contains(&head.format.as_str())) {
         // Of a document of the former format the trials are read; its outcomes are worked out anew wherever they are used.
         let wrong = |why: serde_json::Error| refused(format!("{name}: {why}"));
-        *memory -= baremark_json::check(&bytes, *memory).map_err(wrong)?;
+        files.memory -= baremark_json::check(&bytes, files.memory).map_err(wrong)?;
         let mut document = serde_json::from_slice(&bytes).map_err(wrong)?;
         renamed::document(&mut document);
+        files.once(file, digest)?;
         return Ok(Found::Document(Box::new(document)));
     }
     // The format is the first key of a result document.
     let own = bytes[..bytes.len().min(FIRST_KEYS)].windows(OWN.len()).any(|at| at == OWN);
     let from = Cursor::new(bytes).chain(opened);
-    let most_values = usize::try_from(*memory / OF_VALUE).unwrap_or(usize::MAX);
+    let most_values = usize::try_from(files.memory / OF_VALUE).unwrap_or(usize::MAX);
     match import::read_apart(from, most_values) {
         Ok(imported) => {
-            *memory = memory.saturating_sub(OF_VALUE * import::values_of(&imported) as u64);
+            files.memory = files.memory.saturating_sub(OF_VALUE * import::values_of(&imported) as u64);
+            files.once(file, digest)?;
             Ok(Found::Values(Box::new(imported)))
         }
         Err(import::NotApart::Damaged(why)) => Err(refused(format!("{name}: {why}"))),

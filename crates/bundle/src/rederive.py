@@ -73,7 +73,8 @@ def moments(found, of):  # mean and standard deviation, in the unit of the distr
 def value(t, place, metric):  # of one arm of one trial; a percentile of all samples of the trial where they are known
     known = distribution(t, place, percentile(metric)[0]) if percentile(metric) else None
     if known is not None: return percentile_of(known, metric)
-    of = [p for p in t["result"]["series"] if p["arm"] == place]
+    out = {d["quad"] for d in t["result"].get("discarded", [])}  # quads that do not count
+    of = [p for i, p in enumerate(t["result"]["series"]) if p["arm"] == place and i // 4 not in out]
     v = complete(present(sample(p["samples"], metric) for p in of), metric, len(of))
     if len(v) > 4 and min(v) > 0: return math.exp(summary([math.log(x) for x in v]))
     return summary(v) if v else None
@@ -211,7 +212,8 @@ def check(what, ours, printed):
     same = len(ours) == len(printed) and all(map(close, ours, printed))
     compared, wrong = compared + 1, wrong + (not same)
     figures = lambda v: " ".join("none" if x is None else f"{x:.6g}" for x in v)
-    print(f"{'ok  ' if same else 'DIFFERS'} {what}: {figures(ours)}" + ("" if same else f", printed {figures(printed)}"))
+    plain = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in what)  # names are others', and a terminal obeys what is in them
+    print(f"{'ok  ' if same else 'DIFFERS'} {plain}: {figures(ours)}" + ("" if same else f", printed {figures(printed)}"))
 def printed(row, key="estimate"): return [row[key], row["lo"], row["hi"], row["n"]]
 def flat(found): return [found[0], *(found[1] or (None, None)), found[2]] if found else []
 def name(treatment): return " ".join(treatment.values()) or "-"
@@ -239,11 +241,13 @@ for index, arm in enumerate(arms):
         check(f"fairness of {r['metric']} {name(arm['treatment'])}", flat((e.centre, limits and (max(limits[0], 0.0), min(limits[1], 1.0)), e.n)), printed(r))
 # 5. Ratios: of the quads where both arms took turns in a trial, else one a block of the values. Judged together by Benjamini & Hochberg, with the
 # intervals of Benjamini & Yekutieli; each extension of the run left a third of the error rate.
-def quads(t, below, above, metric):  # ln(above / below) of each group of four phases A B B A
-    series, out = t["result"]["series"], {d["quad"] for d in t["result"].get("discarded", [])}
-    for q in range(len(series) // 4):
+def quads(t, below, above, metric):  # ln(above / below) of each group of four phases A B B A; none where one of them lacks a positive value
+    series, out, found = t["result"]["series"], {d["quad"] for d in t["result"].get("discarded", [])}, []
+    for q in (q for q in range(len(series) // 4) if q not in out):
         a, b = (phases(series[4 * q:4 * q + 4], place, metric) for place in (below, above))
-        if q not in out and len(a) == len(b) == 2 and min(a + b) > 0: yield mean(map(math.log, b)) - mean(map(math.log, a))
+        if not len(a) == len(b) == 2 or min(a + b) <= 0: return []
+        found.append(mean(map(math.log, b)) - mean(map(math.log, a)))
+    return found
 def logs(pair, metric):
     together = {"pair": pair} in cells and pairs[pair].get("interleaved", True)
     sides, found = [{}, {}], []
@@ -253,7 +257,7 @@ def logs(pair, metric):
             if not together and arm in arms_of(t): sides[side].setdefault(t["block"], []).append((t, arms_of(t).index(arm)))
     for block in sorted(sides[0].keys() & sides[1].keys()):
         (a, *more), (b, *others) = sides[0][block], sides[1][block]
-        of_quads = list(quads(a[0], a[1], b[1], metric)) if a[0] is b[0] and not more and not others else []
+        of_quads = quads(a[0], a[1], b[1], metric) if a[0] is b[0] and not more and not others else []
         low, high = ([math.log(v) for t, place in side[block] if (v := value(t, place, metric) or 0) > 0] for side in sides)
         if of_quads: found.append(summary(of_quads))
         elif low and high: found.append(mean(high) - mean(low))
@@ -277,9 +281,9 @@ def family(members):  # [(pair, row)] that are judged together
         ours = [e and math.exp(e.centre), *(map(math.exp, limits) if limits else (None, None)), confidence, e.n if e else 0]
         check(f"{row['metric']} {name(row['treatment'])} / {name(row['relative_to'])}", ours, [row[k] for k in ("ratio", "lo", "hi", "confidence", "blocks")])
 asked = [p.get("asked", True) for p in pairs]
+sides = [(arms[p["numerator"]]["treatment"], arms[p["denominator"]]["treatment"]) for p in pairs]
 family([(i, r) for i, r in enumerate(rows[:len(pairs)]) if asked[i]])
 family([(i, r) for i, r in enumerate(rows[:len(pairs)]) if not asked[i]])
-sides = [(arms[p["numerator"]]["treatment"], arms[p["denominator"]]["treatment"]) for p in pairs]
 family([(next(i for i, s in enumerate(sides) if asked[i] and s == (r["treatment"], r["relative_to"])), r) for r in rows[len(pairs):]])
 # 6. Slopes: a line by least squares in each block.
 for r in result.get("slopes", []):
@@ -303,5 +307,10 @@ for r in result.get("slopes", []):
     check(f"slope of {r['metric']} by {r['against']} {name(r['treatment'])}", ours, [r[k] for k in ("slope", "lo", "hi", "at_zero", "blocks")])
 missing = len(rows) < len(pairs) or any(places(i) and not any(r["treatment"] == a["treatment"] for r in result["estimates"]) for i, a in enumerate(arms))
 if missing: print("DIFFERS rows of result.json: some are missing")
+# Whose a row is, is derived too: a ratio's sides are those of its pair, and every other row is of an arm.
+of_arms = [r for kind in ("estimates", "members", "fairness") for r in result.get(kind, [])]
+known = [a["treatment"] for a in arms]
+named = all((r["treatment"], r["relative_to"]) == s for r, s in zip(rows, sides)) and all(r["treatment"] in known for r in of_arms)
+if not named: print("DIFFERS rows of result.json: some are not of the arms or the pairs of the plan")
 print(f"{compared - wrong} of {compared} agree")
-sys.exit(1 if wrong or missing else 0)
+sys.exit(1 if wrong or missing or not named else 0)

@@ -47,6 +47,9 @@ pub(crate) const CAUSES: &[(&str, &str)] = &[
     ("kvm.exits", ""),
 ];
 
+/// Those that are shares of the time of all CPUs: of a machine and of a guest with fewer CPUs they are shares of different times.
+const OF_ALL_CPUS: &[&str] = &["cpu.utilization", "cpu.steal_share", "cpu.interrupt_share"];
+
 /// The place at which an environment's work sees itself: that of an agent on this machine is this machine's.
 pub(crate) fn own_place(environment: &str, can: Capabilities) -> &str {
     if can.interleaves { THIS_MACHINE } else { environment }
@@ -137,6 +140,7 @@ fn candidates(plan: &Plan, pair: &Pair, ground: &Ground<'_>, sides: &[Sides<'_>]
         let value = |side: Side<'_>, place: &str| seen(side, place, ground.whole, key);
         let pairs: Vec<(f64, f64)> = sides
             .iter()
+            .filter(|sides| !OF_ALL_CPUS.contains(&key) || has_as_many_cpus(sides, ground))
             .filter_map(|sides| {
                 let below = sides.mean(0, |side| value(side, ground.below))?;
                 Some((below, sides.mean(1, |side| value(side, ground.above))?))
@@ -155,6 +159,13 @@ fn candidates(plan: &Plan, pair: &Pair, ground: &Ground<'_>, sides: &[Sides<'_>]
         })
     };
     CAUSES.iter().filter_map(of).collect()
+}
+
+/// Whether both sides of a block saw as many CPUs; also where that is not known.
+fn has_as_many_cpus(sides: &Sides<'_>, ground: &Ground<'_>) -> bool {
+    let cpus = |which: usize, place: &str| sides.mean(which, |side| seen(side, place, ground.whole, "cpu.online"));
+    let both = cpus(0, ground.below).zip(cpus(1, ground.above));
+    both.is_none_or(|(below, above)| (above - below).abs() < 0.5)
 }
 
 /// The levels by which the denominator is another than the numerator.

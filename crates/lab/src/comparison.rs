@@ -19,6 +19,8 @@ use baremark_model::event::TrialStatus;
 use baremark_model::imported::PLACE;
 use baremark_model::metric::Better;
 use baremark_model::plan::{Contrast, Treatment};
+use baremark_model::tables::WORKLOAD;
+use baremark_model::unit::conversion;
 use baremark_model::units::Share;
 use baremark_stats::estimate::mean;
 use baremark_stats::gate::{ALPHA, Evidence};
@@ -30,7 +32,7 @@ use baremark_stats::quads;
 use baremark_stats::runs::{self, Run, Shift};
 use baremark_stats::{Interval, outcome};
 use sides::{matched, treatments};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Why two sides cannot be set side by side at all.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -55,12 +57,32 @@ pub enum Incomparable {
     /// One run on both sides.
     #[error("run {0} is on both sides; to compare two of its levels write {0}:FACTOR=LEVEL for each side")]
     Itself(String),
+    /// One run several times on a side: between runs the run is the unit, and copies do not differ.
+    #[error("run {0} is named twice on one side; a run counts once, name it once")]
+    Twice(String),
     /// Levels of one run that was imported.
     #[error(
         "run {0} was imported: another program measured it, and its values are not paired; import three files or more a side, each \
          side with --as NAME, and compare the names"
     )]
     Imported(String),
+    /// A metric that is not the same one in both runs, as columns of tables may be.
+    #[error(
+        "{metric} has {base} in run {of_base} and {other} in run {of_other}: such values have no ratio; import them with one unit and \
+         direction"
+    )]
+    Metric {
+        /// Its key.
+        metric: String,
+        /// Unit and direction of the first.
+        base: String,
+        /// In which run.
+        of_base: String,
+        /// Those of the other.
+        other: String,
+        /// In which run.
+        of_other: String,
+    },
     /// Levels of different factors.
     #[error("one side picks levels of [{base}] and the other of [{other}]; pick the same factors on both")]
     Factors {
@@ -98,6 +120,7 @@ pub struct Request {
 /// When the sides have nothing in common that could be compared.
 pub fn compare(base: &Chosen, other: &Chosen, request: &Request) -> Result<Comparison, Incomparable> {
     let method = method(base, other)?;
+    same_metrics(base, other)?;
     let head = &base.documents[0].run;
     let delta = request.delta.unwrap_or_else(|| {
         let all = base.documents.iter().chain(&other.documents).map(|document| document.run.design.delta.0);
@@ -159,6 +182,11 @@ fn method(base: &Chosen, other: &Chosen) -> Result<Method, Incomparable> {
         if side.documents.is_empty() {
             return Err(Incomparable::Empty(name));
         }
+        let mut seen = BTreeSet::new();
+        let mut runs = side.documents.iter().map(|document| &document.run.id);
+        if let Some(twice) = runs.find(|run| !seen.insert(*run)) {
+            return Err(Incomparable::Twice(twice.clone()));
+        }
     }
     let keys = |side: &Chosen| side.levels.keys().cloned().collect::<Vec<_>>();
     if keys(base) != keys(other) {
@@ -189,6 +217,34 @@ fn method(base: &Chosen, other: &Chosen) -> Result<Method, Incomparable> {
         (Some(_), 2) if base.levels != other.levels => Ok(Method::Paired),
         (Some(document), _) => Err(Incomparable::Itself(document.run.id.clone())),
     }
+}
+
+/// Refuses a headline's metric that has another unit in one run than in another, or is better the other way.
+fn same_metrics(base: &Chosen, other: &Chosen) -> Result<(), Incomparable> {
+    let mut known: BTreeMap<(&str, Option<&String>), (&EstimateRow, &str)> = BTreeMap::new();
+    for document in base.documents.iter().chain(&other.documents) {
+        let headline = |row: &&EstimateRow| row.metric == document.run.metric_of(&row.treatment);
+        for row in document.estimates.iter().filter(headline) {
+            let key = (row.metric.as_str(), row.treatment.get(WORKLOAD));
+            let (first, of_base) = *known.entry(key).or_insert((row, document.run.id.as_str()));
+            let is_one = |factor: f64| (factor - 1.0).abs() < 1e-9;
+            let same = first.unit == row.unit || conversion(&first.unit, &row.unit).is_some_and(is_one);
+            if !same || first.better != row.better {
+                let said = |row: &EstimateRow| {
+                    let better = if row.better == Better::Higher { "higher" } else { "lower" };
+                    format!("the unit '{}' ({better} is better)", row.unit)
+                };
+                return Err(Incomparable::Metric {
+                    metric: row.metric.clone(),
+                    base: said(first),
+                    of_base: of_base.to_owned(),
+                    other: said(row),
+                    of_other: document.run.id.clone(),
+                });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Something that was measured on both sides.
@@ -352,7 +408,7 @@ fn block_ratios(document: &Document, above: &Treatment, below: &Treatment) -> Ve
 }
 
 /// ln(above / below) of each quad of a trial that counts: of four phases in which each of both arms ran twice. None where an arm lacks the
-/// value of a phase, so that its phases are not those of the schedule.
+/// value of a phase, so that its phases are not those of the schedule, or has one that is not positive.
 fn quads_of(trial: &TrialRow, below: usize, above: usize) -> Vec<f64> {
     let whole = |arm: usize| trial.schedule.iter().filter(|of| **of == arm).count() == trial.arms[arm].phases.len();
     if !whole(below) || !whole(above) {
@@ -367,7 +423,8 @@ fn quads_of(trial: &TrialRow, below: usize, above: usize) -> Vec<f64> {
         };
         let (under, over) = (of(0, below), of(1, above));
         if under.len() == 2 && over.len() == 2 && !trial.discarded.contains(&quad) {
-            all.extend(quads::log_ratio(&under, &over));
+            let Some(log_ratio) = quads::log_ratio(&under, &over) else { return Vec::new() };
+            all.push(log_ratio);
         }
     }
     all

@@ -157,13 +157,17 @@ impl<'c> Conductor<'c> {
             peers: Peers::default(),
             spent: trials.iter().map(|trial| Duration::from_nanos(trial.elapsed_ns)).sum(),
             trials: std::mem::take(trials),
-            // Analyses before an extension were of intervals at another confidence, and confirm nothing.
-            looks: looks.iter().skip(self.plan.extensions.last().copied().unwrap_or(0)).map(from_row).collect(),
+            looks: Vec::new(),
             quads: None,
             setbacks: vec![0; cells],
             given_up: vec![false; cells],
             last_reason: String::new(),
         };
+        // Analyses before an extension were of intervals at another confidence, and confirm nothing.
+        for row in looks.iter().skip(self.plan.extensions.last().copied().unwrap_or(0)) {
+            let lost = self.lost_blocks(&state, row.blocks);
+            state.looks.push(from_row(row, lost));
+        }
         (self.watch)(&Event::Started {
             run: self.run.to_owned(),
             title: self.plan.title.clone(),
@@ -191,7 +195,7 @@ impl<'c> Conductor<'c> {
     fn blocks(&mut self, state: &mut State<'c>) -> Result<Ending, RunLogError> {
         loop {
             // Up to the first analysis the budget alone ends it, also where another process has begun.
-            let rule = self.rule(state, !state.looks.is_empty());
+            let (rule, most) = self.rule(state, !state.looks.is_empty());
             let until = match rule.next(&state.looks) {
                 Step::Measure { until } | Step::Confirm { until } => u64::from(until),
                 Step::Stop { reason } => {
@@ -199,10 +203,30 @@ impl<'c> Conductor<'c> {
                     return Ok(Ending::Complete(stop_words(reason, self.plan, blocks)));
                 }
             };
-            if let Some(ending) = self.measure(state, until)? {
+            if let Some(ending) = self.measure_counting(state, until, most)? {
                 return Ok(ending);
             }
             self.look(state)?;
+        }
+    }
+
+    /// Runs blocks until `until` of them count, `most` of all at most; an ending when something ends the run first.
+    fn measure_counting(
+        &mut self,
+        state: &mut State<'c>,
+        until: u64,
+        most: u64,
+    ) -> Result<Option<Ending>, RunLogError> {
+        let mut wanted = until.min(most);
+        loop {
+            if let Some(ending) = self.measure(state, wanted)? {
+                return Ok(Some(ending));
+            }
+            let blocks = trials::blocks_of(self.plan, &state.trials);
+            wanted = (until + self.lost_blocks(state, blocks)).min(most);
+            if wanted <= blocks {
+                return Ok(None);
+            }
         }
     }
 
@@ -497,10 +521,10 @@ impl<'c> Conductor<'c> {
         Ok(())
     }
 
-    /// One interim analysis: recorded whatever comes of it. It is decided by the blocks that fit the budget as they have lasted up to now, as what is
-    /// done next is.
+    /// One interim analysis of the blocks that count: recorded whatever comes of it. It is decided by the blocks that fit the budget as they have lasted up to
+    /// now, as what is done next is.
     fn look(&mut self, state: &mut State) -> Result<(), RunLogError> {
-        let rule = self.rule(state, true);
+        let (rule, _) = self.rule(state, true);
         let asked = (0..self.plan.pairs.len()).filter(|&pair| self.plan.pairs[pair].asked);
         // A pair that was given up will never have a width.
         let given_up = state.given_up.contains(&true);
@@ -509,13 +533,14 @@ impl<'c> Conductor<'c> {
             .filter(|estimate| estimate.is_some() || !given_up)
             .collect();
         let blocks = trials::blocks_of(self.plan, &state.trials);
-        let now = u32::try_from(blocks).unwrap_or(u32::MAX);
+        let lost = self.lost_blocks(state, blocks);
+        let now = u32::try_from(blocks.saturating_sub(lost)).unwrap_or(u32::MAX);
         let confidence = 1.0 - rate(self.plan.extensions.len());
         let analysis = Analysis::of(now, confidence, estimates.iter().map(Option::as_ref));
         state.looks.push(analysis);
         let (step, says) = match rule.next(&state.looks) {
-            Step::Measure { until } => (Decision::Continue, format!("{until} blocks")),
-            Step::Confirm { until } => (Decision::Confirm, format!("{until} blocks")),
+            Step::Measure { until } => (Decision::Continue, format!("{} blocks", u64::from(until) + lost)),
+            Step::Confirm { until } => (Decision::Confirm, format!("{} blocks", u64::from(until) + lost)),
             Step::Stop { reason } => (Decision::Stop, stop_words(reason, self.plan, blocks)),
         };
         let half_width = analysis.half_width;
@@ -531,10 +556,11 @@ impl<'c> Conductor<'c> {
         Ok(())
     }
 
-    /// The stopping rule, with the blocks that fit the budget as blocks have lasted so far, where that is to count.
-    fn rule(&self, state: &State, within_budget: bool) -> Rule {
+    /// The stopping rule in blocks that count, and how many there may be of all: those that fit the budget as blocks have lasted so far, where that is to count.
+    fn rule(&self, state: &State, within_budget: bool) -> (Rule, u64) {
         let design = &self.plan.design;
-        let most = u32::try_from(design.most_blocks).unwrap_or(u32::MAX);
+        let [least, most] =
+            [design.least_blocks, design.most_blocks].map(|blocks| u32::try_from(blocks).unwrap_or(u32::MAX));
         let blocks = trials::blocks_of(self.plan, &state.trials);
         let affordable = match u32::try_from(blocks) {
             Ok(blocks) if within_budget && blocks > 0 && !state.spent.is_zero() => {
@@ -546,23 +572,26 @@ impl<'c> Conductor<'c> {
         };
         // Without a ratio there is no width to reach: the smallest study gives every estimate its interval.
         let fixed = self.plan.mode.quick || !self.plan.pairs.iter().any(|pair| pair.asked);
-        // A block more for each that does not count, since fewer than the smallest study give no interval; at most twice as many.
-        let lost = if fixed { self.lost_blocks(state, blocks).min(design.least_blocks) } else { 0 };
-        let smallest = u32::try_from(design.least_blocks + lost).unwrap_or(u32::MAX).min(affordable);
-        Rule::new(design.precision.0, smallest, if fixed { smallest } else { affordable })
+        // A block more is measured for each that does not count, since fewer than the smallest study give no interval; of a fixed size at most twice as many.
+        let most = if fixed { affordable.min(least.saturating_mul(2)) } else { affordable };
+        let lost = u32::try_from(self.lost_blocks(state, blocks)).unwrap_or(u32::MAX);
+        let counting = most.saturating_sub(lost);
+        let smallest = least.min(counting);
+        (Rule::new(design.precision.0, smallest, if fixed { smallest } else { counting }), u64::from(most))
     }
 
-    /// How many of the complete blocks lack a value of what is compared, or of what is measured where nothing is compared; of what
+    /// How many of the first `blocks` blocks lack a value of what is compared, or of what is measured where nothing is compared; of what
     /// was not given up, the most.
     fn lost_blocks(&self, state: &State, blocks: u64) -> u64 {
         let works = |cell: usize| !state.given_up[cell];
         let counted = |cell: usize| {
-            let of_cell = |trial: &&Finished| trial.cell == cell && trial.counted().is_some();
+            let of_cell = |trial: &&Finished| trial.cell == cell && trial.block < blocks && trial.counted().is_some();
             state.trials.iter().filter(of_cell).count()
         };
         let asked = (0..self.plan.pairs.len())
             .filter(|&pair| self.plan.pairs[pair].asked && trials::can_be_measured(self.plan, pair, works));
-        let compared = asked.map(|pair| trials::log_ratios(self.plan, &state.trials, pair).len());
+        let values = |pair: usize| trials::observations(self.plan, &state.trials, pair);
+        let compared = asked.map(|pair| values(pair).iter().filter(|seen| seen.block() < blocks).count());
         let measured = (0..self.plan.cells.len()).filter(|&cell| works(cell)).map(counted);
         let fewest = compared.chain(measured).min().and_then(|fewest| u64::try_from(fewest).ok());
         blocks.saturating_sub(fewest.unwrap_or(blocks))
@@ -740,9 +769,10 @@ fn stop_words(reason: StopReason, plan: &Plan, blocks: u64) -> String {
     }
 }
 
-fn from_row(row: &LookRow) -> Analysis {
+/// A stored analysis, of whose blocks so many did not count.
+fn from_row(row: &LookRow, lost: u64) -> Analysis {
     Analysis {
-        blocks: u32::try_from(row.blocks).unwrap_or(u32::MAX),
+        blocks: u32::try_from(row.blocks.saturating_sub(lost)).unwrap_or(u32::MAX),
         half_width: row.half_width.map_or(f64::INFINITY, f64::ln_1p),
         correlated: row.correlated,
     }

@@ -143,9 +143,10 @@ fn compared(study: &Study<'_>, arm: usize) -> Vec<ExplanationRow> {
         let base = plan.arms[pair.denominator].environment.as_str();
         let overhead = |of: &str| format!("overhead {of}over {base} (extra time)");
         if plan.workload_of(arm) == CONTROL {
-            let advice = match has_exits(plan, arm) && total.hi < BOUND_MOST {
+            // A control that is faster there has something else of which exits may take any part.
+            let advice = match has_exits(plan, arm) && total.hi >= 0.0 && total.hi < BOUND_MOST {
                 true => {
-                    format!("VM exits cost at most {:.1} (bound from {CONTROL})", Share(total.hi.max(0.0) / 100.0))
+                    format!("VM exits cost at most {:.1} (bound from {CONTROL})", Share(total.hi / 100.0))
                 }
                 false => String::new(),
             };
@@ -363,7 +364,7 @@ fn of_a_program(plan: &Plan, trials: &[Finished], arm: usize) -> Vec<Explanation
 /// exits' (it has no other reason to lose), times how many exits the arm has for each of the control's. An exit of the arm is
 /// taken to cost what one of the control does. What starting a run costs says nothing of it: that wakes threads and reports.
 /// `None` where the study has no control in the same places, exits were not counted in both, or the bound is no bound: it holds the
-/// control's noise.
+/// control's noise, or the control is faster there.
 fn exits_at_most(study: &Study<'_>, arm: usize) -> Option<ExplanationRow> {
     let (plan, trials) = (study.plan, study.trials);
     let by_place = |pair: &Pair| pair.numerator == arm && pair.contrast == Contrast::Environment && pair.asked;
@@ -379,7 +380,7 @@ fn exits_at_most(study: &Study<'_>, arm: usize) -> Option<ExplanationRow> {
     let shares: Vec<f64> = overhead.iter().filter_map(bound).collect();
     let confidence = study.ratios.get(control).map_or(1.0 - RATE, |row| row.confidence);
     let found = Estimate::of(&shares)?.interval(confidence);
-    if found.hi >= BOUND_MOST || !has_exits(plan, arm) {
+    if found.hi < 0.0 || found.hi >= BOUND_MOST || !has_exits(plan, arm) {
         return None;
     }
     let delta = plan.design.delta;

@@ -1,7 +1,7 @@
 //! Changes over a history: from which run on a quantity of a study is different.
 //!
 //! A series is one headline value or one ratio of a study, a number a run, in the order of the runs. Quick runs and self-checks
-//! form series of their own.
+//! form series of their own, and so do runs of other parameters and on other machines: what differs between them is no change.
 
 use baremark_model::document::Document;
 use baremark_model::order;
@@ -62,6 +62,9 @@ pub struct Recorded {
     study: String,
     quick: bool,
     self_check: bool,
+    /// The machine's fingerprint, which an update of its kernel does not change.
+    machine: String,
+    parameters: BTreeMap<String, String>,
     quantities: Vec<Quantity>,
 }
 
@@ -87,8 +90,15 @@ impl Recorded {
             study: run.study.clone(),
             quick: run.mode.quick,
             self_check: run.mode.self_check,
+            machine: run.machine.fingerprint(),
+            parameters: run.parameters.clone(),
             quantities: quantities(document),
         }
+    }
+
+    /// Whether another run did the same work: the parameters that both have are alike. A later version has more of them.
+    fn is_like(&self, other: &Recorded) -> bool {
+        self.parameters.iter().all(|(key, value)| other.parameters.get(key).is_none_or(|of| of == value))
     }
 }
 
@@ -97,20 +107,25 @@ impl Recorded {
 pub fn series(runs: &[impl Borrow<Recorded>]) -> Vec<Series> {
     let mut ordered: Vec<&Recorded> = runs.iter().map(Borrow::borrow).filter(|run| !run.self_check).collect();
     order::by(&mut ordered, |one, two| one.started.cmp(&two.started));
-    let mut places = BTreeMap::new();
+    // Of each quantity the series, one for each set of parameters: those of its first run.
+    let mut places = BTreeMap::<_, Vec<usize>>::new();
     let mut found: Vec<(Series, Vec<(&Recorded, f64)>)> = Vec::new();
     for run in ordered {
         for quantity in &run.quantities {
             let key = (
                 &run.study,
                 run.quick,
+                &run.machine,
                 &quantity.metric,
                 &quantity.treatment,
                 &quantity.relative_to,
                 quantity.of_all_samples,
             );
-            let at = *places.entry(key).or_insert_with(|| {
+            let known = places.entry(key).or_default();
+            let like = |at: &usize| found[*at].1.first().is_some_and(|(first, _)| first.is_like(run));
+            let at = known.iter().copied().find(like).unwrap_or_else(|| {
                 found.push((of(run, quantity), Vec::new()));
+                known.push(found.len() - 1);
                 found.len() - 1
             });
             found[at].1.push((run, quantity.log));

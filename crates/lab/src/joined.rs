@@ -15,6 +15,7 @@ use baremark_model::plan::{Contrast, Treatment};
 use baremark_model::tables::WORKLOAD;
 use baremark_model::units::Share;
 use baremark_stats::estimate::mean;
+use baremark_stats::interim::rate;
 use baremark_stats::outcome::Verdict;
 use baremark_stats::runs::{self, FEWEST, Run, Shift};
 use baremark_stats::{Interval, outcome};
@@ -98,9 +99,14 @@ pub fn join(sides: &[Chosen]) -> Result<Joined, Unjoinable> {
             above: found(&others[at], key),
         }));
     }
-    let documents = sides.iter().flat_map(|side| &side.documents);
-    let delta = Share(documents.map(|document| document.run.design.delta.0).fold(0.0, f64::max));
-    let (rows, confidence) = rows(&asked, spread, delta);
+    let runs = || sides.iter().flat_map(|side| &side.documents).map(|document| &document.run);
+    let delta = Share(runs().map(|run| run.design.delta.0).fold(0.0, f64::max));
+    let rate = match spread {
+        // Blocks are the units: a run that was extended has a smaller error rate here, as in its own report.
+        Spread::WithinRuns => rate(runs().map(|run| run.extensions.len()).max().unwrap_or(0)),
+        Spread::BetweenRuns => RATE,
+    };
+    let (rows, confidence) = rows(&asked, spread, (delta, rate));
     let documents: Vec<&[Document]> = sides.iter().map(|side| side.documents.as_slice()).collect();
     let (factors, mixed) = facts::among(&documents);
     Ok(Joined {
@@ -229,18 +235,18 @@ fn shift(base: &[Part<'_>], other: &[Part<'_>], spread: Spread) -> Option<Shift>
     }
 }
 
-/// The rows, and the confidence of the widest interval. Those of emulated machines are estimated and give no outcome.
-fn rows(asked: &[Asked<'_, '_>], spread: Spread, delta: Share) -> (Vec<JoinedRow>, f64) {
+/// The rows at an error rate, and the confidence of the widest interval. Those of emulated machines are estimated and give no outcome.
+fn rows(asked: &[Asked<'_, '_>], spread: Spread, (delta, rate): (Share, f64)) -> (Vec<JoinedRow>, f64) {
     let shifts: Vec<Option<Shift>> = asked.iter().map(|of| shift(&of.below, &of.above, spread)).collect();
     let emulated = |part: usize| asked[part].below.iter().chain(&asked[part].above).any(|(_, row)| row.emulated);
     let judged: Vec<Option<Shift>> =
         shifts.iter().enumerate().map(|(part, shift)| shift.filter(|_| !emulated(part))).collect();
-    let mut confidence: f64 = 1.0 - RATE;
+    let mut confidence: f64 = 1.0 - rate;
     let mut rows = Vec::new();
-    for (part, (of, interval)) in asked.iter().zip(together(&judged, RATE)).enumerate() {
+    for (part, (of, interval)) in asked.iter().zip(together(&judged, rate)).enumerate() {
         let shift = &shifts[part];
         let mut row = bare(of, shift.as_ref(), spread);
-        let interval = interval.or_else(|| shift.as_ref().map(|shift| shift.interval(1.0 - RATE)));
+        let interval = interval.or_else(|| shift.as_ref().map(|shift| shift.interval(1.0 - rate)));
         if let Some(interval) = &interval {
             confidence = confidence.max(interval.confidence);
             (row.ratio, row.lo, row.hi) =
@@ -264,7 +270,7 @@ fn rows(asked: &[Asked<'_, '_>], spread: Spread, delta: Share) -> (Vec<JoinedRow
 fn bare(of: &Asked<'_, '_>, shift: Option<&Shift>, spread: Spread) -> JoinedRow {
     let Asked { key, side, below, above } = of;
     let (unit, better) = unit_of(below.iter().chain(above)).unzip();
-    let (base, other) = (side_ratio(below), side_ratio(above));
+    let [base, other] = [below, above].map(|rows| side_ratio(rows, shift.is_some()));
     let ratio = base.ratio.zip(other.ratio).map(|(base, other)| other / base);
     JoinedRow {
         side: *side,
@@ -286,11 +292,13 @@ fn bare(of: &Asked<'_, '_>, shift: Option<&Shift>, spread: Spread) -> JoinedRow 
     }
 }
 
-fn side_ratio(rows: &[Part<'_>]) -> SideRatio {
-    let known: Vec<f64> =
-        rows.iter().filter_map(|(_, row)| row.ratio).filter(|ratio| *ratio > 0.0).map(f64::ln).collect();
-    let limits = match rows {
-        [(_, row)] => row.lo.zip(row.hi),
+/// One side's ratio: where there is a ratio of ratios, of the runs alone that are in it.
+fn side_ratio(rows: &[Part<'_>], is_compared: bool) -> SideRatio {
+    let rows: Vec<&RatioRow> =
+        rows.iter().map(|(_, row)| *row).filter(|row| !is_compared || interval(row).is_some()).collect();
+    let known: Vec<f64> = rows.iter().filter_map(|row| row.ratio).filter(|ratio| *ratio > 0.0).map(f64::ln).collect();
+    let limits = match rows.as_slice() {
+        [row] => row.lo.zip(row.hi),
         _ => None,
     };
     SideRatio {
@@ -298,7 +306,7 @@ fn side_ratio(rows: &[Part<'_>]) -> SideRatio {
         lo: limits.map(|(lo, _)| lo),
         hi: limits.map(|(_, hi)| hi),
         runs: known.len(),
-        blocks: rows.iter().map(|(_, row)| row.blocks).sum(),
+        blocks: rows.iter().map(|row| row.blocks).sum(),
     }
 }
 

@@ -38,12 +38,13 @@ struct Rule {
     /// The first of these that reaches its limit; else the first that was observed.
     saturation: &'static [Waiting],
     errors: &'static [Probe],
-    /// Whether the waiting is this layer's, where others could be why.
-    applies: fn(&Rows<'_>) -> bool,
+    /// Whether the waiting is this layer's, where others could be why; `None` where that is not known.
+    applies: fn(&Rows<'_>) -> Option<bool>,
     advice: fn(&Rows<'_>) -> &'static str,
 }
 
 const WAITED_FOR_CPU: Probe = ("pressure.cpu", "of the time some task waited for a CPU");
+const QUEUED: Probe = ("phases.queued", "of their time measured threads were runnable but not running");
 const UTILIZATION: Probe = ("cpu.utilization", "of the CPUs used");
 
 /// Every layer, from the one below all others to the application.
@@ -53,26 +54,23 @@ const RULES: &[Rule] = &[
         utilization: &[("cpu.guest_share", "of the CPUs used by guests of this machine")],
         saturation: &[(("phases.stolen", STOLEN), 5.0), (("cpu.steal_share", STOLEN), 5.0)],
         errors: &[],
-        applies: |_| true,
+        applies: |_| Some(true),
         advice: |_| "run fewer virtual machines on the host, or dedicate CPUs to this one",
     },
     Rule {
         layer: "CPU",
         utilization: &[UTILIZATION],
-        saturation: &[(WAITED_FOR_CPU, 10.0)],
+        saturation: &[(WAITED_FOR_CPU, 10.0), (QUEUED, 10.0)],
         errors: &[],
-        applies: |rows| rows.lowest(UTILIZATION.0).is_some_and(|used| used >= USED),
+        applies: |rows| rows.lowest(UTILIZATION.0).map(|used| used >= USED),
         advice: |_| "stop other programs or pin the work to CPUs of its own (doctor names the busiest), or use more CPUs",
     },
     Rule {
         layer: "run queue",
         utilization: &[("kernel.running", "run or could")],
-        saturation: &[
-            (("phases.queued", "of their time measured threads were runnable but not running"), 10.0),
-            (WAITED_FOR_CPU, 10.0),
-        ],
+        saturation: &[(QUEUED, 10.0), (WAITED_FOR_CPU, 10.0)],
         errors: &[],
-        applies: |rows| rows.lowest(UTILIZATION.0).is_none_or(|used| used < USED),
+        applies: |rows| Some(rows.lowest(UTILIZATION.0).is_none_or(|used| used < USED)),
         advice: |rows| match rows.highest(UTILIZATION.0) {
             Some(used) if used < USED => {
                 "some CPUs are idle while tasks wait for others: look for tasks pinned to the same CPU, and for CPU limits"
@@ -88,7 +86,7 @@ const RULES: &[Rule] = &[
             (("vm.refaults", "page faults read a page again that had been evicted"), 100.0),
         ],
         errors: &[("vm.oom_kill", "processes killed for lack of memory")],
-        applies: |_| true,
+        applies: |_| Some(true),
         advice: |rows| match rows.lowest("vm.major_faults") {
             Some(faults) if faults > 0.0 => {
                 "pages that are in use are read from disk again: more memory, a higher limit, or a smaller working set"
@@ -101,7 +99,7 @@ const RULES: &[Rule] = &[
         utilization: &[("vm.major_faults", "page faults read from a disk")],
         saturation: &[(("vm.swapped", "pages swapped"), 100.0)],
         errors: &[],
-        applies: |_| true,
+        applies: |_| Some(true),
         advice: |_| "it swaps: more memory, or less in it",
     },
     Rule {
@@ -109,7 +107,7 @@ const RULES: &[Rule] = &[
         utilization: &[("disk.busy_share", "of the time the device was busy")],
         saturation: &[(("pressure.io", "of the time some task waited for a disk"), 10.0)],
         errors: &[],
-        applies: |_| true,
+        applies: |_| Some(true),
         advice: |rows| match rows.highest("disk.busy_share") {
             Some(busy) if busy < IDLE_DEVICE => {
                 "the device itself is mostly idle: look for an I/O limit (blkio, io.max) or a layer above it"
@@ -138,7 +136,7 @@ const RULES: &[Rule] = &[
             ("sockets.segments_retransmitted", "TCP segments sent again"),
             ("net.errors", "packets lost or wrong"),
         ],
-        applies: |_| true,
+        applies: |_| Some(true),
         advice: |_| "look at the rate and delay of the link, and for a rate limit",
     },
     Rule {
@@ -146,7 +144,7 @@ const RULES: &[Rule] = &[
         utilization: &[],
         saturation: &[(("sockets.unread", "of the readings found a request that no process had read"), 25.0)],
         errors: &[("sockets.accept_overflows", "connections refused because too many waited")],
-        applies: |_| true,
+        applies: |_| Some(true),
         advice: |_| "a server is slower than its requests come: more workers, or less work for each request",
     },
 ];
@@ -338,7 +336,10 @@ fn judged(rule: &Rule, rows: &Rows<'_>) -> LayerRow {
         utilization: rows.measure(rule.utilization),
         errors: rows.measure(rule.errors),
         limit: shown.as_ref().map_or(rule.saturation[0].1, |(_, limit)| *limit),
-        saturated: known.then(|| reached.is_some() && (rule.applies)(rows)),
+        saturated: match reached {
+            None => known.then_some(false),
+            Some(_) => (rule.applies)(rows),
+        },
         saturation: shown.map(|(measure, _)| measure),
     }
 }
@@ -455,6 +456,33 @@ mod tests {
         windows.push(second(0.1, &[("pressure.io_some", 1.0)]));
         windows.push(second(0.1, &[("pressure.io_some", 1.0)]));
         assert_eq!(of_windows(&windows, &[]).places[0].named, None);
+    }
+
+    /// Where the kernel has no PSI, ranks that waited for half of their time on CPUs in full use were "ok", and nothing was saturated.
+    #[test]
+    fn ranks_that_wait_for_busy_cpus_show_the_processor_to_be_saturated() {
+        let mut windows: Vec<(Values, f64)> = (0..10).map(|_| second(0.99, &[])).collect();
+        windows.iter_mut().for_each(|(values, _)| values.retain(|key, _| !key.starts_with("pressure.")));
+        let mut rows = rows_of(&windows);
+        rows.push(ObservedRow {
+            treatment: Treatment::new(),
+            place: THIS_MACHINE.to_owned(),
+            quantity: QUEUED.0.to_owned(),
+            instance: String::new(),
+            unit: "%".to_owned(),
+            n: 10,
+            value: 50.0,
+            lo: Some(48.0),
+            hi: Some(52.0),
+        });
+        let rows = Rows { own: rows.iter().collect(), ..Rows::default() };
+        let found = diagnosis(&Treatment::new(), THIS_MACHINE, &rows);
+        assert_eq!(found.named.as_deref(), Some("CPU"), "{found:#?}");
+        // Whose fault it is follows from how much of the CPUs is used.
+        let own = rows.own.iter().copied().filter(|row| row.quantity != UTILIZATION.0).collect();
+        let found = diagnosis(&Treatment::new(), THIS_MACHINE, &Rows { own, ..Rows::default() });
+        let of = |layer: &str| found.layers.iter().find(|row| row.layer == layer).map(|row| row.saturated);
+        assert_eq!([of("CPU"), of("run queue")], [Some(None), Some(Some(true))], "{found:#?}");
     }
 
     #[test]

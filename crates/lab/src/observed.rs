@@ -69,11 +69,49 @@ pub(crate) fn observed(run: &Run) -> Option<Observed> {
     })
 }
 
+/// What the values of a window show.
+struct Window {
+    /// The views, and the rates that no view shows, with their units.
+    seen: Vec<(Seen, String)>,
+    /// What an instance is 0 of that is not among them.
+    idle: BTreeSet<&'static str>,
+}
+
+impl Window {
+    fn of(values: &Values, seconds: f64) -> Self {
+        let with_unit = |seen: Seen| {
+            let unit = view::find(&seen.key).map_or("", |view| view.unit).to_owned();
+            (seen, unit)
+        };
+        // Ticks by state are shares already, and a view of the same name says the same.
+        let is_shown = |key: &str| view::find(key).is_some() || key.starts_with(OF_CPUS) || key.starts_with("lost.");
+        let rates = view::rates(values, seconds).into_iter().filter(|(seen, _)| !is_shown(&seen.key));
+        let seen = view::views(values, seconds).into_iter().map(with_unit).chain(rates).collect();
+        Window { seen, idle: view::idle(values, seconds) }
+    }
+
+    /// The same with what only `whole` has: what is too dear to be read between phases was read at the ends of the trial, and single CPUs are kept of whole
+    /// trials alone. A device that was idle in the phases does not have there what it did before them.
+    fn with(mut self, whole: Window) -> Self {
+        let known: BTreeSet<String> = self.seen.iter().map(|(seen, _)| seen.key.clone()).collect();
+        let is_of_a_cpu = |seen: &Seen| seen.key.starts_with(OF_CPUS) && !seen.instance.is_empty();
+        let is_more = |seen: &Seen| !known.contains(&seen.key) || is_of_a_cpu(seen);
+        self.seen.extend(whole.seen.into_iter().filter(|(seen, _)| is_more(seen)));
+        self.idle.extend(whole.idle);
+        self
+    }
+}
+
+/// The family of what CPUs did.
+const OF_CPUS: &str = "cpu.";
+
 /// The values of many trials, by place, key, instance and unit, in the order in which they came up.
 #[derive(Default)]
 struct Table {
     order: Vec<Key>,
     values: HashMap<Key, Vec<f64>>,
+    /// By place and key, in how many windows instances that were not named were at 0.
+    windows: HashMap<String, BTreeMap<&'static str, usize>>,
 }
 
 /// Place, quantity, instance and unit.
@@ -81,29 +119,28 @@ type Key = (String, String, String, String);
 
 impl Table {
     fn add(&mut self, place: &str, seen: Seen, unit: &str) {
-        self.extend((place.to_owned(), seen.key, seen.instance, unit.to_owned()), [seen.value]);
-    }
-
-    fn extend(&mut self, key: Key, more: impl IntoIterator<Item = f64>) {
+        let key = (place.to_owned(), seen.key, seen.instance, unit.to_owned());
         match self.values.entry(key) {
-            Entry::Occupied(mut values) => values.get_mut().extend(more),
+            Entry::Occupied(mut values) => values.get_mut().push(seen.value),
             Entry::Vacant(free) => {
                 self.order.push(free.key().clone());
-                free.insert(more.into_iter().collect());
+                let before = windows(&self.windows, free.key());
+                free.insert(vec![0.0; before]).push(seen.value);
             }
         }
     }
 
-    /// The views of a window, and the rates that no view shows.
-    fn window(&mut self, place: &str, values: &Values, seconds: f64) {
-        for seen in view::views(values, seconds) {
-            let unit = view::find(&seen.key).map_or("", |view| view.unit);
-            self.add(place, seen, unit);
+    /// Adds a window of a place; an instance in which nothing happened is 0 there.
+    fn window(&mut self, place: &str, window: Window) {
+        for (seen, unit) in window.seen {
+            self.add(place, seen, &unit);
         }
-        for (seen, unit) in view::rates(values, seconds) {
-            // Ticks by state are shares already, and a view of the same name says the same.
-            if view::find(&seen.key).is_none() && !seen.key.starts_with("cpu.") && !seen.key.starts_with("lost.") {
-                self.add(place, seen, &unit);
+        let own = self.windows.entry(place.to_owned()).or_default();
+        window.idle.into_iter().for_each(|key| *own.entry(key).or_default() += 1);
+        for key in self.order.iter().filter(|(at, ..)| at == place) {
+            let count = windows(&self.windows, key);
+            if let Some(values) = self.values.get_mut(key).filter(|values| values.len() < count) {
+                values.resize(count, 0.0);
             }
         }
     }
@@ -112,37 +149,24 @@ impl Table {
     fn arm_of_trial(&mut self, trial: &Finished, result: &TrialResult, index: usize, observation: &Observation) {
         let place = observation.place.as_str();
         let own = observation.arms.iter().find(|arm| arm.arm == index);
+        let own = own.map(|arm| Window::of(&arm.values, arm.seconds));
         let alone = trial.spec.arms.len() == 1;
-        match own {
-            Some(arm) if alone => {
-                // What is too dear to be read between phases was read at the ends of the trial.
-                let mut table = Table::default();
-                table.window(place, &arm.values, arm.seconds);
-                let known: BTreeSet<_> = table.order.iter().cloned().collect();
-                self.take(table, |_| true);
-                let mut rest = Table::default();
-                rest.window(place, &observation.whole, observation.seconds);
-                self.take(rest, |key| !known.contains(key));
-            }
-            Some(arm) => self.window(place, &arm.values, arm.seconds),
-            None if alone => self.window(place, &observation.whole, observation.seconds),
-            None => {}
+        let is_own = own.is_some();
+        let whole = alone.then(|| Window::of(&observation.whole, observation.seconds));
+        let window = match (own, whole) {
+            (Some(own), Some(whole)) => Some(own.with(whole)),
+            (own, whole) => own.or(whole),
+        };
+        if let Some(window) = window {
+            self.window(place, window);
         }
-        if alone && own.is_some() {
+        if alone && is_own {
             self.lost_time(result);
         }
     }
 
-    fn take(&mut self, other: Table, keep: impl Fn(&Key) -> bool) {
-        let Table { order, mut values } = other;
-        for key in order.into_iter().filter(|key| keep(key)) {
-            let more = values.remove(&key).unwrap_or_default();
-            self.extend(key, more);
-        }
-    }
-
     fn whole_trial(&mut self, observation: &Observation) {
-        self.window(&observation.place, &observation.whole, observation.seconds);
+        self.window(&observation.place, Window::of(&observation.whole, observation.seconds));
     }
 
     /// What the trial's own look at the clock found, before and after its phases.
@@ -237,6 +261,14 @@ impl Table {
         }
         rows
     }
+}
+
+/// In how many windows an instance that was not named was at 0; of what is of the machine in none.
+fn windows(all: &HashMap<String, BTreeMap<&'static str, usize>>, (place, quantity, instance, _): &Key) -> usize {
+    if instance.is_empty() {
+        return 0;
+    }
+    all.get(place).and_then(|own| own.get(quantity.as_str())).copied().unwrap_or(0)
 }
 
 /// The place at which a microVM's own counts are taken.

@@ -196,7 +196,7 @@ impl Search<'_> {
                     Ended::Broken
                 }
             };
-            trials.push(Walked { ended, windows });
+            trials.push(Walked { ended, windows, at_answer: 0 });
             let so_far = outcome::document(self.title, self.factor, self.qos, self.plan, &trials);
             (self.watch)(&Step::Trial { trial, so_far: Box::new(so_far) });
             if ended != Ended::Found {
@@ -265,7 +265,7 @@ impl Search<'_> {
         if self.plan.confirming == 0 {
             return Ok(());
         }
-        let walked = Walked { ended: Ended::Found, windows: windows.clone() };
+        let walked = Walked { ended: Ended::Found, windows: windows.clone(), at_answer: 0 };
         let Some(&level) = outcome::levels(&[walked], self.qos, &self.plan).first() else { return Ok(()) };
         subject.drain()?;
         for _ in 0..self.plan.confirming {
@@ -284,8 +284,11 @@ impl Search<'_> {
         let level = outcome::answer(trials, self.qos, &self.plan)?.level.clamp(self.plan.lowest, self.plan.highest);
         let trial = trials.len().checked_sub(1)?;
         let last = trials.last_mut().filter(|last| last.ended == Ended::Found)?;
+        let walked = last.windows.len();
         let measured = subject.drain().map_err(Cut::from);
-        match measured.and_then(|()| self.visit(subject, trial, level, self.full(), &mut last.windows)) {
+        let measured = measured.and_then(|()| self.visit(subject, trial, level, self.full(), &mut last.windows));
+        last.at_answer = last.windows.len() - walked;
+        match measured {
             Err(Cut::Broken(why)) => Some(why),
             Ok(_) | Err(Cut::Interrupted | Cut::TimeOver | Cut::Uncounted) => None,
         }

@@ -6,7 +6,7 @@
 
 use crate::link::{AgentLink, LinkError};
 use crate::parallel_start::start_in_parallel;
-use baremark_model::environments::NATIVE;
+use baremark_model::environments::{self, NATIVE};
 use baremark_model::plan::Plan;
 use baremark_model::site::{Environment, Portion, SiteError};
 use baremark_model::value::Value;
@@ -24,9 +24,9 @@ enum Fresh {
 
 /// What the study says about the sites of one environment.
 fn fresh(plan: &Plan, environment: &str) -> Fresh {
-    match plan.environments.get(environment).and_then(|settings| settings.get("fresh")) {
+    match plan.environments.get(environment).and_then(|settings| settings.get(environments::FRESH.key)) {
         Some(Value::Choice(word)) if word == "block" => Fresh::Block,
-        Some(Value::Choice(word)) if word == "run" => Fresh::Run,
+        Some(Value::Choice(word)) if word == environments::WHOLE_RUN => Fresh::Run,
         _ => Fresh::Trial,
     }
 }

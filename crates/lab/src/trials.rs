@@ -2,6 +2,7 @@
 //! trial of a pair.
 
 use baremark_model::command;
+use baremark_model::disturbed::QUAD;
 use baremark_model::event::TrialStatus;
 use baremark_model::hdr;
 use baremark_model::histogram::Histogram;
@@ -107,16 +108,20 @@ impl Finished {
 
     /// The trial's value of `metric` for `arm`: the exponential of the trimmed mean over the logarithms of its phases, as the
     /// ratio's; of fewer than five phases, or where a value is not positive, the same of the values. `None` unless the trial
-    /// counts. A percentile is that of all phases' samples together; in trials that were stored without distributions it is as any other
-    /// metric, where every phase has it.
+    /// counts. Phases of quads that its record says do not count are not in it. A percentile is that of all phases' samples together; in trials that
+    /// were stored without distributions it is as any other metric, where every phase has it.
     pub fn value(&self, arm: usize, metric: &str) -> Option<f64> {
         if let Some(percentile) = Percentile::of_key(metric)
             && let Some(value) = self.percentile(arm, metric, &percentile)
         {
             return value;
         }
-        let all = self.counted()?.series.iter().filter(|phase| phase.arm == arm).count();
-        let phases = of_all_phases(metric, self.phases(arm, metric), all)?;
+        let result = self.counted()?;
+        let counts = |place: usize| result.discarded.iter().all(|discarded| discarded.quad != place / QUAD);
+        let own = result.series.iter().enumerate().filter(|(place, phase)| phase.arm == arm && counts(*place));
+        let own: Vec<&Series> = own.map(|(_, phase)| phase).collect();
+        let values: Vec<f64> = own.iter().filter_map(|phase| value(&phase.samples, metric)).collect();
+        let phases = of_all_phases(metric, values, own.len())?;
         if phases.len() >= quads::FEWEST && phases.iter().all(|value| *value > 0.0) {
             let logs: Vec<f64> = phases.iter().map(|value| value.ln()).collect();
             return quads::summary(&logs).map(f64::exp);
@@ -176,7 +181,8 @@ impl Finished {
     }
 
     /// ln(`above` / `below`) of each quad, in the order measured: of four phases in which each arm ran twice, but for those that
-    /// the trial's record says do not count. Empty unless the trial counts and its arms were interleaved.
+    /// the trial's record says do not count. Empty unless the trial counts and its arms were interleaved, and where a phase of them lacks a positive
+    /// value: to leave out its quad alone would be a choice of quads by their outcome.
     pub fn quads(&self, below: usize, above: usize, metric: &str) -> Vec<f64> {
         let Some(result) = self.counted() else { return Vec::new() };
         let of_arm = |quad: &[Series], arm: usize| -> Vec<f64> {
@@ -188,7 +194,7 @@ impl Finished {
         };
         let counts = |quad: &usize| result.discarded.iter().all(|discarded| discarded.quad != *quad);
         let quads = result.series.chunks_exact(4).enumerate().filter(|(quad, _)| counts(quad));
-        quads.filter_map(|(_, quad)| log_ratio(quad)).collect()
+        quads.map(|(_, quad)| log_ratio(quad)).collect::<Option<Vec<f64>>>().unwrap_or_default()
     }
 
     /// By how much each of the hypervisor's counters grew inside the timed regions of `arm`, and how long its ranks were in

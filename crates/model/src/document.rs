@@ -263,6 +263,14 @@ pub struct UsedEnvironment {
     pub lacks: Vec<String>,
 }
 
+impl UsedEnvironment {
+    /// Whether one start of it serves the whole run.
+    #[must_use]
+    pub fn starts_once(&self) -> bool {
+        self.settings.get(environments::FRESH.key).is_some_and(|of| of == environments::WHOLE_RUN)
+    }
+}
+
 impl RunHead {
     /// What is set about an environment otherwise than about the place that it is, in this study; of that place itself, and
     /// where it is not in the study, otherwise than by default.

@@ -17,7 +17,7 @@ mod sandbox;
 mod slurm;
 mod ssh;
 
-pub use kind::{Capabilities, EnvironmentKind, Given, Holder, INSTEAD_OF, Setting, Short};
+pub use kind::{Capabilities, EnvironmentKind, FRESH, Given, Holder, INSTEAD_OF, Setting, Short, WHOLE_RUN};
 
 use crate::arm::ExecutorKind;
 use crate::knob::{Default, Kind, Knob};

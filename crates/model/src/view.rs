@@ -236,6 +236,17 @@ pub fn views(values: &Values, seconds: f64) -> Vec<Seen> {
     all
 }
 
+/// What an instance that the values of a window do not name is 0 of: views and rates of counters whose whole was read. A mean of what was done, and a level,
+/// are not 0 where nothing was done.
+#[must_use]
+pub fn idle(values: &Values, seconds: f64) -> BTreeSet<&'static str> {
+    // No instance has this name.
+    let nothing = Window { values, instance: "\0", seconds };
+    let is_nothing = |view: &&View| !view.of.is_empty() && (view.formula)(&nothing).is_some_and(|value| value == 0.0);
+    let counters = values.keys().filter_map(|key| quantity::find(key)).filter(|row| row.growth != Growth::Level);
+    VIEWS.iter().filter(is_nothing).map(|view| view.key).chain(counters.map(|row| row.key)).collect()
+}
+
 /// The instances in which anything of a family happened, by family.
 fn instances(values: &Values) -> BTreeMap<&str, BTreeSet<&str>> {
     let mut all: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -326,6 +337,15 @@ mod tests {
             Some(5.0),
             "its writes were omitted because there were none"
         );
+    }
+
+    #[test]
+    fn an_instance_without_values_has_amounts_of_0_and_no_means() {
+        let rows = ["disk.reads", "disk.writes", "disk.read_time", "disk.write_time", "disk.busy", "disk.in_flight"];
+        let found = idle(&of(&rows.map(|key| (key, 10.0))), 2.0);
+        let has = |key: &str| found.contains(key);
+        assert!(has("disk.iops") && has("disk.busy_share") && has("disk.read_time"), "{found:?}");
+        assert!(!has("disk.latency") && !has("disk.in_flight") && !has("disk.mb_per_s"), "{found:?}");
     }
 
     #[test]

@@ -22,13 +22,17 @@ const MOST_ROWS: usize = 200;
 /// Kinds of quantities, by what precedes the dot in their key, with the heads of their tables.
 const KINDS: &[(&str, &str)] = &[
     ("cpu", "Processors"),
+    ("phases", "CPU time taken in timed phases"),
     ("lost", "Stalls"),
     ("kernel", "Scheduler and interrupts"),
     ("interrupts", "Interrupts by source"),
     ("softirqs", "Soft interrupts by kind"),
     ("tlb", "TLB shootdowns"),
     ("disk", "Disks"),
+    ("io", "Single I/Os"),
     ("net", "Network"),
+    ("packet", "Single packets"),
+    ("sockets", "Connections"),
     ("memory", "Memory"),
     ("vm", "Faults and paging"),
     ("numa", "NUMA"),
@@ -211,6 +215,7 @@ mod tests {
     use super::*;
     use baremark_model::observation::ObservedAbsence;
     use baremark_model::observer::Absence;
+    use baremark_model::quantity::QUANTITIES;
 
     fn observed(places: &[&str]) -> Observed {
         let absence = |reason: &str| Absence::new("kvm", reason);
@@ -226,6 +231,16 @@ mod tests {
             absent: places.iter().map(absent).collect(),
             cost: (1..).zip(places).map(cost).collect(),
             ..Observed::default()
+        }
+    }
+
+    /// What the observers io-histograms, net-stats and sockets had read was in no table.
+    #[test]
+    fn every_quantity_has_a_table() {
+        let keys = QUANTITIES.iter().map(|row| row.key).chain(view::VIEWS.iter().map(|view| view.key));
+        for key in keys {
+            let kind = key.split_once('.').map(|(kind, _)| kind);
+            assert!(KINDS.iter().any(|(known, _)| Some(*known) == kind), "{key}");
         }
     }
 

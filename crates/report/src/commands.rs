@@ -21,7 +21,7 @@ use std::fmt::Write;
 
 /// The least room for a command's own text.
 const LEAST_ROOM: usize = 16;
-/// Of the difference in wall time, the share that CPU time must make up to be called its cause.
+/// Of the difference in wall time, the share that exits or CPU time must certainly make up to be called its cause.
 const CAUSE_SHARE: f64 = 0.5;
 
 /// The lines of a comparison. `commands` are the levels of the factor `command` with their texts, or one command without a name.
@@ -258,7 +258,18 @@ pub(crate) fn cause(document: &Document, row: &RatioRow) -> Option<String> {
     leaving(document, row).or_else(|| busy(document, row))
 }
 
-/// That exits, their number times what one costs here, make up most of the time that a program takes longer in the microVM.
+/// The least and the most by which a metric is larger, in its unit, where a ratio shows that it is; both below 0 where it is smaller.
+fn grown(document: &Document, row: &RatioRow) -> Option<[f64; 2]> {
+    let base = document.estimate_of(&row.metric, &row.relative_to)?.estimate;
+    match [row.lo?, row.hi?].map(|ratio| base * (ratio - 1.0)) {
+        [lo, hi] if lo > 0.0 => Some([lo, hi]),
+        [lo, hi] if hi < 0.0 => Some([hi, lo]),
+        _ => None,
+    }
+}
+
+/// That exits, their number times what one costs here, make up most of the time that a program takes longer in the microVM: also
+/// where they take the least and it adds the most that the intervals allow.
 fn leaving(document: &Document, row: &RatioRow) -> Option<String> {
     // The least, the estimate and the most of the seconds that they take.
     let exits = |treatment: &Treatment| {
@@ -266,10 +277,11 @@ fn leaving(document: &Document, row: &RatioRow) -> Option<String> {
         let wall = document.estimate_of(WALL.key, treatment)?.estimate;
         Some([share.lo?, share.estimate, share.hi?].map(|percent| percent / 100.0 * wall))
     };
-    let [longer, shorter] = [&row.treatment, &row.relative_to].map(|of| document.estimate_of(WALL.key, of));
-    let added = Some(longer?.estimate - shorter?.estimate).filter(|added| row.metric == WALL.key && *added > 0.0)?;
+    let longer = document.estimate_of(WALL.key, &row.treatment)?.estimate;
+    let added = [row.lo?, row.ratio?, row.hi?].map(|ratio| longer * (1.0 - 1.0 / ratio));
+    let [least, added, most] = Some(added).filter(|[least, ..]| row.metric == WALL.key && *least > 0.0)?;
     let (own, others) = (exits(&row.treatment)?, exits(&row.relative_to)?);
-    let [lo, middle, hi] = [own[0] - others[2], own[1] - others[1], own[2] - others[0]].map(|took| took / added);
+    let [lo, middle, hi] = [(own[0] - others[2]) / most, (own[1] - others[1]) / added, (own[2] - others[0]) / least];
     let percent = |share: f64| 100.0 * share.min(1.0);
     let part = match lo {
         lo if lo >= 1.0 => "all".to_owned(),
@@ -279,24 +291,25 @@ fn leaving(document: &Document, row: &RatioRow) -> Option<String> {
         .then(|| format!("Exits from the microVM explain {part} of the time that it adds (number x cost of one here)."))
 }
 
+/// That a part of CPU time, user or system, makes up most of a difference in wall time: also where the part is the least and the difference the
+/// most that the intervals allow.
 fn busy(document: &Document, row: &RatioRow) -> Option<String> {
     let of = |metric: &str, treatment: &Treatment| document.estimate_of(metric, treatment).map(|of| of.estimate);
-    let change = |metric: &str| Some(of(metric, &row.treatment)? - of(metric, &row.relative_to)?);
     // CPU time is a part of wall time where one CPU is used at most.
     let one_cpu = |treatment: &Treatment| {
         let used = of(USER.key, treatment).unwrap_or(0.0) + of(SYSTEM.key, treatment).unwrap_or(0.0);
         of(WALL.key, treatment).is_some_and(|wall| used <= command::ONE_CPU * wall)
     };
     let alone = one_cpu(&row.treatment) && one_cpu(&row.relative_to);
-    let wall = change(WALL.key).filter(|_| row.metric == WALL.key && alone)?;
+    let [_, most] = grown(document, row).filter(|_| row.metric == WALL.key && alone)?;
     let shown = |metric: &str| {
         let same = |other: &&RatioRow| {
             other.metric == metric && other.treatment == row.treatment && other.relative_to == row.relative_to
         };
         let ratio = document.ratios.iter().find(same)?;
-        let (lo, hi) = ratio.lo.zip(ratio.hi)?;
-        let agrees = change(metric)? / wall >= CAUSE_SHARE && (lo > 1.0 || hi < 1.0);
-        agrees.then_some(ratio.ratio?)
+        let [least, _] = grown(document, ratio)?;
+        // Both are below 0 where it takes less.
+        (least / most >= CAUSE_SHARE).then_some(ratio.ratio?)
     };
     // All that the processor does in the microVM counts as the user mode of the process that carries it.
     let inside = [&row.treatment, &row.relative_to].iter().any(|of| document.estimate_of(EXIT_SHARE.key, of).is_some());

@@ -73,7 +73,8 @@ pub fn answer(document: &Document) -> String {
         }
         _ => String::new(),
     };
-    let trials = document.trials.iter().filter(|trial| trial.maximum.is_some()).count();
+    let found = document.trials.iter().filter(|trial| trial.ended == Ended::Found && trial.maximum.is_some());
+    let trials = found.count();
     let basis = match maximum.basis {
         Basis::FreshTrials => format!("over {trials} trials from a fresh start"),
         Basis::Bracket => {

@@ -151,7 +151,12 @@ pub(crate) fn cautions(document: &Document) -> Vec<String> {
         cautions.push(match &run.stop_reason {
             None => "This run has not ended; the figures below may change.",
             Some(why) => {
-                resumed = format!("Stopped: {}; `baremark resume {}` continues it.", clean(why), clean(&run.id));
+                let held = if document.ratios.iter().any(|row| row.lo.is_some()) {
+                    " Intervals hold where their result was no reason to stop."
+                } else {
+                    ""
+                };
+                resumed = format!("Stopped: {}; `baremark resume {}` continues it.{held}", clean(why), clean(&run.id));
                 &resumed
             }
         });

@@ -556,9 +556,15 @@ fn own_time(part: &Part<'_>, row: &RatioRow, causes: &[Cause]) -> Option<String>
     (2.0 * most.lo >= extra(lo).max(extra(hi))).then(|| format!("{what}: {value} % of {} %", fixed(loss, 0)))
 }
 
-/// Other programs that took the CPUs of the slower arm's ranks, or more of all CPUs while its phases ran.
+/// Other programs that took the CPUs of the slower arm's ranks for longer than the reference's, or more of all CPUs while its phases ran.
 fn disturbed(part: &Part<'_>, row: &RatioRow) -> Option<String> {
-    let others = [Cause::Queued, Cause::OtherPrograms].into_iter().flat_map(|cause| explained(part, row, cause));
+    let is_of_reference =
+        |found: &&ExplanationRow| found.treatment == row.relative_to && found.cause == Some(Cause::Queued);
+    let of_reference = part.document.explanations.iter().filter(is_of_reference);
+    // What both waited is in no ratio.
+    let waited = of_reference.map(|found| found.hi).fold(0.0, f64::max);
+    let queued = explained(part, row, Cause::Queued).filter(|found| found.lo > waited);
+    let others = queued.chain(explained(part, row, Cause::OtherPrograms));
     let most = others.filter(|found| !found.advice.is_empty()).max_by(|one, two| one.lo.total_cmp(&two.lo))?;
     let value = number::estimate(most.value, Some(most.lo), Some(most.hi));
     let by = if shares_memory(part, row) { "Other programs, by memory or caches" } else { "Other programs" };
@@ -594,12 +600,13 @@ fn differing(part: &Part<'_>, row: &RatioRow) -> Option<String> {
 /// From here on the bound on what VM exits cost says nothing: it is the control's noise.
 const BOUND_MOST: f64 = 0.02;
 
-/// The bound that the control sets on the cost of VM exits, where there are any and it is one.
+/// The bound that the control sets on the cost of VM exits, where there are any and it is one: not where the control is faster there.
 fn exits(part: &Part<'_>) -> Option<String> {
     let document = &part.document;
     let is_of_a_vm = |row: &&RatioRow| document.run.workload == CONTROL && is_a_vm(document, &row.treatment);
-    let (_, hi) = headline_of(part).filter(is_of_a_vm).find_map(loss).filter(|(_, hi)| *hi < BOUND_MOST)?;
-    Some(format!("VM exits cost at most {} (bound from {CONTROL})", number::percent(hi.max(0.0))))
+    let (_, hi) =
+        headline_of(part).filter(is_of_a_vm).find_map(loss).filter(|(_, hi)| *hi >= 0.0 && *hi < BOUND_MOST)?;
+    Some(format!("VM exits cost at most {} (bound from {CONTROL})", number::percent(hi)))
 }
 
 /// The extra time of a ratio's numerator, from its interval: least and most.
@@ -664,6 +671,16 @@ fn notes(document: &Document, rows: &[Row<'_>]) -> Vec<String> {
                 format!("{} intervals{assumed}; {}.", confidence_of(with_limits), extended(times))
             }
         });
+    }
+    let is_compared = |name: &str| {
+        let sides = ratios().filter(|row| limits_of(row).is_some()).flat_map(|row| [&row.treatment, &row.relative_to]);
+        sides.into_iter().any(|side| environments::of(side) == name)
+    };
+    let once = document.run.environments.iter().filter(|used| used.starts_once() && is_compared(&used.name));
+    let once: Vec<String> = once.map(|used| clean(&used.name)).collect();
+    if !once.is_empty() {
+        let names = once.join(", ");
+        notes.push(format!("Started once for all trials: {names}; intervals do not include how starts differ."));
     }
     let is_a_bound = |row: &&RatioRow| {
         let can = document.run.can_of(&row.treatment);

@@ -40,6 +40,8 @@ pub struct Evidence {
     pub loss: f64,
     /// Its standard error, toward no loss.
     pub error: f64,
+    /// The same toward a larger loss, which differs where blocks are skewed.
+    pub above: f64,
     /// Degrees of freedom.
     pub freedom: f64,
     /// One-sided p value of no loss.
@@ -98,7 +100,7 @@ impl Evidence {
         let loss = if better == Better::Higher { -shift.centre } else { shift.centre };
         let p_value = one_sided(loss, shift.error, shift.freedom);
         let kind = Kind::Runs(shift.base_runs.min(shift.other_runs));
-        Self { loss, error: shift.error, freedom: shift.freedom, p_value, kind }
+        Self { loss, error: shift.error, above: shift.error, freedom: shift.freedom, p_value, kind }
     }
 
     /// From ln(new / base) of each block of one run in which both are interleaved in random order. The p value is the larger
@@ -115,6 +117,7 @@ impl Evidence {
         Some(Self {
             loss: estimate.centre,
             error: estimate.below,
+            above: estimate.above,
             freedom: estimate.freedom,
             p_value: p_value.max((permutation::signed_rank(&losses)? * ALPHA / rate).min(1.0)),
             kind: Kind::Blocks(log_ratios.len()),
@@ -123,8 +126,8 @@ impl Evidence {
 
     /// The lower and the upper limit of the log loss, each one-sided at `level`.
     fn limits(&self, level: f64) -> (f64, f64) {
-        let reach = critical(level, self.freedom) * self.error;
-        (self.loss - reach, self.loss + reach)
+        let reach = critical(level, self.freedom);
+        (self.loss - reach * self.error, self.loss + reach * self.above)
     }
 
     /// The smallest log loss that is found with 80 % power by a one-sided test at `level`: (t(1 - level) + t(0.8)) standard

@@ -1,7 +1,8 @@
 //! Hardware counters of whole CPUs, by `perf_event_open(2)`.
 //!
 //! A counter counts everything that its CPU does, in user mode, kernel and guests. Where there are more counters than the
-//! processor can hold at once, the kernel takes turns and tells for how long each was counting; values are scaled by that.
+//! processor can hold at once, the kernel takes turns and tells for how long each was counting; what came since the last reading is scaled by that, for
+//! of the whole the share changes: what was counted before would grow or shrink with it.
 
 use crate::calls::new_descriptor;
 use core::arch::x86_64::__cpuid;
@@ -54,7 +55,10 @@ const FLAG_CLOEXEC: libc::c_ulong = 8;
 
 /// A counter of one CPU.
 #[derive(Debug)]
-pub struct Counter(File);
+pub struct Counter {
+    file: File,
+    counted: Scaled,
+}
 
 impl Counter {
     /// Starts counting `event` on `cpu`.
@@ -71,28 +75,43 @@ impl Counter {
         let made = unsafe {
             new_descriptor(libc::syscall(libc::SYS_perf_event_open, &raw const attributes, -1, cpu, -1, FLAG_CLOEXEC))
         };
-        made.map(|counter| Counter(File::from(counter)))
+        made.map(|counter| Counter { file: File::from(counter), counted: Scaled::default() })
     }
 
-    /// The count so far, scaled up to the time in which it was not counting; `None` where it has not counted yet.
+    /// The count so far, scaled up from reading to reading to the time in which it was not counting; `None` where it has not counted yet.
     ///
     /// # Errors
     /// What `read(2)` gives.
     pub fn read(&mut self) -> io::Result<Option<u64>> {
         let mut bytes = [0; 24];
-        self.0.read_exact(&mut bytes)?;
+        self.file.read_exact(&mut bytes)?;
         let mut words = [0_u64; 3];
         for (word, chunk) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
             *word = u64::from_ne_bytes(*chunk);
         }
-        Ok(scaled(words))
+        Ok(self.counted.take(words))
     }
 }
 
-/// A count over the time enabled, from one over the time running.
-fn scaled([count, enabled, running]: [u64; 3]) -> Option<u64> {
-    let whole = u128::from(count) * u128::from(enabled);
-    whole.checked_div(u128::from(running)).map(|count| u64::try_from(count).unwrap_or(u64::MAX))
+/// What was counted, scaled from reading to reading.
+#[derive(Clone, Copy, Debug, Default)]
+struct Scaled {
+    /// Count, time enabled and time running at the last reading before which it was running.
+    last: [u64; 3],
+    /// Over the time enabled until then.
+    sum: u64,
+}
+
+impl Scaled {
+    /// Takes a reading. Time in which it was not running is scaled with what it counts next.
+    fn take(&mut self, now: [u64; 3]) -> Option<u64> {
+        let [count, enabled, running] = std::array::from_fn(|at| u128::from(now[at].saturating_sub(self.last[at])));
+        if let Some(grown) = (count * enabled).checked_div(running) {
+            self.sum = self.sum.saturating_add(u64::try_from(grown).unwrap_or(u64::MAX));
+            self.last = now;
+        }
+        (self.last[2] > 0).then_some(self.sum)
+    }
 }
 
 fn selector(event: Event) -> io::Result<(u32, u64)> {
@@ -129,10 +148,20 @@ mod tests {
 
     #[test]
     fn counts_are_scaled_to_the_time_enabled() {
+        let scaled = |reading| Scaled::default().take(reading);
         assert_eq!(scaled([100, 10, 10]), Some(100));
         assert_eq!(scaled([100, 30, 10]), Some(300));
         assert_eq!(scaled([0, 30, 0]), None, "it never ran");
         assert_eq!(scaled([u64::MAX, u64::MAX, 1]), Some(u64::MAX));
+    }
+
+    /// 1000 at first, then nothing while it ran for half of the time: 333 came of the change of the share, or went where it ran for longer.
+    #[test]
+    fn what_was_counted_before_does_not_grow_with_the_time_in_which_others_count() {
+        let mut counted = Scaled::default();
+        let readings = [[1000, 10, 10], [1000, 20, 15], [1000, 30, 15], [1010, 40, 20], [1020, 50, 30]];
+        let grown = readings.map(|reading| counted.take(reading));
+        assert_eq!(grown, [1000, 1000, 1000, 1040, 1050].map(Some), "10 in 5 of 20, then 10 in all of 10");
     }
 
     #[test]

@@ -62,7 +62,8 @@ fn compared(context: &Context, study: study::Study, options: &Options) -> Result
     }
     let plan = planning::of(&source, Mode::default(), &context.interrupt)?;
     each_can_start(&plan, &study.commands)?;
-    let (run, exit) = run::of_plan(context, &Source::new(study.command_line, source.bytes), &plan)?;
+    let (run, ended) = run::of_plan(context, &Source::new(study.command_line, source.bytes), &plan)?;
+    let exit = run::answered(ended, &run);
     let descriptors = context::descriptors_of(&run)?;
     let document = predicted::document(context, &run, &descriptors);
     if exit == Exit::Failure && options.ignore_exit.is_none() {

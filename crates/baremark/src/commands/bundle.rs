@@ -54,7 +54,7 @@ pub fn bundle(context: &Context, arguments: &Arguments) -> Result<(String, Exit)
         true => crate::json::document(
             "baremark-bundle-file/1",
             serde_json::json!({
-                "run": id.to_string(), "file": file, "bytes": packed.len(), "redacted": !arguments.identify, "signed_by": signer,
+                "run": id.to_string(), "file": file.display().to_string(), "bytes": packed.len(), "redacted": !arguments.identify, "signed_by": signer,
             }),
         ),
         false => {

@@ -16,12 +16,12 @@ use baremark_model::event::TrialStatus;
 use baremark_model::machine::MachineFacts;
 use baremark_model::plan::Plan;
 use baremark_model::units::{Nanos, UnixTime};
-use baremark_store::{Batch, RunId, Store, TrialEntry};
+use baremark_store::{Batch, RunId, RunState, Store, TrialEntry};
 use baremark_sys::private_folder::PrivateFolder;
 use baremark_sys::{point, wall};
 use clap::builder::PossibleValuesParser;
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{Read, stdin};
@@ -179,13 +179,39 @@ fn chosen(mut imported: Imported, args: &ImportArgs, file: &str) -> Result<Impor
     Ok(imported)
 }
 
+/// Warns of runs that already have one of these names: compare and check take them as well.
+fn named_before(store: &Store, names: &BTreeSet<String>) {
+    // Of a list that is damaged the rest is enough.
+    let runs = store.list().map_or_else(|_| Vec::new(), |list| list.runs);
+    let whole = || runs.iter().filter(|run| run.state == RunState::Finished);
+    for name in names {
+        let count = whole().filter(|run| Origin::of(&run.study_file).import() == Some(name.as_str())).count();
+        if count > 0 {
+            say(format_args!(
+                "warning: {name}: {} imported under this name before; compare and check take all of them, and a file \
+                 that is among them twice",
+                counted(count)
+            ));
+        }
+    }
+}
+
+/// `a run was`, `3 runs were`.
+pub fn counted(runs: usize) -> String {
+    if runs == 1 { "a run was".to_owned() } else { format!("{runs} runs were") }
+}
+
 /// Stores one run for each file.
 fn stored(context: &Context, args: &ImportArgs, found: &[(String, Imported)]) -> Result<(String, Exit), Refusal> {
     let store = context.open_store()?;
+    let name_of = |file: &'_ String| -> String {
+        let short = Path::new(file).file_name().and_then(|name| name.to_str()).unwrap_or(file);
+        args.name.as_deref().unwrap_or(short).to_owned()
+    };
+    named_before(&store, &found.iter().map(|(file, _)| name_of(file)).collect());
     let mut rows = Vec::new();
     for (file, imported) in found {
-        let short = Path::new(file).file_name().map_or(file.as_str(), |name| name.to_str().unwrap_or(file));
-        let id = store_run(context, &store, args.name.as_deref().unwrap_or(short), file, imported)?;
+        let id = store_run(context, &store, &name_of(file), file, imported)?;
         rows.push((id, file, imported));
     }
     if context.json {

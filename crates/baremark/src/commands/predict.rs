@@ -431,7 +431,8 @@ fn prediction_json(
 
 /// What a calibration found, and the file in which it is kept.
 fn calibration_json(calibration: &Calibration, path: &Path) -> String {
-    let document = serde_json::json!({ "date": calibration.date, "run": calibration.run, "file": path });
+    let document =
+        serde_json::json!({ "date": calibration.date, "run": calibration.run, "file": path.display().to_string() });
     json::document("baremark-calibration/1", document)
 }
 

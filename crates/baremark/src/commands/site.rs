@@ -134,11 +134,20 @@ fn write(context: &Context, path: &Path, bundles: &[PathBuf]) -> Result<(String,
         folder.add(verified(file), &format!("bundle-{number}.html"), "bundle, verified", RunState::Finished)?;
     }
     if folder.entries.is_empty() {
-        return Err(Refusal::bad_input("the store has no run to show; measure one with `baremark run STUDY`"));
+        return Err(match (folder.refused, bundles.is_empty()) {
+            (0, _) => Refusal::bad_input("the store has no run to show; measure one with `baremark run STUDY`"),
+            (_, true) => left_out("no run of the store can be shown; nothing is written"),
+            (_, false) => left_out("no bundle could be verified; nothing is written"),
+        });
     }
     let index = folder.finish()?;
     let exit = if folder.refused == 0 { Exit::Success } else { Exit::Regression };
     Ok((format!("{}\n", index.display()), exit))
+}
+
+/// All that a site was to show was left out.
+fn left_out(what: &str) -> Refusal {
+    Refusal { exit: Exit::Regression, message: what.to_owned() }
 }
 
 /// The document of a bundle whose numbers follow from its trials.

@@ -102,6 +102,7 @@ fn what_is_no_side_is_refused() {
         (",", "names no run"),
         ("base:page=4k", "pick the same factors"),
         ("base:page=", "is not a FACTOR=LEVEL"),
+        ("base,./base/0.json", "./base/0.json: the same as base/0.json; a run counts once"),
     ] {
         let output = bench.run(&["compare", side, "other"]);
         assert_eq!(output.status.code(), Some(2), "{side}: {}", text(&output.stderr));

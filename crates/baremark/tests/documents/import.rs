@@ -1,6 +1,6 @@
 //! Results of other programs as runs: imported, compared, checked, listed, reported, and refused with the place of their damage.
 
-use crate::common::bench::{Bench, text};
+use crate::common::bench::{Bench, text, unbroken};
 use crate::common::hyperfine;
 use serde_json::Value;
 use std::fs;
@@ -220,6 +220,21 @@ fn what_cannot_be_in_a_result_is_printed_and_ends_with_4() {
     assert_eq!(document["violations"][0]["expected"], "write ms", "{document:#}");
 }
 
+/// Runs that were imported under a file's name were compared in its place, and those of an earlier import with the new ones.
+#[test]
+fn a_name_of_several_things_is_said() {
+    let bench = Bench::new();
+    hyperfine::two_files(&bench);
+    let said = |arguments: &[&str]| unbroken(&bench.run(arguments).stderr);
+    assert_eq!(said(&["import", "a.json"]), "");
+    let warned = said(&["compare", "a.json", "b.json"]);
+    assert!(warned.contains("warning: a.json: a run was imported under this name, and a file has it too"), "{warned}");
+    assert_eq!(said(&["compare", "./a.json", "b.json"]), "");
+    assert_eq!(said(&["import", "b.json", "--as", "side"]), "");
+    let again = said(&["import", "b.json", "--as", "side"]);
+    assert!(again.contains("warning: side: a run was imported under this name before"), "{again}");
+}
+
 #[test]
 fn two_files_of_another_program_are_compared_without_being_stored() {
     let bench = Bench::new();
@@ -229,6 +244,11 @@ fn two_files_of_another_program_are_compared_without_being_stored() {
     assert_eq!(rows.len(), 2, "a row of each command: {document:#}");
     assert!(rows.iter().all(|row| (row["ratio"].as_f64().unwrap() - 1.06).abs() < 1e-9), "{document:#}");
     assert!(!bench.store().exists(), "nothing is stored");
+    // One file three times is no three runs.
+    let thrice = bench.run(&["compare", "a.json", "b.json,./b.json,b.json"]);
+    let said = text(&thrice.stderr);
+    assert_eq!(thrice.status.code(), Some(2), "{said}");
+    assert!(said.contains("./b.json: the same as b.json; a run counts once"), "{said}");
     bench.write("none.json", "{\"results\": []}");
     let refused = bench.run(&["compare", "a.json", "none.json"]);
     assert_eq!(refused.status.code(), Some(2));

@@ -47,10 +47,28 @@ fn a_bundle_is_derived_again_by_the_script_that_it_carries() {
     let mut result: Value = serde_json::from_slice(&bundle.result).unwrap();
     let hi = result["ratios"][0]["hi"].as_f64().unwrap();
     result["ratios"][0]["hi"] = (hi * (1.0 + 1e-8)).into();
-    let changed = Bundle { result: serde_json::to_vec(&result).unwrap(), ..bundle };
-    fs::write(bench.path("changed.tar.gz"), pack(&changed).unwrap()).unwrap();
-    let (code, said) = derived(&bench, "changed.tar.gz");
+    let changed = |result: &Value| {
+        let changed = Bundle { result: serde_json::to_vec(result).unwrap(), ..bundle.clone() };
+        fs::write(bench.path("changed.tar.gz"), pack(&changed).unwrap()).unwrap();
+        derived(&bench, "changed.tar.gz")
+    };
+    let (code, said) = changed(&result);
     assert_eq!((code, said.matches("DIFFERS").count()), (Some(1), 1), "{said}");
+
+    // Each number is as it was, and the ratio that of the one program to the other: with its sides exchanged it says the opposite.
+    let mut result: Value = serde_json::from_slice(&bundle.result).unwrap();
+    let row = &mut result["ratios"][0];
+    let (above, below) = (row["treatment"].take(), row["relative_to"].take());
+    (row["treatment"], row["relative_to"]) = (below, above);
+    let (code, said) = changed(&result);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("DIFFERS rows of result.json: some are not of the arms or the pairs of the plan"), "{said}");
+
+    // What a name holds moves no cursor: a line that differs could be written over.
+    let mut result: Value = serde_json::from_slice(&bundle.result).unwrap();
+    result["estimates"][0]["metric"] = "wall_s\u{1b}[1A\u{1b}[2K".into();
+    let (_, said) = changed(&result);
+    assert!(!said.contains('\u{1b}') && said.contains("\\x1b[1A"), "{said}");
 }
 
 /// Every stored run that tests have: of several versions, with single arms and pairs, percentiles, contrasts that explain and injected costs.

@@ -67,6 +67,14 @@ fn a_command_that_fails_is_told_and_one_that_floods_is_measured() {
     let told = text(&failing.stderr);
     assert_eq!(failing.status.code(), Some(1), "{told}");
     assert!(told.contains("exit code 3") && told.contains("no room") && told.contains("--ignore-exit"), "{told}");
+    // Its one trial took the budget: that was exit code 0, and with a gate 5, with which jobs pass.
+    for gate in [&[][..], &["--fail-above", "5%"]] {
+        let slow = ["ab", "true", "sh -c 'sleep 2; exit 3'", "--budget", "1s"];
+        let failing = bench.run(&[&slow[..], gate].concat());
+        let told = text(&failing.stderr);
+        assert_eq!(failing.status.code(), Some(1), "{gate:?}: {told}");
+        assert!(told.contains("error: nothing could be measured: ") && told.contains("--ignore-exit"), "{told}");
+    }
     let piped = bench.run(&["ab", "echo a | cat", "true"]);
     assert_eq!(piped.status.code(), Some(2));
     assert!(text(&piped.stderr).contains("'|' is for a shell; add --shell"), "{}", text(&piped.stderr));

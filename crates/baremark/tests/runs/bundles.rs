@@ -5,7 +5,9 @@ use crate::common::bundled::{bounded, bundled, written};
 use crate::common::schemas::{assert_fits, fits};
 use baremark_bundle::{Bundle, MOST_BYTES, pack};
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -77,6 +79,10 @@ fn a_bundle_is_verified_and_names_nobody() {
     assert!(said.contains("who made the bundle: it is not signed"), "{said}");
     let file = bench.run(&["bundle", "-o", "other.tar.gz", "--json"]);
     assert_eq!(assert_fits(&file.stdout, "baremark-bundle-file/1")["redacted"], true);
+    // A name that is not UTF-8 ended the program in a panic when the bundle was there.
+    let odd = bench.command(&["bundle", "--json", "-o"]).arg(OsStr::from_bytes(b"\xff.tar.gz")).output().unwrap();
+    assert!(odd.status.success(), "{}", text(&odd.stderr));
+    assert_eq!(assert_fits(&odd.stdout, "baremark-bundle-file/1")["file"], "\u{fffd}.tar.gz");
 
     let bundle = unpack(&packed).unwrap();
     let result: Value = serde_json::from_slice(&bundle.result).unwrap();
@@ -328,4 +334,9 @@ fn a_site_shows_runs_of_the_store_and_bundles_that_verify() {
     let runs = fs::read_to_string(bench.path("others/runs-0.js")).unwrap();
     assert!(runs.contains("bundle, verified") && !runs.contains(title), "{runs}");
     assert_eq!(names("others"), ["bundle-1.html", "changes.atom", "index.html", "runs-0.js", "runs-mine.js"]);
+    // Where none is left the code is the same: it was 2, and the store was said to have no run.
+    let none = bench.run(&["site", "none", "bad.tar.gz"]);
+    assert_eq!(none.status.code(), Some(4), "{}", text(&none.stderr));
+    assert!(text(&none.stderr).contains("no bundle could be verified; nothing is written"), "{}", text(&none.stderr));
+    assert!(!bench.path("none").exists());
 }

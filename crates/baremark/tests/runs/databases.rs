@@ -97,14 +97,13 @@ fn two_runs_of_a_database_are_joined() {
     assert_eq!((joined["spread"].as_str(), joined["rows"].as_array().unwrap().len()), (Some("within_runs"), 1));
     let own: Vec<&Value> = documents.iter().map(|document| &document["ratios"][0]).collect();
     assert_eq!([&row["base"]["ratio"], &row["other"]["ratio"]], [&own[0]["ratio"], &own[1]["ratio"]]);
-    // A trial in which no transaction ended in time does not count, and without four blocks there is no interval.
-    if own.iter().all(|row| row["lo"].is_f64()) {
-        let [base, other, both] = [&own[0]["ratio"], &own[1]["ratio"], &row["ratio"]].map(|of| of.as_f64().unwrap());
-        assert!((both / (other / base) - 1.0).abs() < 1e-9 && row["lo"].as_f64() < Some(both), "{row:#}");
-    } else {
-        let is_short = |row: &&Value| row["blocks"].as_u64() < Some(4);
-        assert!(own.iter().any(is_short) && row["ratio"].is_null() && row["lo"].is_null(), "{row:#}");
-    }
+    // A trial in which no transaction ended in time does not count. Without a block there is no ratio, and without four no interval.
+    let [base, other, both] = [&own[0]["ratio"], &own[1]["ratio"], &row["ratio"]].map(Value::as_f64);
+    let quotient = base.zip(other).map(|(base, other)| other / base);
+    let agrees = |(both, quotient): (f64, f64)| (both / quotient - 1.0).abs() < 1e-9;
+    assert!(both.is_some() == quotient.is_some() && both.zip(quotient).is_none_or(agrees), "{row:#}");
+    let is_short = |row: &&Value| row["blocks"].as_u64() < Some(4);
+    assert_eq!(row["lo"].is_null(), own.iter().any(is_short), "{row:#}");
     let buffers = facts.as_array().unwrap().iter().find(|fact| fact["fact"] == "parameters.buffers");
     assert_eq!(buffers.map(|fact| &fact["values"]), Some(&json!(["256 MiB", "64 MiB"])));
 

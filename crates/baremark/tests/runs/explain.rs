@@ -47,5 +47,5 @@ fn explain_answers_for_a_run_and_for_the_machine_now() {
         let row = place["layers"].as_array().unwrap().iter().find(|row| row["layer"] == layer);
         !row.expect(layer)["saturated"].is_null()
     };
-    assert!(known("run queue") && !known("CPU") && !known("disk"), "{place:#}");
+    assert!(known("run queue") && !known("memory") && !known("disk"), "{place:#}");
 }

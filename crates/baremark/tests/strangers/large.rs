@@ -164,7 +164,7 @@ fn compared_files() {
     std::os::unix::fs::symlink("/dev/zero", bench.path("many/a.json")).unwrap();
     std::os::unix::fs::symlink("/dev/zero", bench.path("zero.json")).unwrap();
     for number in 0..200 {
-        write(&bench, &format!("many/{number}.json"), [hyperfine, "0.5,", end], 1000);
+        write(&bench, &format!("many/{number}.json"), [hyperfine, &format!("0.5{number:03},"), end], 1000);
     }
     let (code, said) = bounded(&bench, &["compare", "many", "sound.json"]);
     assert!(code == Some(2) && said.contains("that the files of a side may still have"), "{said}");

@@ -1,4 +1,6 @@
 //! fio: `fio --output-format=json --output=FILE JOBFILE`, and json+.
+//!
+//! Copies of a job (`numjobs`) run at once, and without `group_reporting` each has a part of the rate: they are one value together.
 
 use crate::format::Format;
 use crate::json;
@@ -33,6 +35,8 @@ struct File {
 struct Job {
     jobname: String,
     #[serde(default)]
+    groupid: u64,
+    #[serde(default)]
     error: i64,
     #[serde(default)]
     hostname: Option<String>,
@@ -49,6 +53,8 @@ struct Direction {
     io_bytes: u64,
     iops: f64,
     #[serde(default)]
+    total_ios: f64,
+    #[serde(default)]
     lat_ns: Option<Latency>,
     #[serde(default)]
     clat_ns: Option<Latency>,
@@ -61,36 +67,84 @@ struct Latency {
     percentile: BTreeMap<String, f64>,
 }
 
+impl Job {
+    /// What it did in each direction.
+    fn directions(&self) -> [(&'static str, Option<&Direction>); 3] {
+        [("read", Some(&self.read)), ("write", Some(&self.write)), ("trim", self.trim.as_ref())]
+    }
+}
+
+impl Direction {
+    fn mean(&self) -> Option<f64> {
+        self.lat_ns.as_ref().or(self.clat_ns.as_ref()).map(|of| of.mean)
+    }
+
+    fn p99(&self) -> Option<f64> {
+        // fio has percentiles of one of the two, by its option lat_percentiles.
+        let percentile = |of: &Option<Latency>| of.as_ref()?.percentile.get("99.000000").copied();
+        percentile(&self.clat_ns).or_else(|| percentile(&self.lat_ns))
+    }
+}
+
 fn read(text: &mut Text<'_>, _: &[Column]) -> Result<Results, Damage> {
     let file: File = json::read(&text.whole()?)?;
     let mut imported = Results::of(file.version.replace("fio-", "fio "));
     imported.unix_s = file.timestamp;
     imported.host = file.jobs.first().and_then(|job| job.hostname.clone()).filter(|host| !host.is_empty());
-    let of_one = if file.jobs.len() == 1 { file.jobs[0].options.clone() } else { BTreeMap::new() };
+    let groups = groups(&file.jobs);
+    let of_one = if let [copies] = &groups[..] { copies[0].options.clone() } else { BTreeMap::new() };
     let options = file.global.into_iter().chain(of_one).filter(|(key, _)| !PLACES.contains(&key.as_str()));
     imported.parameters = options.map(|(key, value)| (key.replace('-', "_"), value)).collect();
-    for job in &file.jobs {
-        if job.error != 0 {
-            imported.note(format!("job {} ended with error {} and is left out", job.jobname, job.error));
+    for copies in &groups {
+        let name = &copies[0].jobname;
+        if let Some(failed) = copies.iter().find(|job| job.error != 0) {
+            imported.note(format!("job {name} ended with error {} and is left out", failed.error));
             continue;
         }
-        let trim = job.trim.as_ref().map(|trim| ("trim", trim));
-        for (word, direction) in [("read", &job.read), ("write", &job.write)].into_iter().chain(trim) {
-            if direction.io_bytes > 0 {
-                add(&mut imported, &format!("{} {word}", job.jobname), direction)?;
+        if copies.len() > 1 {
+            let count = copies.len();
+            imported.note(format!(
+                "{count} jobs named {name} ran at once: their rates are added, and percentiles are unknown; \
+                 group_reporting=1 has them"
+            ));
+        }
+        for at in 0..copies[0].directions().len() {
+            let all = copies.iter().map(|job| job.directions()[at]);
+            let all: Vec<(&str, &Direction)> = all.filter_map(|(word, of)| Some((word, of?))).collect();
+            let did: Vec<&Direction> = all.iter().map(|(_, of)| *of).filter(|of| of.io_bytes > 0).collect();
+            if let (Some((word, _)), [_, ..]) = (all.first(), &did[..]) {
+                add(&mut imported, &format!("{name} {word}"), &did)?;
             }
         }
     }
     Ok(imported)
 }
 
-fn add(imported: &mut Results, name: &str, direction: &Direction) -> Result<(), Damage> {
-    let Direction { iops, lat_ns, clat_ns, .. } = direction;
-    imported.add(name, &Metric::higher("iops", "I/O/s"), [*iops])?;
-    let mean = lat_ns.as_ref().or(clat_ns.as_ref()).map(|of| of.mean);
+/// The jobs, those of one name and group together, in the order of their first ones.
+fn groups(jobs: &[Job]) -> Vec<Vec<&Job>> {
+    let mut places = BTreeMap::new();
+    let mut groups: Vec<Vec<&Job>> = Vec::new();
+    for job in jobs {
+        let at = *places.entry((job.jobname.as_str(), job.groupid)).or_insert_with(|| {
+            groups.push(Vec::new());
+            groups.len() - 1
+        });
+        groups[at].push(job);
+    }
+    groups
+}
+
+fn add(imported: &mut Results, name: &str, copies: &[&Direction]) -> Result<(), Damage> {
+    let rate = copies.iter().map(|of| of.iops).sum::<f64>();
+    imported.add(name, &Metric::higher("iops", "I/O/s"), [rate])?;
+    let ios: f64 = copies.iter().map(|of| of.total_ios).sum();
+    let (mean, p99) = match copies {
+        [only] => (only.mean(), only.p99()),
+        _ => {
+            let sum = copies.iter().map(|of| Some(of.mean()? * of.total_ios)).sum::<Option<f64>>();
+            (sum.filter(|_| ios > 0.0).map(|sum| sum / ios), None)
+        }
+    };
     imported.add_one(name, &Metric::lower("latency_mean_ns", "ns"), mean)?;
-    // fio has percentiles of one of the two, by its option lat_percentiles.
-    let percentile = |of: &Option<Latency>| of.as_ref()?.percentile.get("99.000000").copied();
-    let p99 = percentile(clat_ns).or_else(|| percentile(lat_ns));
     imported.add_one(name, &Metric::lower("latency_p99_ns", "ns"), p99)
 }

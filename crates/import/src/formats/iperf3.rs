@@ -74,6 +74,14 @@ struct Sum {
     retransmits: Option<u64>,
 }
 
+impl Sum {
+    /// The same with the rate of what was not lost.
+    fn arrived(self) -> Sum {
+        let lost = self.lost_percent.unwrap_or(0.0) / 100.0;
+        Sum { bits_per_second: self.bits_per_second * (1.0 - lost), ..self }
+    }
+}
+
 fn read(text: &mut Text<'_>, _: &[Column]) -> Result<Results, Damage> {
     let file: File = json::read(&text.whole()?)?;
     if let Some(error) = file.error {
@@ -94,8 +102,8 @@ fn read(text: &mut Text<'_>, _: &[Column]) -> Result<Results, Damage> {
     if let Some(count) = retransmits {
         imported.note(format!("{count} retransmits"));
     }
-    // Of UDP the sum of both ends; of TCP what was received.
-    let rate = sum.or(sum_received).or(sum_sent);
+    // What was received. `sum`, which is all that older versions have of UDP, is of what was sent, lost datagrams included.
+    let rate = sum_received.or(sum.map(Sum::arrived)).or(sum_sent);
     let rate = rate.ok_or_else(|| Damage::at(Place::Whole, "has no sum at its end; the test did not end"))?;
     imported.add("", &Metric::higher("bits_per_s", "bit/s"), [rate.bits_per_second])?;
     imported.add_one("", &Metric::lower("jitter_ms", "ms"), rate.jitter_ms)?;

@@ -46,6 +46,30 @@ fn fio_has_both_directions_and_what_was_done() {
     assert!(imported.unix_s.is_some_and(|seconds| seconds > 1_700_000_000));
 }
 
+/// Four copies of a job were four values of a quarter of the rate each, as if it had been measured four times.
+#[test]
+fn copies_of_a_job_of_fio_are_one_value() {
+    let job = |name: &str, iops: f64, ios: u64, mean: f64, error: u64| {
+        format!(
+            "{{\"jobname\":\"{name}\",\"groupid\":0,\"error\":{error},\"job options\":{{\"bs\":\"4k\"}},\
+             \"read\":{{\"io_bytes\":4096,\"iops\":{iops},\"total_ios\":{ios},\"lat_ns\":{{\"mean\":{mean}}},\
+             \"clat_ns\":{{\"mean\":1,\"percentile\":{{\"99.000000\":5}}}}}},\"write\":{{\"io_bytes\":0,\"iops\":0}}}}"
+        )
+    };
+    let file = |jobs: &[String]| format!("{{\"fio version\":\"fio-3.33\",\"jobs\":[{}]}}", jobs.join(","));
+    let both = [job("j", 100.0, 300, 10.0, 0), job("j", 50.0, 100, 30.0, 0)];
+    let imported = of(&file(&both));
+    assert_eq!(values(&imported, "j read", "iops"), [150.0]);
+    assert_eq!(values(&imported, "j read", "latency_mean_ns"), [15.0]);
+    assert_eq!((imported.metrics().len(), imported.parameters["bs"].as_str()), (2, "4k"));
+    assert!(imported.notes[0].starts_with("2 jobs named j ran at once: their rates are added"), "{:?}", imported.notes);
+    // Of copies of which one failed the rest is a part.
+    let [one, _] = &both;
+    let failed = of(&file(&[one.clone(), job("j", 1.0, 1, 1.0, 5), job("k", 7.0, 1, 1.0, 0)]));
+    assert_eq!(failed.benchmarks(), ["k read"]);
+    assert_eq!(failed.notes, ["job j ended with error 5 and is left out"]);
+}
+
 #[test]
 fn google_benchmark_has_repetitions_without_aggregates() {
     let imported = of(&fixture("google-benchmark.json"));
@@ -158,6 +182,17 @@ fn k6_and_iperf3_have_their_ends() {
     assert_eq!((tcp.program.as_str(), tcp.parameters["protocol"].as_str()), ("iperf3 3.12", "TCP"));
     let udp = of(&fixture("iperf3-udp.json"));
     assert!(values(&udp, "", "jitter_ms")[0] > 0.0 && udp.parameters["protocol"] == "UDP");
+    // The sender's 100 Mbit/s were the result, of which a third arrived.
+    let lossy = |received: &str| {
+        let sum = "\"bits_per_second\":1e8,\"jitter_ms\":0.1,\"lost_percent\":65";
+        format!("{{\"start\":{{\"test_start\":null}},\"intervals\":[],\"end\":{{\"sum\":{{{sum}}}{received}}}}}")
+    };
+    for (received, rate) in [(",\"sum_received\":{\"bits_per_second\":3.4e7,\"lost_percent\":65}", 3.4e7), ("", 3.5e7)]
+    {
+        let imported = of(&lossy(received));
+        close(values(&imported, "", "bits_per_s")[0], rate);
+        assert_eq!(imported.notes, ["65.000 % of the datagrams were lost"]);
+    }
     let failed = r#"{"start":{"test_start":null},"intervals":[],"end":{},"error":"unable to connect"}"#;
     assert!(crate::why(failed).contains("no result: unable to connect"), "{}", crate::why(failed));
 }

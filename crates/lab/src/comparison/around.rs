@@ -142,6 +142,9 @@ fn shift(here: &[&ObservedRow], there: &[&ObservedRow], method: Method) -> Optio
     runs::compare(&side(here), &side(there))
 }
 
+/// The interval of the trials' mean, as wide on both sides as on the wider one: it ends at 0, that of a share at 100 %, and there the value is known no better.
 fn of_trials(row: &ObservedRow) -> Option<Interval> {
-    Some(Interval { centre: row.value, lo: row.lo?, hi: row.hi?, confidence: 1.0 - RATE, units: row.n })
+    let half = (row.hi? - row.value).max(row.value - row.lo?);
+    let (lo, hi) = (row.value - half, row.value + half);
+    Some(Interval { centre: row.value, lo, hi, confidence: 1.0 - RATE, units: row.n })
 }

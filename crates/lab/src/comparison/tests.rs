@@ -160,6 +160,17 @@ fn fewer_than_three_runs_a_side_are_not_comparable() {
     }
 }
 
+/// Three times the same run had no spread between runs: whatever differed was shown beyond doubt.
+#[test]
+fn a_run_counts_once_on_a_side() {
+    let thrice =
+        |name: &str, native: f64| Chosen { documents: vec![run(name, native, 0.9, 7); 3], levels: Treatment::new() };
+    let (same, three) = (thrice("a", 1.0), runs("c", 1.0, 0.9, &[0.002, -0.001, 0.0]));
+    for (base, other) in [(&same, &three), (&three, &same), (&same, &thrice("b", 0.99))] {
+        assert_eq!(compare(base, other, &Request::default()), Err(Incomparable::Twice("a".to_owned())));
+    }
+}
+
 #[test]
 fn levels_of_one_run_are_compared_block_by_block() {
     let one = |place: &str| Chosen { documents: vec![run("a", 1.0, 0.9, 7)], levels: treatment(place) };
@@ -303,6 +314,29 @@ fn what_observers_saw_in_one_run_is_judged_by_its_trials_where_it_was_seen_alike
     assert!((half - 7.0).abs() < 1.0, "{half}");
 }
 
+/// 0.3 % that ends at 0 was taken to be known to half of 0.9 %, and differed from 1.08 ± 0.6 % for that reason.
+#[test]
+fn an_interval_that_ends_at_0_is_as_wide_below_as_above() {
+    let mut document = run("a", 1.0, 0.9, 7);
+    let row = |place: &str, [value, lo, hi]: [f64; 3]| ObservedRow {
+        treatment: treatment(place),
+        place: "this machine".to_owned(),
+        quantity: "pressure.io".to_owned(),
+        instance: String::new(),
+        unit: "%".to_owned(),
+        n: 20,
+        value,
+        lo: Some(lo),
+        hi: Some(hi),
+    };
+    let rows = [row("native", [0.3, 0.0, 0.9]), row("microvm", [1.08, 0.48, 1.68])];
+    document.observed.get_or_insert_default().rows.extend(rows);
+    let one = |place: &str| Chosen { documents: vec![document.clone()], levels: treatment(place) };
+    let comparison = found(&one("native"), &one("microvm"));
+    assert_eq!(comparison.observed.len(), 1, "{comparison:#?}");
+    assert!(differing(&comparison).is_empty(), "{:#?}", comparison.observed);
+}
+
 #[test]
 fn whatever_differs_is_named_unless_it_was_declared() {
     let mut base = runs("a", 1.0, 0.9, &[0.0, 0.001, -0.001]);
@@ -354,6 +388,24 @@ fn other_work_is_refused() {
     assert!(matches!(nothing, Err(Incomparable::Nothing { .. })));
     let none = compare(&Chosen::default(), &base, &Request::default());
     assert_eq!(none, Err(Incomparable::Empty("base")));
+}
+
+/// 120 ms against 0.12 s was a thousandth of it, and a rate that a table calls a cost a gain.
+#[test]
+fn a_metric_of_another_unit_or_direction_is_refused() {
+    let base = runs("a", 1.0, 0.9, &[0.002, -0.001, 0.0]);
+    let with = |unit: &str, better: Better| {
+        let mut other = runs("b", 1.0, 0.9, &[0.0, 0.001, -0.001]);
+        for row in other.documents.iter_mut().flat_map(|document| &mut document.estimates) {
+            (row.unit, row.better) = (unit.to_owned(), better);
+        }
+        compare(&base, &other, &Request::default())
+    };
+    assert!(with("GUP/s", Better::Higher).is_ok() && with("Gup/s", Better::Higher).is_ok(), "one unit in two ways");
+    for (unit, better) in [("MUP/s", Better::Higher), ("s", Better::Higher), ("GUP/s", Better::Lower)] {
+        let why = with(unit, better).expect_err("refused").to_string();
+        assert!(why.starts_with("gups has the unit 'GUP/s' (higher is better) in run a0 and the unit "), "{why}");
+    }
 }
 
 fn gated(base: &Chosen, other: &Chosen, margin: f64) -> Gate {
@@ -435,4 +487,33 @@ fn a_history_shows_from_which_run_on_it_is_different() {
     assert_eq!(found[2].changes, Some(Vec::new()), "the ratio did not change");
     let few = crate::history::series(&recorded[..7]);
     assert!(few.iter().all(|series| series.changes.is_none()), "{few:?}");
+}
+
+/// Runs with a larger table, and those of another machine whose bundles are shown together, were a change of the study's values.
+#[test]
+fn runs_of_other_work_or_on_another_machine_are_no_change() {
+    let history = |change: &dyn Fn(&mut RunHead)| {
+        let of = |index: u64| {
+            let level = if index < 8 { 1.0 } else { 0.5 };
+            let mut document = run(&format!("r{index:02}"), level, 0.9, index);
+            document.run.started = format!("2026-01-{:02}T00:00:00Z", index + 1);
+            if index >= 8 {
+                change(&mut document.run);
+            }
+            crate::history::Recorded::of(&document)
+        };
+        let recorded: Vec<_> = (0..16).map(of).collect();
+        let found = crate::history::series(&recorded);
+        let changes = found.iter().flat_map(|series| series.changes.iter().flatten());
+        (found.len(), found[0].runs, changes.filter(|change| change.ratio < 0.6).count())
+    };
+    let table = |head: &mut RunHead| drop(head.parameters.insert("table".to_owned(), "2 GiB".to_owned()));
+    assert_eq!(history(&table), (6, 8, 0));
+    assert_eq!(history(&|head| head.machine.cpu.logical_cpus = Some(512)), (6, 8, 0));
+    // A newer kernel, or a parameter that another version has in addition, is what a change may come from.
+    let newer = |head: &mut RunHead| {
+        head.machine.kernel.release = Some("9.9".to_owned());
+        head.parameters.insert("new".to_owned(), "1".to_owned());
+    };
+    assert_eq!(history(&newer), (3, 16, 2));
 }

@@ -170,6 +170,33 @@ fn the_ratio_of_ratios_is_judged_and_names_its_spread() {
     assert!(several.rows[0].between.is_some() && several.rows[0].base.lo.is_none(), "{several:?}");
 }
 
+/// A run of too few blocks was in the ratio that is shown of its side, and not in the ratio of ratios next to it.
+#[test]
+fn a_run_without_an_interval_is_not_in_the_ratio_of_its_side() {
+    let mut rng = Rng::new(3);
+    let base = simulated(&mut rng, "a", 3, (-0.1, 0.0, 0.004), 12);
+    let mut other = simulated(&mut rng, "b", 3, (-0.2, 0.0, 0.004), 12);
+    other.documents.push(run("b3", vec![ratio("container", &[0.5; 3])]));
+    let row = pair(&base, &other).expect("joined").rows.remove(0);
+    assert_eq!((row.other.runs, row.other.blocks), (3, 36));
+    let shown = row.other.ratio.zip(row.base.ratio).map(|(other, base)| other / base).expect("both");
+    assert!((shown / row.ratio.expect("a ratio") - 1.0).abs() < 1e-9, "{row:?}");
+}
+
+/// Whoever extended a run until its ratio of ratios left out 1 had an interval at 95 % of it.
+#[test]
+fn runs_that_were_extended_have_wider_intervals_here_too() {
+    let mut rng = Rng::new(7);
+    let mut side = |name: &str| simulated(&mut rng, name, 1, (-0.1, 0.0, 0.02), 12);
+    let (base, other) = (side("a"), side("b"));
+    let mut extended = other.clone();
+    extended.documents[0].run.extensions = vec![2];
+    let [once, again] = [&other, &extended].map(|other| pair(&base, other).expect("joined"));
+    let width = |joined: &Joined| joined.rows[0].hi.zip(joined.rows[0].lo).map_or(0.0, |(hi, lo)| (hi / lo).ln());
+    assert!((again.confidence - (1.0 - RATE / 3.0)).abs() < 1e-12 && once.confidence <= 1.0 - RATE, "{again:?}");
+    assert!(width(&again) > 1.2 * width(&once), "{again:?} {once:?}");
+}
+
 #[test]
 fn the_between_run_component_makes_the_interval_longer() {
     let mut rng = Rng::new(5);

@@ -17,6 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Walked {
     pub(super) ended: Ended,
     pub(super) windows: Vec<Window>,
+    /// So many of these, the last, were measured at the answer of all trials.
+    pub(super) at_answer: usize,
 }
 
 /// The maxima of the trials that found one.
@@ -37,7 +39,7 @@ pub(super) fn document(title: &str, factor: &str, qos: &Qos, plan: Plan, trials:
         windows: trial.windows.iter().map(without_histogram).collect(),
     };
     let rows: Vec<Trial> = trials.iter().zip(&maxima).map(row).collect();
-    let maximum = overall(&maxima, &plan);
+    let maximum = overall(trials, &maxima, &plan);
     let remembered: Vec<f64> = rows.iter().filter_map(|trial| trial.hysteresis).collect();
     Document {
         format: FORMAT.to_owned(),
@@ -59,7 +61,7 @@ pub(super) fn document(title: &str, factor: &str, qos: &Qos, plan: Plan, trials:
 
 /// The maximum of all trials, as far as they have come.
 pub(super) fn answer(trials: &[Walked], qos: &Qos, plan: &Plan) -> Option<Maximum> {
-    overall(&maxima(trials, qos, plan), plan)
+    overall(trials, &maxima(trials, qos, plan), plan)
 }
 
 /// Of each trial the maximum, and which limit gave it.
@@ -84,8 +86,12 @@ fn without_histogram(window: &Window) -> Window {
     written
 }
 
-fn overall(maxima: &[Option<(Maximum, usize)>], plan: &Plan) -> Option<Maximum> {
-    let found: Vec<Maximum> = maxima.iter().flatten().map(|(maximum, _)| *maximum).collect();
+fn overall(trials: &[Walked], maxima: &[Option<(Maximum, usize)>], plan: &Plan) -> Option<Maximum> {
+    let all = || trials.iter().zip(maxima).filter_map(|(trial, one)| Some((trial.ended, one.as_ref()?.0)));
+    // What one that was cut short lies between is an answer where there is no other, and no trial from a fresh start.
+    let is_found = all().any(|(ended, _)| ended == Ended::Found);
+    let found = all().filter(|(ended, _)| !is_found || *ended == Ended::Found);
+    let found: Vec<Maximum> = found.map(|(_, maximum)| maximum).collect();
     let levels: Vec<f64> = found.iter().map(|maximum| maximum.level).collect();
     let isotonic: Vec<f64> = found.iter().filter_map(|maximum| maximum.isotonic_level).collect();
     if let Some(over) = over_trials(&levels, plan.confidence) {
@@ -112,8 +118,9 @@ fn maximum(trial: &Walked, qos: &Qos, plan: &Plan) -> Option<(Maximum, usize)> {
         _ => return None,
     }
     let found = least(&fitted, qos, plan).or_else(|| turned(&fitted, qos, plan));
-    // Those at the finest step may not order, as where one below a level that passed fails: all windows of the trial say where it is.
-    found.or_else(|| least(&trial.windows, qos, plan))
+    // Those at the finest step may not order, as where one below a level that passed fails: all windows of the trial say where it is, but for those that were measured
+    // because it was known.
+    found.or_else(|| least(&trial.windows[..trial.windows.len() - trial.at_answer], qos, plan))
 }
 
 /// Of the levels at which limits are reached the smallest, and which limit that is.
@@ -419,16 +426,45 @@ mod tests {
         let coarse = [(123.9, pass), (142.5, pass), (185.2, fail), (162.4, fail), (151.8, pass), (157.1, pass)];
         let finest = [(163.7, pass), (167.8, fail), (163.7, pass), (167.8, fail), (163.7, fail), (159.7, fail)];
         let of = |of: [(f64, Said); 6], fitted: bool| of.map(|(level, said)| window((level, said, fitted)));
-        let level = |mut windows: Vec<Window>| {
+        let level = |mut windows: Vec<Window>, at_answer: usize| {
             for at in 1..windows.len() {
                 windows[at].from_above = windows[at - 1].level > windows[at].level;
             }
-            let trial = Walked { ended: Ended::Found, windows };
+            let trial = Walked { ended: Ended::Found, windows, at_answer };
             maximum(&trial, &qos, &Plan::between(1.0, 500.0)).map(|(found, _)| found.level)
         };
-        assert_eq!(level(of(finest, true).to_vec()), None, "these alone have none");
-        let found = level([of(coarse, false), of(finest, true)].concat()).expect("a level");
+        assert_eq!(level(of(finest, true).to_vec(), 0), None, "these alone have none");
+        let all = || [of(coarse, false), of(finest, true)].concat();
+        let found = level(all(), 0).expect("a level");
         assert!((151.0..165.0).contains(&found), "{found}");
+        // What is measured at it after that does not move it.
+        let there = [all(), vec![window((found, fail, false))]].concat();
+        assert_eq!(level(there, 1), Some(found));
+    }
+
+    /// Two trials found about 100, and the time ended the third between 50 and 200: its middle, 125, counted as a level found from a fresh start.
+    #[test]
+    fn a_trial_that_was_cut_short_is_no_trial_from_a_fresh_start() {
+        let qos = Qos { limits: vec!["p99<50ms".parse().expect("a limit")], ..Qos::default() };
+        let walked = |ended: Ended, of: &[(f64, u64)]| {
+            let window = |&(level, bad): &(f64, u64)| Window {
+                level,
+                from_above: false,
+                fitted: ended == Ended::Found,
+                said: if bad > 1000 { Said::Fail } else { Said::Pass },
+                reading: Reading { broken: vec![Some(Broken { bad, all: 100_000 })], ..Reading::default() },
+            };
+            Walked { ended, windows: of.iter().map(window).collect(), at_answer: 0 }
+        };
+        let levels = [(96.0, 100), (98.0, 200), (100.0, 500), (102.0, 2000), (104.0, 5000), (106.0, 9000)];
+        let (found, cut) =
+            (|| walked(Ended::Found, &levels), || walked(Ended::TimeOver, &[(50.0, 100), (200.0, 20_000)]));
+        let of = |trials: &[Walked]| answer(trials, &qos, &Plan::between(1.0, 500.0)).expect("an answer");
+        let of_two = of(&[found(), found(), cut()]);
+        assert!(of_two.basis != Basis::FreshTrials && (97.0..103.0).contains(&of_two.level), "{of_two:?}");
+        assert_eq!(of(&[found(), found(), found(), cut()]), of(&[found(), found(), found()]));
+        let alone = of(&[cut()]);
+        assert_eq!((alone.basis, alone.level), (Basis::Bracket, 125.0));
     }
 
     /// Pages that a farm of web servers did not give in time, by its size: it broke down at 145 servers, and at some sizes above it did not.

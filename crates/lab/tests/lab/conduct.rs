@@ -194,6 +194,23 @@ fn the_smallest_study_measures_another_block_for_each_that_does_not_count() {
     assert_eq!(memory.trials.len(), 11);
 }
 
+/// Every other trial was void: after 14 blocks the precision was said to be reached and confirmed, and the answer was "not enough data: 7 of 10 blocks".
+#[test]
+fn blocks_that_do_not_count_neither_reach_a_precision_nor_confirm_it() {
+    let (plan, mut memory) = (plan("microvm"), Memory::default());
+    let mut turn = 0;
+    let script = Played::new(move |_| {
+        turn += 1;
+        if turn % 2 == 0 { Answer::Void("a page was moved") } else { Answer::Values(vec![1.0, 0.9]) }
+    });
+    let (ending, _) = conduct(&plan, vec![("native", script)], &mut memory, &NEVER);
+    assert_eq!(ending, Ok(Ending::Complete("precision of 1 % reached and confirmed".to_owned())));
+    let analyses: Vec<u64> = memory.looks.iter().map(|look| look.blocks).collect();
+    assert_eq!(analyses, [19, 27], "with 10 and 14 that count");
+    let document = document(&run(&plan, &memory), &[&WORKLOAD]);
+    assert_eq!((document.ratios[0].blocks, document.ratios[0].outcome), (14, Outcome::SlowerByMore));
+}
+
 #[test]
 fn a_comparison_that_fails_again_and_again_is_given_up() {
     let (plan, mut memory) = (plan("microvm"), Memory::default());
@@ -452,6 +469,24 @@ fn where_the_time_of_trials_went_adds_up_to_their_wall_time() {
     assert_eq!(rows.len(), 8, "the same of the one workload: {rows:?}");
 }
 
+/// Half of the phases were slow, in quads that did not count, and the values of the arms were made of them.
+#[test]
+fn phases_of_quads_that_the_record_discards_are_in_no_value() {
+    let mut plan = plan("microvm");
+    plan.design.quads = 6;
+    let mut memory = Memory::default();
+    let played = Played::new(|_| Answer::Values(vec![2.0, 1.0]));
+    conduct(&plan, vec![("native", played)], &mut memory, &NEVER).0.unwrap();
+    let trial = &mut memory.trials[0];
+    let result = trial.result.as_mut().unwrap();
+    result.series.iter_mut().take(12).for_each(|phase| phase.samples[0].value = 0.1);
+    result.discarded = (0..3).map(|quad| DiscardedQuad { quad, why: "its ranks waited".to_owned() }).collect();
+    for (arm, expected) in [(0, 2.0), (1, 1.0)] {
+        let value = trial.value(arm, "gups").unwrap();
+        assert!((value - expected).abs() < 1e-9, "{value} of arm {arm}");
+    }
+}
+
 #[test]
 fn quads_that_the_record_discards_are_left_out_whichever_arm_was_disturbed() {
     let mut plan = plan("microvm");
@@ -469,6 +504,27 @@ fn quads_that_the_record_discards_are_left_out_whichever_arm_was_disturbed() {
     trial.result.as_mut().unwrap().discarded = vec![DiscardedQuad { quad: 2, why }];
     let quads = trial.quads(0, 1, "gups");
     assert!(quads.len() == 5 && quads.iter().all(|quad| (quad - 0.5_f64.ln()).abs() < 1e-9), "{quads:?}");
+}
+
+/// The reference counted nothing in two of six quads and 1 in the others. Those two were left out, so that 4 times as much was found.
+#[test]
+fn no_quad_is_left_out_for_its_values() {
+    let mut plan = plan("microvm");
+    plan.design.quads = 6;
+    let mut memory = Memory::default();
+    let played = Played::new(|_| Answer::Values(vec![1.0, 4.0]));
+    conduct(&plan, vec![("native", played)], &mut memory, &NEVER).0.unwrap();
+    let found = |memory: &Memory| document(&run(&plan, memory), &[&WORKLOAD]).ratios[0].ratio.unwrap();
+    assert!((found(&memory) - 4.0).abs() < 1e-9);
+    for trial in &mut memory.trials {
+        let phases = &mut trial.result.as_mut().unwrap().series;
+        for phase in phases.iter_mut().filter(|phase| phase.arm == 0 && phase.phase / 4 < 2) {
+            phase.samples[0].value = 0.0;
+        }
+    }
+    assert!(memory.trials[0].quads(0, 1, "gups").is_empty());
+    // The trimmed mean of four zeros and eight ones is 0.75.
+    assert!((found(&memory) - 4.0 / 0.75).abs() < 1e-9, "{}", found(&memory));
 }
 
 #[test]

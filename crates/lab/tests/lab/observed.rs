@@ -95,6 +95,44 @@ fn a_place_elsewhere_and_this_machine_stand_side_by_side() {
     assert_eq!(found, [("qemu", 25.0), (THIS_MACHINE, 100.0)]);
 }
 
+/// The values of a second in which no disk did anything.
+fn without_disks(switches: f64) -> Values {
+    let mut values = values(switches);
+    values.remove("disk.reads:vda");
+    values.insert("disk.reads".to_owned(), 0.0);
+    values
+}
+
+/// A disk that was used in every other trial had the rate of these trials alone, twice the machine's.
+#[test]
+fn a_device_is_at_0_in_trials_in_which_it_did_nothing() {
+    let seen = |place: u64, all: &mut Vec<Observation>| {
+        let mut native = arm(0, 1.0, 100.0);
+        if place.is_multiple_of(2) {
+            native.values = without_disks(100.0);
+        }
+        all.push(observation(THIS_MACHINE, 0, vec![native, arm(1, 1.0, 100.0)]));
+    };
+    let (memory, document) = observed(&plan("microvm"), seen);
+    let [machine, disk] = rows(&document, Some("native"), "disk.iops")[..] else { panic!("two rows") };
+    assert_eq!((machine.instance.as_str(), disk.instance.as_str()), ("", "vda"));
+    assert!(machine.value < 10.0 && machine.n == memory.trials.len(), "{machine:?}");
+    assert_eq!((disk.value, disk.n), (machine.value, machine.n), "{disk:?}");
+}
+
+/// What a disk did before the phases of a trial was shown as its rate in them, next to none of the machine's.
+#[test]
+fn a_device_that_was_idle_in_the_phases_does_not_have_what_it_did_before_them() {
+    let seen = |_: u64, all: &mut Vec<Observation>| {
+        let own = ArmValues { values: without_disks(50.0), ..arm(0, 2.0, 50.0) };
+        all.push(observation("qemu", 0, vec![own]));
+    };
+    let (_, document) = observed(&plan("qemu"), seen);
+    let found = rows(&document, Some("qemu"), "disk.iops");
+    let found: Vec<(&str, f64)> = found.iter().map(|row| (row.instance.as_str(), row.value)).collect();
+    assert_eq!(found, [("", 0.0)]);
+}
+
 /// What is told of a quantity beyond native, with its interval.
 fn told<'d>(document: &'d Document, what: &str) -> Vec<&'d ExplanationRow> {
     document.explanations.iter().filter(|row| row.what == what).collect()
@@ -170,6 +208,35 @@ fn a_place_elsewhere_is_held_against_native_and_its_machine_over_whole_trials() 
         document(&run(&plan, &memory), &[&WORKLOAD]).explanations.is_empty(),
         "an emulated machine explains nothing"
     );
+}
+
+/// A program that kept one CPU busy had 88 % more of a guest's CPUs than of eight natively, which was "the largest difference in system activity".
+#[test]
+fn shares_of_all_cpus_are_compared_where_there_are_as_many() {
+    let told_of = |inside: f64| {
+        let busy = |online: f64, busy: f64| -> Values {
+            let idle = ["cpu.nice", "cpu.system", "cpu.irq", "cpu.softirq", "cpu.iowait", "cpu.steal"];
+            let states = [("cpu.online", online), ("cpu.user", busy), ("cpu.idle", online - busy)];
+            let all = states.into_iter().chain(idle.map(|key| (key, 0.0)));
+            all.map(|(key, value)| (key.to_owned(), value)).collect()
+        };
+        let of = |place: u64, online: f64, cpus: f64| {
+            let values = busy(online, cpus - 0.001 * (place % 3) as f64);
+            vec![ArmValues { arm: 0, seconds: 1.0, phases: 2, values }]
+        };
+        let plan = plan("qemu");
+        let (mut memory, _) = observed(&plan, |_, _| {});
+        for trial in &mut memory.trials {
+            let seen = match trial.cell {
+                1 => observation("qemu", 0, of(trial.place, inside, 1.0)),
+                _ => observation(THIS_MACHINE, 0, of(trial.place, 8.0, if inside < 8.0 { 1.0 } else { 4.0 })),
+            };
+            trial.result.as_mut().unwrap().observations = vec![seen];
+        }
+        let documented = document(&run(&plan, &memory), &[&WORKLOAD]);
+        told(&documented, "CPU utilization, as seen inside, beyond native").len()
+    };
+    assert_eq!((told_of(1.0), told_of(8.0)), (0, 1));
 }
 
 #[test]

@@ -202,7 +202,11 @@ pub const INSTEAD_OF: Setting = harmless("instead_of", Kind::Text, Default::Deri
      there is no KVM",
 );
 
-pub(super) const FRESH: Setting = setting("fresh", Kind::Choice(&["trial", "block", "run"]), Default::Typed("trial"))
+/// The value of [`FRESH`] by which one site serves a whole run.
+pub const WHOLE_RUN: &str = "run";
+
+/// The key of `[environments.NAME]` that says how long a site serves.
+pub const FRESH: Setting = setting("fresh", Kind::Choice(&["trial", "block", WHOLE_RUN]), Default::Typed("trial"))
     .help("how long one site serves: a new one for each trial, for each block, or one for the whole run");
 
 /// What processes are and can do that others start on machines of theirs.

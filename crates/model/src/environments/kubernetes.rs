@@ -1,7 +1,8 @@
 //! A pod of a Kubernetes cluster.
 
 use super::kind::{
-    EnvironmentKind, FRESH, Given, INSTEAD_OF, ON_OTHER_MACHINES, START_LIMIT, Setting, Short, identifying, setting,
+    EnvironmentKind, FRESH, Given, INSTEAD_OF, ON_OTHER_MACHINES, START_LIMIT, Setting, Short, WHOLE_RUN, identifying,
+    setting,
 };
 use crate::knob::{Default, Kind};
 use crate::units::{HOUR, SECOND};
@@ -60,5 +61,5 @@ fn named(target: Option<&str>) -> Result<Given, String> {
     };
     let named = [("context", context), ("namespace", namespace)].into_iter().filter(|(_, name)| !name.is_empty());
     let named = named.map(|(key, name)| (key, Value::Text(name.to_owned())));
-    Ok(named.chain([("fresh", Value::Choice("run".to_owned()))]).collect())
+    Ok(named.chain([(FRESH.key, Value::Choice(WHOLE_RUN.to_owned()))]).collect())
 }

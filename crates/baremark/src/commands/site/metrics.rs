@@ -6,12 +6,13 @@ use crate::watch::say;
 use crate::{record, sides};
 use baremark_model::document::Document;
 use baremark_model::order;
+use baremark_model::plan::Mode;
 use baremark_report::open_metrics::{Latest, render};
 use baremark_store::{RunState, RunSummary};
 use std::collections::BTreeMap;
 
-/// Runs of a study that are read at most: the latest may be of `--quick`, next to which the latest of the whole study is shown.
-const MOST_READ: usize = 8;
+/// Runs of a study of which the mode is looked up at most: the latest may be of `--quick`, next to which the latest of the whole study is shown.
+const MOST_READ: usize = 1000;
 
 /// Prints them. A run that cannot be shown is named on standard error, and the one before it is shown.
 pub fn run(context: &Context) -> Result<(String, Exit), Refusal> {
@@ -23,32 +24,76 @@ pub fn run(context: &Context) -> Result<(String, Exit), Refusal> {
         }
     }
     let mut results: Vec<(Document, f64)> = Vec::new();
-    let mut refused = false;
+    let (mut refused, mut unshown) = (false, false);
     for mut runs in studies.into_values() {
         order::by_key(&mut runs, |run| std::cmp::Reverse(run.started.0));
-        let mut seen = [false; 2];
-        for run in runs.into_iter().take(MOST_READ) {
-            if seen == [true; 2] {
-                break;
+        let failed = |why: &str| say(format_args!("error: {why}"));
+        // The head of a run says how it was made: of the others nothing more is read.
+        let mode = |run: &RunSummary| match store.load_head(&run.id) {
+            Ok(head) => Some(head.plan.mode),
+            Err(why) => {
+                failed(&why.to_string());
+                refused = true;
+                None
             }
-            match sides::stored(&store, run.id.as_str()) {
-                // A comparison of a study with itself is not its result.
-                Ok(document) if document.run.mode.self_check => {}
-                Ok(document) => {
-                    let known = &mut seen[usize::from(document.run.mode.quick)];
-                    if !std::mem::replace(known, true) {
-                        #[expect(clippy::cast_precision_loss, reason = "seconds since 1970")]
-                        results.push((document, (run.started.0 / 1_000_000) as f64 / 1e3));
-                    }
-                }
-                Err(why) => {
-                    say(format_args!("error: {}", why.message));
-                    refused = true;
-                }
+        };
+        let shown = |run: &RunSummary| match sides::stored(&store, run.id.as_str()) {
+            Ok(document) => {
+                #[expect(clippy::cast_precision_loss, reason = "seconds since 1970")]
+                results.push((document, (run.started.0 / 1_000_000) as f64 / 1e3));
+                true
             }
-        }
+            Err(why) => {
+                failed(&why.message);
+                unshown = true;
+                false
+            }
+        };
+        first_of_each(&runs[..runs.len().min(MOST_READ)], mode, shown);
     }
     let latest: Vec<Latest<'_>> =
         results.iter().map(|(document, began_s)| Latest { document, began_s: *began_s }).collect();
-    Ok((render(&latest), if refused { Exit::Regression } else { Exit::Success }))
+    Ok((render(&latest), if refused || unshown { Exit::Regression } else { Exit::Success }))
+}
+
+/// Of runs, the latest first, shows the first of the whole study and the first of `--quick`; where one cannot be shown, the one before it. A comparison of
+/// a study with itself is not its result.
+fn first_of_each<R>(runs: &[R], mut mode: impl FnMut(&R) -> Option<Mode>, mut show: impl FnMut(&R) -> bool) {
+    let mut seen = [false; 2];
+    for run in runs {
+        if seen == [true; 2] {
+            break;
+        }
+        let Some(Mode { quick, self_check: false }) = mode(run) else { continue };
+        let seen = &mut seen[usize::from(quick)];
+        *seen = *seen || show(run);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// After eight quick runs that of the whole study was no longer among the metrics.
+    #[test]
+    fn a_whole_study_is_shown_behind_any_number_of_quick_runs() {
+        let of = |quick, self_check| Mode { quick, self_check };
+        let runs = [vec![of(true, false); 20], vec![of(false, true), of(false, false), of(false, false)]].concat();
+        let numbered: Vec<(usize, Mode)> = runs.into_iter().enumerate().collect();
+        let shown = |broken: usize| {
+            let mut shown = Vec::new();
+            first_of_each(
+                &numbered,
+                |(_, mode)| Some(*mode),
+                |(at, _)| {
+                    if *at != broken {
+                        shown.push(*at);
+                    }
+                    *at != broken
+                },
+            );
+            shown
+        };
+        assert_eq!((shown(99), shown(0), shown(21)), (vec![0, 21], vec![1, 21], vec![0, 22]));
+    }
 }
