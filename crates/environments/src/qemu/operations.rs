@@ -9,19 +9,20 @@
 use super::Qemu;
 use super::qmp::Qmp;
 use super::settings::{Accel, Disks, Settings};
-use crate::child::Piped;
+use crate::child::{Piped, hand_over};
 use crate::interruptible::unless;
 use baremark_model::beat::{self, Beat, LOG_BYTES};
 use baremark_model::site::{Environment, SiteError};
 use baremark_stats::Rng;
 use baremark_sys::confine::{self, Limits};
-use baremark_sys::private_folder::{self, PrivateFolder};
+use baremark_sys::private_folder;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ChildStdin;
 use std::sync::atomic::AtomicBool;
@@ -38,8 +39,8 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// The name of the job that copies a disk, and QEMU's name of a guest's disk.
 const JOB: &str = "copy";
 const DISK: &str = "disk0";
-/// Begins the name of a folder of the socket at which a guest that is moved is received. A port would take one from whoever comes first, and QEMU trusts it.
-const RECEIVING: &str = "baremark-migration-";
+/// QEMU's name of the socket through which it gives a guest away.
+const GIVEN: &str = "given";
 const CHUNK: usize = 1 << 20;
 /// Begins the name of a folder that the file of a disk is in for a moment, where it cannot be made without a name.
 const PREFIX: &str = "baremark-disk-";
@@ -211,17 +212,14 @@ impl GuestOperations {
         running.beats.begin_again();
         let begin = Instant::now();
         let disk = running.disk.again().map_err(SiteError::io("opening a guest's disk again"))?;
-        let parent = std::env::temp_dir();
-        drop(PrivateFolder::orphans(&parent, RECEIVING));
-        let folder = PrivateFolder::create(&parent, RECEIVING)
-            .map_err(SiteError::io("making a folder for the socket at which a guest is received"))?;
-        let received_at = format!("unix:{}", folder.path().join("socket").display());
-        let mut target = self.started(disk, Some(&received_at))?;
-        until(interrupt, "QEMU waits for a guest", || {
-            let answer = target.execute("query-migrate", &json!({}))?;
-            Ok(answer["socket-address"][0].is_object().then_some(()))
-        })?;
-        running.execute("migrate", &json!({ "uri": received_at }))?;
+        // A port would take a guest from whoever comes first, and QEMU trusts what it receives.
+        let (from, to) = UnixStream::pair().map_err(SiteError::io("making a pair of sockets"))?;
+        let mut target = self.started(disk, Some(&to))?;
+        drop(to);
+        let given = running.qmp.hand_over(GIVEN, &from);
+        given.map_err(|why| running.failed(format!("giving QEMU the socket for a guest: {why}")))?;
+        drop(from);
+        running.execute("migrate", &json!({ "uri": format!("fd:{GIVEN}") }))?;
         let moved = until(interrupt, "a guest is moved", || {
             let answer = running.execute("query-migrate", &json!({}))?;
             match answer["status"].as_str() {
@@ -322,12 +320,15 @@ impl GuestOperations {
         Ok(guest)
     }
 
-    /// A guest that starts, or that waits for one that is moved here.
-    fn started(&self, disk: Image, incoming: Option<&str>) -> Result<Running, SiteError> {
+    /// A guest that starts, or that waits for one that is moved here through a socket.
+    fn started(&self, disk: Image, incoming: Option<&UnixStream>) -> Result<Running, SiteError> {
         let settings = with_disk(&self.qemu.settings, &disk);
         let qemu = Qemu { program: self.qemu.program.clone(), settings, once: Arc::clone(&self.qemu.once) };
         let (mut command, mut qmp) = qemu.command(self.emulated)?;
-        command.args(incoming.map(|at| ["-incoming", at]).into_iter().flatten());
+        if let Some(socket) = incoming {
+            command.arg("-incoming").arg(format!("fd:{}", socket.as_raw_fd()));
+            hand_over(&mut command, socket);
+        }
         let _held =
             confine::hold(&mut command, &self.limits, libc::SIGKILL).map_err(SiteError::io("giving QEMU its CPUs"))?;
         let mut guest = Piped::spawn(&mut command)?;

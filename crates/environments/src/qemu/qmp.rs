@@ -5,9 +5,11 @@
 
 use crate::child::hand_over;
 use baremark_model::disk_latency::{DiskLatency, OPERATIONS};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
-use std::io::{self, BufRead, BufReader, Write};
-use std::os::fd::AsRawFd;
+use std::io::{self, BufRead, BufReader, IoSlice, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -165,8 +167,25 @@ impl Qmp {
         self.send(&json!({ "execute": what }), what)
     }
 
+    /// Gives QEMU a copy of a descriptor, which commands call by this name.
+    pub fn hand_over(&mut self, name: &str, descriptor: &impl AsFd) -> io::Result<()> {
+        let what = "getfd";
+        let line = format!("{}\n", json!({ "execute": what, "arguments": { "fdname": name } }));
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let given = [descriptor.as_fd()];
+        control.push(SendAncillaryMessage::ScmRights(&given));
+        let sent = sendmsg(&self.to, &[IoSlice::new(line.as_bytes())], &mut control, SendFlags::NOSIGNAL)?;
+        self.to.write_all(&line.as_bytes()[sent..])?;
+        self.answer(what).map(drop)
+    }
+
     fn send(&mut self, message: &Value, what: &str) -> io::Result<Value> {
         writeln!(self.to, "{message}")?;
+        self.answer(what)
+    }
+
+    fn answer(&self, what: &str) -> io::Result<Value> {
         let mut answer = self.answers.recv_timeout(self.limit).map_err(|why| self.no_answer(why, what))?;
         match answer.get_mut("return") {
             Some(found) => Ok(found.take()),
