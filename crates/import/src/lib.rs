@@ -43,6 +43,9 @@ pub enum ImportError {
         /// The name as typed.
         name: String,
     },
+    /// Columns of a format that has none.
+    #[error("--columns are of CSV files: the format is {0}; leave one of both out")]
+    Columns(&'static str),
     /// No format is recognised.
     #[error("format not recognised; name it with --format: {}; for CSV name the columns with --columns", names())]
     Unknown,
@@ -86,6 +89,7 @@ pub fn read(from: &mut dyn Read, options: &Options<'_>) -> Result<Imported, Impo
     let named = options.format.map(named).transpose()?;
     let mut text = Text::open(from).map_err(ImportError::Unreadable)?;
     let format = match (named, options.columns) {
+        (Some(format), [_, ..]) if format.name != formats::CSV.name => return Err(ImportError::Columns(format.name)),
         (Some(format), _) => format,
         (None, [_, ..]) => &formats::CSV,
         (None, []) => FORMATS.iter().find(|format| (format.recognises)(text.head())).ok_or(ImportError::Unknown)?,

@@ -16,6 +16,8 @@ pub(crate) const HEAD: usize = 16;
 pub(crate) const DATAGRAM_HEAD: usize = 16;
 /// The longest message.
 pub const LONGEST: u64 = 16 << 20;
+/// How long clients wait when one cannot be served.
+const PAUSE: Duration = Duration::from_millis(20);
 /// How long an end waits for the other before it takes it for dead.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -104,16 +106,17 @@ impl Echo {
     }
 
     /// Serves for as long as the process lives.
-    ///
-    /// # Errors
-    /// When it can no longer accept.
-    pub fn serve(self) -> io::Result<()> {
+    pub fn serve(self) -> ! {
         let udp = self.udp;
         thread::spawn(move || serve_datagrams(&udp));
         loop {
-            let (stream, _) = self.tcp.accept()?;
+            let accepted = self.tcp.accept();
             // A client that breaks off or speaks something else is its own affair.
-            thread::spawn(move || serve_stream(stream));
+            let served = accepted.and_then(|(stream, _)| thread::Builder::new().spawn(move || serve_stream(stream)));
+            if served.is_err() {
+                // The next clients wait, such as for a descriptor.
+                thread::sleep(PAUSE);
+            }
         }
     }
 }
@@ -263,6 +266,35 @@ mod tests {
         sessions.count((one, 5), &wrong);
         let told = [(one, 5), (other, 5), (other, 6), (one, 6)].map(|of| sessions.told(of));
         assert_eq!(told, [(11, 1), (10, 0), (10, 0), (0, 0)]);
+    }
+
+    /// It ended when it could not accept once, and datagrams with it.
+    #[test]
+    fn a_server_without_a_descriptor_for_a_client_serves_the_next() {
+        let server = Echo::bind(([127, 0, 0, 1], 0).into()).expect("a port");
+        let address = server.address().expect("bound");
+        thread::spawn(move || server.serve());
+        let open = std::fs::read_dir("/proc/self/fd").expect("procfs").count();
+        let few = format!("--nofile={}:", open + 8);
+        let limited =
+            std::process::Command::new("prlimit").args(["--pid", &std::process::id().to_string(), &few]).status();
+        assert!(limited.is_ok_and(|status| status.success()), "prlimit is of util-linux");
+        let clients: Vec<TcpStream> = (0..16).map_while(|_| TcpStream::connect(address).ok()).collect();
+        assert!(!clients.is_empty() && clients.len() < 16);
+        // Until it has found no descriptor for one.
+        thread::sleep(10 * PAUSE);
+        drop(clients);
+        let served = || -> io::Result<[u8; 8]> {
+            let mut client = TcpStream::connect(address)?;
+            client.set_read_timeout(Some(PATIENCE))?;
+            let head = [&MAGIC[..], &(Mode::Echo as u32).to_le_bytes(), &8_u64.to_le_bytes(), &[7; 8]].concat();
+            client.write_all(&head)?;
+            let mut answer = [0; 8];
+            client.read_exact(&mut answer)?;
+            Ok(answer)
+        };
+        let answered = (0..12).find_map(|_| served().inspect_err(|_| thread::sleep(PAUSE)).ok());
+        assert_eq!(answered, Some([7; 8]));
     }
 
     #[test]

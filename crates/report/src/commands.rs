@@ -226,6 +226,9 @@ fn outcome(document: &Document, row: &RatioRow, pair: &str) -> String {
     }
     let (least, most) = if lo > 1.0 { (lo - 1.0, hi - 1.0) } else { (1.0 - hi, 1.0 - lo) };
     let places = number::decimals(50.0 * (most - least), Digits::Plain).unwrap_or(1).clamp(0, 4);
+    // The interval excludes 1: its nearer end is not 0.
+    let is_seen = |places: &i32| 100.0 * least >= 0.5 * 0.1_f64.powi(*places);
+    let places = (places..4).find(is_seen).unwrap_or(4);
     let range = format!("{} - {} %", fixed(100.0 * least, places), fixed(100.0 * most, places));
     if let Some((verb, [more, less])) = in_words(&row.metric, unit, better) {
         return format!("{above} {verb} {range} {}", if lo > 1.0 { more } else { less });

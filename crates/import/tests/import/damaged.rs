@@ -26,6 +26,14 @@ fn begins(whole: &Imported, cut: &Imported) -> bool {
 }
 
 /// Every cut of every file. Before, 66 and more of them gave another value, such as 149 in place of 1494.87.
+/// They were passed over.
+#[test]
+fn columns_are_of_csv_alone() {
+    let whole = fixture("iperf3-udp.json");
+    let refused = read(whole.as_bytes(), Some("iperf3"), &columns("test,seconds:lower:s")).expect_err("it has none");
+    assert_eq!(refused.to_string(), "--columns are of CSV files: the format is iperf3; leave one of both out");
+}
+
 #[test]
 fn a_file_that_was_cut_off_is_refused_or_gives_the_same_values() {
     let table = [("times.csv", "csv")];

@@ -131,25 +131,37 @@ fn nothing_ran_at_once_where_nothing_was_compared() {
     }
 }
 
+/// What is said of a comparison of two commands by a metric, after its ratio and interval.
+fn said_of(metric: &str, unit: &str, found: [f64; 3]) -> String {
+    let [below, above] = ["A", "B"].map(|command| treatment(&[("command", command)]));
+    let mut document = documents::typical();
+    let estimates = [(&below, 1.0), (&above, found[0])].map(|(arm, value)| estimate(metric, arm, value, 0.01));
+    document.estimates = estimates.map(|row| EstimateRow { unit: unit.to_owned(), ..row }).to_vec();
+    document.ratios = vec![RatioRow { metric: metric.to_owned(), ..ratio(&above, &below, found) }];
+    document.run.metric = metric.to_owned();
+    let text = baremark_report::commands::render(&document, &[], &Style { width: 200, ..Style::default() });
+    let line = text.lines().find(|line| line.starts_with("B / A = ")).unwrap_or_else(|| panic!("{text}"));
+    line.split_once("): ").expect("an outcome").1.to_owned()
+}
+
+/// "0 - 50 % longer" was said of an interval that excludes 1.
+#[test]
+fn the_nearer_end_of_an_interval_that_excludes_1_is_not_0() {
+    let said = [[1.25, 1.002, 1.5], [1.3, 1.1, 1.5], [0.9, 0.8, 0.999_96]].map(|found| said_of("wall_s", "s", found));
+    assert_eq!(
+        said,
+        ["B takes 0.2 - 50.0 % longer.", "B takes 10 - 50 % longer.", "B takes 0.004 - 20.000 % less time."]
+    );
+}
+
 /// "B takes 6 % longer" was said of programs that ran at once and were compared by CPU time.
 #[test]
 fn a_comparison_of_commands_says_what_was_compared() {
-    let [below, above] = ["A", "B"].map(|command| treatment(&[("command", command)]));
+    // The numbers are those of the interval, whatever was compared.
     let says = |metric: &str, unit: &str, found: [f64; 3]| {
-        let mut document = documents::typical();
-        let estimates = [(&below, 1.0), (&above, found[0])].map(|(arm, value)| estimate(metric, arm, value, 0.01));
-        document.estimates = estimates.map(|row| EstimateRow { unit: unit.to_owned(), ..row }).to_vec();
-        document.ratios = vec![RatioRow { metric: metric.to_owned(), ..ratio(&above, &below, found) }];
-        document.run.metric = metric.to_owned();
-        let text = baremark_report::commands::render(&document, &[], &Style { width: 200, ..Style::default() });
-        let line = text.lines().find(|line| line.starts_with("B / A = ")).unwrap_or_else(|| panic!("{text}"));
-        let (_, outcome) = line.split_once("): ").expect("an outcome");
-        // The numbers are those of the interval, whatever was compared.
-        outcome
-            .split_whitespace()
-            .filter(|word| !word.starts_with(|first: char| first.is_ascii_digit()))
-            .collect::<Vec<_>>()
-            .join(" ")
+        let outcome = said_of(metric, unit, found);
+        let words = outcome.split_whitespace();
+        words.filter(|word| !word.starts_with(|first: char| first.is_ascii_digit())).collect::<Vec<_>>().join(" ")
     };
     let (more, less) = ([1.1, 1.08, 1.12], [0.9, 0.88, 0.92]);
     let both = |metric: &str, unit: &str| [more, less].map(|found| says(metric, unit, found));
