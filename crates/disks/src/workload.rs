@@ -141,8 +141,8 @@ pub fn consent<'a>(writers: impl IntoIterator<Item = &'a Writer>, allowed: &[Pat
     Ok(())
 }
 
-/// Refuses arms of this machine that would fill a file which is there and holds something, unless it is among `allowed`. What a run with `verify` has left
-/// is known by its ledger, and is checked before it is written.
+/// Refuses arms of this machine that would fill a file which is there and holds something, unless it is among `allowed`, or has the ledger of a run with
+/// `verify` next to it: then such a run has filled it.
 ///
 /// # Errors
 /// The file, and the option that allows it.

@@ -431,7 +431,7 @@ fn row(
         propagation: pushed.and_then(|row| row.delay.clone()),
         propagation_within_limit_share: seen_in_time(reading, qos),
         mix,
-        generator_cpus_used: generator::cpus_used(document),
+        generator_cpus_used: reading.generator_cpus.unwrap_or(0.0),
         generator: document.generator.clone(),
         password_cpus_used: timeline.password_cpus,
         operations_per_app_cpu_second: mix_cpus.map(|cpus| reading.achieved_per_s / cpus),

@@ -299,11 +299,6 @@ fn is_here(place: &str) -> bool {
     environments::can(kind).on_these_processors()
 }
 
-/// CPUs that the threads of a generator used in the window, of all sites.
-pub(crate) fn cpus_used(document: &Document) -> f64 {
-    document.generator.threads.iter().map(|thread| thread.cpu_share).sum()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

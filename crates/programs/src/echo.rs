@@ -275,6 +275,7 @@ mod tests {
         let address = server.address().expect("bound");
         thread::spawn(move || server.serve());
         let open = std::fs::read_dir("/proc/self/fd").expect("procfs").count();
+        // The folder that is counted is closed by now: nine are free. Of an odd number the client gets the last, and waits.
         let few = format!("--nofile={}:", open + 8);
         let limited =
             std::process::Command::new("prlimit").args(["--pid", &std::process::id().to_string(), &few]).status();

@@ -1,8 +1,8 @@
 //! Hardware counters of whole CPUs, by `perf_event_open(2)`.
 //!
 //! A counter counts everything that its CPU does, in user mode, kernel and guests. Where there are more counters than the
-//! processor can hold at once, the kernel takes turns and tells for how long each was counting; what came since the last reading is scaled by that, for
-//! of the whole the share changes: what was counted before would grow or shrink with it.
+//! processor can hold at once, the kernel takes turns and reports how long each was counting. What came since the last reading is scaled by that:
+//! where the whole is, what was counted before grows or shrinks as the share changes.
 
 use crate::calls::new_descriptor;
 use core::arch::x86_64::__cpuid;

@@ -260,6 +260,8 @@ fn words(status: &str, trouble: Option<String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+    use std::io::{IoSliceMut, Read};
 
     /// How long an answer may take: it only ends what hangs.
     const PATIENCE: Duration = Duration::from_secs(120);
@@ -304,6 +306,32 @@ mod tests {
         drop(qmp);
         let mut rest = String::new();
         assert_eq!(qemu.0.read_line(&mut rest).expect("an end"), 0, "our end is gone with the site");
+    }
+
+    #[test]
+    fn a_descriptor_comes_with_the_command_that_names_it() {
+        let (ours, mut theirs) = UnixStream::pair().expect("a pair");
+        let mut qmp = Qmp::over(ours, None, PATIENCE).expect("a thread");
+        let (given, mut other) = UnixStream::pair().expect("a pair");
+        let giving = thread::spawn(move || qmp.hand_over("name", &given).map_err(|why| why.to_string()));
+        let mut text = [0; 256];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let into = &mut [IoSliceMut::new(&mut text)];
+        let got = recvmsg(&theirs, into, &mut control, RecvFlags::CMSG_CLOEXEC).expect("our end is there").bytes;
+        let command: Value = serde_json::from_slice(&text[..got]).expect("a line of JSON");
+        assert_eq!(command, json!({ "execute": "getfd", "arguments": { "fdname": "name" } }));
+        let all = control.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(all) => Some(all),
+            _ => None,
+        });
+        let mut received: Vec<UnixStream> = all.flatten().map(UnixStream::from).collect();
+        writeln!(theirs, "{}", json!({ "return": {} })).expect("our end is there");
+        assert_eq!(giving.join().expect("no panic"), Ok(()));
+        received[0].write_all(b"x").expect("it is open");
+        let mut byte = [0];
+        other.read_exact(&mut byte).expect("it is the one that was given");
+        assert_eq!((received.len(), byte), (1, *b"x"));
     }
 
     #[test]

@@ -102,11 +102,13 @@ fn read(text: &mut Text<'_>, _: &[Column]) -> Result<Results, Damage> {
     if let Some(count) = retransmits {
         imported.note(format!("{count} retransmits"));
     }
+    // Of versions that have the two ends apart one alone may have it.
+    let jitter_ms = [&sum_received, &sum].into_iter().flatten().find_map(|of| of.jitter_ms);
     // What was received. `sum`, which is all that older versions have of UDP, is of what was sent, lost datagrams included.
     let rate = sum_received.or(sum.map(Sum::arrived)).or(sum_sent);
     let rate = rate.ok_or_else(|| Damage::at(Place::Whole, "has no sum at its end; the test did not end"))?;
     imported.add("", &Metric::higher("bits_per_s", "bit/s"), [rate.bits_per_second])?;
-    imported.add_one("", &Metric::lower("jitter_ms", "ms"), rate.jitter_ms)?;
+    imported.add_one("", &Metric::lower("jitter_ms", "ms"), jitter_ms)?;
     if let Some(lost) = rate.lost_percent.filter(|lost| *lost > 0.0) {
         imported.note(format!("{lost:.3} % of the datagrams were lost"));
     }

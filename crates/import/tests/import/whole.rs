@@ -191,6 +191,7 @@ fn k6_and_iperf3_have_their_ends() {
     {
         let imported = of(&lossy(received));
         close(values(&imported, "", "bits_per_s")[0], rate);
+        close(values(&imported, "", "jitter_ms")[0], 0.1);
         assert_eq!(imported.notes, ["65.000 % of the datagrams were lost"]);
     }
     let failed = r#"{"start":{"test_start":null},"intervals":[],"end":{},"error":"unable to connect"}"#;

@@ -12,7 +12,7 @@ use baremark_model::event::{Event, TrialStatus};
 use baremark_model::knob::InvalidValue;
 use baremark_model::metric::{Aggregate, Better, Metric};
 use baremark_model::page_size::PageSize;
-use baremark_model::plan::{Cell, Pair};
+use baremark_model::plan::{Cell, Pair, Plan};
 use baremark_model::units::{Nanos, Share};
 use baremark_model::wire::{DiscardedQuad, Disturbance, PhaseDisturbance};
 use baremark_stats::Rng;
@@ -469,14 +469,20 @@ fn where_the_time_of_trials_went_adds_up_to_their_wall_time() {
     assert_eq!(rows.len(), 8, "the same of the one workload: {rows:?}");
 }
 
-/// Half of the phases were slow, in quads that did not count, and the values of the arms were made of them.
-#[test]
-fn phases_of_quads_that_the_record_discards_are_in_no_value() {
+/// A run of trials of six quads, in which the arms have these values.
+fn six_quads(values: [f64; 2]) -> (Plan, Memory) {
     let mut plan = plan("microvm");
     plan.design.quads = 6;
     let mut memory = Memory::default();
-    let played = Played::new(|_| Answer::Values(vec![2.0, 1.0]));
+    let played = Played::new(move |_| Answer::Values(values.to_vec()));
     conduct(&plan, vec![("native", played)], &mut memory, &NEVER).0.unwrap();
+    (plan, memory)
+}
+
+/// Half of the phases were slow, in quads that did not count, and the values of the arms were made of them.
+#[test]
+fn phases_of_quads_that_the_record_discards_are_in_no_value() {
+    let (_, mut memory) = six_quads([2.0, 1.0]);
     let trial = &mut memory.trials[0];
     let result = trial.result.as_mut().unwrap();
     result.series.iter_mut().take(12).for_each(|phase| phase.samples[0].value = 0.1);
@@ -489,11 +495,7 @@ fn phases_of_quads_that_the_record_discards_are_in_no_value() {
 
 #[test]
 fn quads_that_the_record_discards_are_left_out_whichever_arm_was_disturbed() {
-    let mut plan = plan("microvm");
-    plan.design.quads = 6;
-    let mut memory = Memory::default();
-    let played = Played::new(|_| Answer::Values(vec![2.0, 1.0]));
-    conduct(&plan, vec![("native", played)], &mut memory, &NEVER).0.unwrap();
+    let (_, mut memory) = six_quads([2.0, 1.0]);
     let trial = &mut memory.trials[0];
     for phase in trial.result.as_mut().unwrap().series.iter_mut().filter(|phase| phase.arm == 1 && phase.phase / 4 == 2)
     {
@@ -509,11 +511,7 @@ fn quads_that_the_record_discards_are_left_out_whichever_arm_was_disturbed() {
 /// The reference counted nothing in two of six quads and 1 in the others. Those two were left out, so that 4 times as much was found.
 #[test]
 fn no_quad_is_left_out_for_its_values() {
-    let mut plan = plan("microvm");
-    plan.design.quads = 6;
-    let mut memory = Memory::default();
-    let played = Played::new(|_| Answer::Values(vec![1.0, 4.0]));
-    conduct(&plan, vec![("native", played)], &mut memory, &NEVER).0.unwrap();
+    let (plan, mut memory) = six_quads([1.0, 4.0]);
     let found = |memory: &Memory| document(&run(&plan, memory), &[&WORKLOAD]).ratios[0].ratio.unwrap();
     assert!((found(&memory) - 4.0).abs() < 1e-9);
     for trial in &mut memory.trials {

@@ -69,8 +69,7 @@ fn each_fault_has_its_kind() {
     }
 }
 
-/// A server that agrees on everything and answers each request, of whose head it is told the length and the stream, with the bytes that `answer`
-/// makes.
+/// A server that agrees on everything and answers each request with the bytes that `answer` makes from the length of its head and its stream.
 fn speaking(answer: impl Fn(usize, u32) -> Vec<u8> + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
