@@ -40,7 +40,9 @@
 //! (VMX, SVM), is built by the manuals: SYSCALL's stub in ring 0, and `iretq` from a frame written by the runner. It is
 //! chosen by a look at the ring at the first call, which is in [`Counters::route`]; studies label it as untried until `make verify-kvm` has
 //! passed on the machine. The stub of calls without an exit works in both rings and was tried in ring 3 alone; in ring 0 a processor may leave
-//! the guest for KVM when a loop of PAUSE takes long.
+//! the guest for KVM when a loop of PAUSE takes long. Known from the manuals, and not repaired for want of such a processor: there the C library's
+//! `sched_getcpu`, which asks the processor (RDPID or LSL), gives CPU 0 or an arbitrary number, as neither TSC_AUX nor its descriptor is set; and of a
+//! program that executes `in` or `out` without the right to, KVM may leave RIP at the instruction, from before which the program is then stepped.
 #![expect(unsafe_code, reason = "a virtual machine monitor and a loader: system calls, shared memory, machine code")]
 
 mod call_names;

@@ -30,6 +30,7 @@ mod kvm;
 mod lock;
 mod machine;
 mod mailbox;
+mod own_limits;
 mod permitted;
 mod poller;
 mod pool;

@@ -139,10 +139,15 @@ impl Interrupts {
     /// # Errors
     /// When a virtual CPU stops, or no interrupt comes in time.
     pub fn round(&mut self) -> Result<u64, Error> {
-        match self.sender.run() {
-            Ok(VcpuExit::IoOut(PORT_SENT, _)) => {}
-            Ok(other) => return Err(broken(format!("the sender left by {other:?}"))),
-            Err(why) => return Err(failed("KVM_RUN")(why)),
+        loop {
+            match self.sender.run() {
+                Ok(VcpuExit::IoOut(PORT_SENT, _)) => break,
+                // A signal, such as that of a process that was stopped and goes on: the sender has not sent yet.
+                Ok(VcpuExit::Intr) => {}
+                Err(why) if matches!(why.errno(), libc::EINTR | libc::EAGAIN) => {}
+                Ok(other) => return Err(broken(format!("the sender left by {other:?}"))),
+                Err(why) => return Err(failed("KVM_RUN")(why)),
+            }
         }
         match self.report()? {
             Report::Arrived(ticks) => Ok(ticks),
@@ -278,6 +283,33 @@ mod tests {
             let whole = baremark_sys::clock::ticks() - before;
             assert!(0 < ticks && ticks < whole, "{ticks} of {whole}");
         }
+    }
+
+    /// A signal during a round was taken for a machine that is broken: a process that was stopped and went on lost its trial.
+    #[test]
+    fn a_signal_to_the_sender_breaks_no_round() {
+        let Some(made) = started(&SEND, Duration::from_secs(60)) else { return };
+        let mut interrupts = match made {
+            Ok(interrupts) => interrupts,
+            Err(why) => return skipped(&why),
+        };
+        let signal = kick::signal().expect("a handler");
+        kick::unblock(signal);
+        // SAFETY: no preconditions.
+        let (sender, over) = (unsafe { libc::pthread_self() }, AtomicBool::new(false));
+        let rounds = thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::SeqCst) {
+                    // SAFETY: the thread waits for this scope to end; the signal has a handler.
+                    unsafe { libc::pthread_kill(sender, signal) };
+                    thread::sleep(Duration::from_micros(100));
+                }
+            });
+            let rounds: Result<Vec<u64>, Error> = (0..1000).map(|_| interrupts.round()).collect();
+            over.store(true, Ordering::SeqCst);
+            rounds
+        });
+        assert!(rounds.is_ok(), "{rounds:?}");
     }
 
     /// The sender leaves without having sent: nothing is waited for without end, and the halted receiver is gone afterwards.

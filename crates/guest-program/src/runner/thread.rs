@@ -9,6 +9,7 @@ use crate::runner::backoff::Backoff;
 use crate::runner::counters;
 use crate::runner::lock::Lock;
 use crate::runner::machine::EXTENDED_STATE;
+use crate::runner::own_limits::OwnLimits;
 use crate::runner::sys::{self, Action, Errno};
 use crate::shared::{Count, Doing, PLACES, Page, Place, Tally};
 use crate::snapshot::Slot;
@@ -96,6 +97,8 @@ pub(crate) struct Stepping {
 pub(crate) struct Process {
     /// The program's signal actions, by number.
     pub(crate) actions: Lock<[Action; 65]>,
+    /// The program's limits that differ from the real ones.
+    pub(crate) limits: Lock<OwnLimits>,
     /// Signals that the program ignores, as bits.
     pub(crate) ignored: AtomicU64,
     /// Its page of counters.
@@ -114,6 +117,7 @@ impl Process {
         const DEFAULT: Action = Action { handler: 0, flags: 0, restorer: 0, mask: 0 };
         Process {
             actions: Lock::new([DEFAULT; 65]),
+            limits: Lock::new(OwnLimits::NONE),
             ignored: AtomicU64::new(0),
             page: AtomicUsize::new(0),
             pid: AtomicU32::new(0),
@@ -202,6 +206,11 @@ pub(crate) fn take_block() -> Result<Block, Errno> {
     MAKING.with(|()| ARENA.take_block())
 }
 
+/// In the child of a fork, nobody takes a block.
+pub(crate) fn forget_holder() {
+    MAKING.forget_holder();
+}
+
 impl Thread {
     /// A record in a block of its own, for a thread of `process` that does not run yet and will `live`.
     pub(crate) fn new(process: &'static Process, live: fn(&'static Thread) -> !) -> Result<&'static Thread, Errno> {
@@ -241,7 +250,7 @@ impl Thread {
         }
     }
 
-    /// A record for the child of a vfork: a process of its own with a copy of its parent's actions and a page of counters.
+    /// A record for the child of a vfork: a process of its own with a copy of its parent's actions and limits, and a page of counters.
     pub(crate) fn of_new_process(parent: &Thread) -> Result<&'static Thread, Errno> {
         let thread = Thread::new(parent.process(), parent.live)?;
         let parent = parent.process();
@@ -249,6 +258,7 @@ impl Thread {
         // longer than the child runs on it.
         let process: &'static Process = unsafe { &*thread.own_process.get() };
         process.actions.with(|actions| *actions = parent.actions.with(|actions| *actions));
+        process.limits.with(|limits| *limits = parent.limits.with(|limits| *limits));
         process.ignored.store(parent.ignored.load(Ordering::Relaxed), Ordering::Relaxed);
         thread.process.set(process);
         Ok(thread)
@@ -339,3 +349,18 @@ impl Thread {
 
 /// The value of a record's `vcpu` when it has none.
 pub(crate) const NO_VCPU: i32 = -1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread of the parent that was taking a block at the fork held the lock for ever: the child's first thread waited without end.
+    #[test]
+    fn nobody_takes_a_block_in_the_child_of_a_fork() {
+        let free = MAKING.with(|()| {
+            forget_holder();
+            MAKING.with(|()| true)
+        });
+        assert!(free);
+    }
+}

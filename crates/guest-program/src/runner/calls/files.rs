@@ -76,7 +76,7 @@ pub(crate) fn forward(thread: &'static Thread, number: u64, mut arguments: [u64;
     let result = signals::forward(thread, number, &arguments);
     if result >= 0 && gives_descriptor(call, arguments[1]) {
         let fd = descriptor(result.cast_unsigned());
-        if limits::end_of_files().is_some_and(|end| result.cast_unsigned() >= end) {
+        if limits::end_of_files(process).is_some_and(|end| result.cast_unsigned() >= end) {
             sys::close(fd);
             return refuse(libc::EMFILE);
         }
@@ -122,7 +122,7 @@ pub(crate) fn close_range(thread: &'static Thread, arguments: &[u64; 6]) -> Outc
 /// `dup2`, `dup3`: natively there would be no such number, or it would be free.
 pub(crate) fn duplicate_to(thread: &'static Thread, number: u64, arguments: &[u64; 6]) -> Outcome {
     let [_, to, ..] = *arguments;
-    if limits::end_of_files().is_some_and(|end| to & u64::from(u32::MAX) >= end) {
+    if limits::end_of_files(thread.process()).is_some_and(|end| to & u64::from(u32::MAX) >= end) {
         return refuse(BAD);
     }
     if DESCRIPTORS.is_own(to) {

@@ -1,45 +1,29 @@
 //! Limits that the program sees and sets as if the runner were not there.
 //!
 //! The runner needs descriptors and address space alongside the program's. So the real limits of open files, address space
-//! and data are raised by what it needs, where the hard limit allows that, and the program sees them without.
+//! and data are raised by what it needs, where the hard limit allows that, and the program sees them without. The child of
+//! a vfork has the real ones of its own, so it has its own of these (`Process::limits`).
 
 use crate::options::{Limit, Options};
 use crate::runner::arena::ARENA;
 use crate::runner::calls::outcome::{Outcome, forward};
+use crate::runner::config::CONFIG;
 use crate::runner::descriptors::{DESCRIPTORS, ROOM};
-use crate::runner::lock::Lock;
+use crate::runner::own_limits::OwnLimits;
 use crate::runner::sys::{self, Errno};
-use crate::runner::thread::Thread;
+use crate::runner::thread::{Process, Thread};
 use crate::runner::user;
+use std::ptr;
 use std::sync::atomic::Ordering;
 
 /// Above this a program's own limit of open files is so high that numbers behind it would make the kernel's tables large.
 const HIGHEST_FIRST: u64 = 4096;
 const INFINITY: u64 = u64::MAX;
 
-/// The program's limits that differ from the real ones.
-static LIMITS: Lock<Limits> = Lock::new(Limits { files: None, address_space: None, data: None });
-
-#[derive(Clone, Copy, Debug)]
-struct Limits {
-    files: Option<Limit>,
-    address_space: Option<Limit>,
-    data: Option<Limit>,
-}
-
-impl Limits {
-    /// Lets those know of the program's limit of open files who hold no lock.
-    fn publish(&self) {
-        DESCRIPTORS.set_end_of_program(self.files.map_or(INFINITY, |files| files.soft));
-    }
-
-    fn of(&mut self, resource: u64) -> Option<&mut Option<Limit>> {
-        match u32::try_from(resource).ok()? {
-            libc::RLIMIT_NOFILE => Some(&mut self.files),
-            libc::RLIMIT_AS => Some(&mut self.address_space),
-            libc::RLIMIT_DATA => Some(&mut self.data),
-            _ => None,
-        }
+/// Lets those know of the program's limit of open files who hold no lock: they know of one process alone.
+fn publish(limits: &OwnLimits, process: &Process) {
+    if ptr::eq(process, CONFIG.process()) {
+        DESCRIPTORS.set_end_of_program(limits.files.map_or(INFINITY, |files| files.soft));
     }
 }
 
@@ -53,26 +37,24 @@ pub(crate) fn start(options: &Options) {
     // Without the right to more, the highest numbers of the program's own are taken.
     let first = if set { first } else { own.soft.saturating_sub(64) };
     DESCRIPTORS.begin(i32::try_from(first).unwrap_or(0));
-    LIMITS.with(|limits| {
+    CONFIG.process().limits.with(|limits| {
         limits.files = (set && raised != files).then_some(files);
         (limits.address_space, limits.data) = (options.address_space, options.data);
-        limits.publish();
+        publish(limits, CONFIG.process());
     });
 }
 
-/// In the child of a fork, nobody holds the lock.
-pub(crate) fn forget_holder() {
-    LIMITS.forget_holder();
-}
-
 /// Enters what the next runner must know.
-pub(crate) fn tell(options: &mut Options) {
-    let limits = LIMITS.with(|limits| *limits);
+pub(crate) fn tell(process: &Process, options: &mut Options) {
+    let limits = process.limits.with(|limits| *limits);
     (options.files, options.address_space, options.data) = (limits.files, limits.address_space, limits.data);
 }
 
 /// The lowest number that a descriptor of the program must not have; `None` where the kernel sees to it.
-pub(crate) fn end_of_files() -> Option<u64> {
+pub(crate) fn end_of_files(process: &Process) -> Option<u64> {
+    if !ptr::eq(process, CONFIG.process()) {
+        return process.limits.with(|limits| limits.files).map(|files| files.soft);
+    }
     Some(DESCRIPTORS.end_of_program()).filter(|end| *end != INFINITY)
 }
 
@@ -87,8 +69,8 @@ pub(crate) fn has_file_size() -> bool {
 }
 
 /// Does the runner's own `work` on memory, for which a program that has more than its limit by now leaves no room.
-pub(crate) fn with_room<R>(work: impl FnOnce() -> R) -> R {
-    let limited = LIMITS.with(|limits| limits.address_space.is_some() || limits.data.is_some());
+pub(crate) fn with_room<R>(process: &Process, work: impl FnOnce() -> R) -> R {
+    let limited = process.limits.with(|limits| limits.address_space.is_some() || limits.data.is_some());
     if !limited {
         return work();
     }
@@ -107,14 +89,14 @@ pub(crate) fn with_room<R>(work: impl FnOnce() -> R) -> R {
 
 /// `getrlimit`.
 pub(crate) fn get(thread: &Thread, resource: u64, to: u64) -> Result<u64, Errno> {
-    let limit = seen(resource)?;
+    let limit = seen(thread.process(), resource)?;
     user::write_words(thread.process(), to, &[limit.soft, limit.hard]).map(|()| 0)
 }
 
 /// `setrlimit`.
 pub(crate) fn set(thread: &Thread, resource: u64, from: u64) -> Result<u64, Errno> {
     let [soft, hard] = user::read_words(thread.process(), from)?;
-    change(resource, Limit { soft, hard }).map(|()| 0)
+    change(thread.process(), resource, Limit { soft, hard }).map(|()| 0)
 }
 
 /// `prlimit64`: of this process as above, of others by the host.
@@ -125,7 +107,7 @@ pub(crate) fn get_and_set(thread: &'static Thread, arguments: &[u64; 6]) -> Outc
         return forward(thread, libc::SYS_prlimit64.cast_unsigned(), arguments);
     }
     let result = || {
-        let before = seen(resource)?;
+        let before = seen(thread.process(), resource)?;
         if new != 0 {
             set(thread, resource, new)?;
         }
@@ -138,8 +120,8 @@ pub(crate) fn get_and_set(thread: &'static Thread, arguments: &[u64; 6]) -> Outc
 }
 
 /// A limit as the program sees it.
-fn seen(resource: u64) -> Result<Limit, Errno> {
-    let own = LIMITS.with(|limits| limits.of(resource).and_then(|limit| *limit));
+fn seen(process: &Process, resource: u64) -> Result<Limit, Errno> {
+    let own = process.limits.with(|limits| limits.of(resource).and_then(|limit| *limit));
     match own {
         Some(limit) => Ok(limit),
         None => real_by_number(resource),
@@ -147,8 +129,8 @@ fn seen(resource: u64) -> Result<Limit, Errno> {
 }
 
 /// Sets a limit of the program's, and the real one so that the runner keeps what it needs.
-fn change(resource: u64, limit: Limit) -> Result<(), Errno> {
-    let before = seen(resource)?;
+fn change(process: &Process, resource: u64, limit: Limit) -> Result<(), Errno> {
+    let before = seen(process, resource)?;
     let need = match u32::try_from(resource) {
         Ok(libc::RLIMIT_NOFILE) => ROOM as u64,
         Ok(libc::RLIMIT_AS) => ARENA.bytes(),
@@ -177,11 +159,11 @@ fn change(resource: u64, limit: Limit) -> Result<(), Errno> {
         wanted = Limit { soft: wanted.soft.min(real.hard), hard: wanted.hard.min(real.hard) };
     }
     set_real_by_number(resource, wanted)?;
-    LIMITS.with(|limits| {
+    process.limits.with(|limits| {
         if let Some(seen) = limits.of(resource) {
             *seen = (wanted != limit).then_some(limit);
         }
-        limits.publish();
+        publish(limits, process);
     });
     Ok(())
 }

@@ -22,7 +22,7 @@ use crate::runner::pool;
 use crate::runner::program::{self, Found, Unfit};
 use crate::runner::signals;
 use crate::runner::sys::{self, Errno, Mapping, descriptor};
-use crate::runner::thread::{NO_VCPU, Process, State, Thread};
+use crate::runner::thread::{self, NO_VCPU, Process, State, Thread};
 use crate::runner::user;
 use crate::shared::{Count, UnsupportedKind};
 use crate::snapshot::Reason;
@@ -257,8 +257,9 @@ fn become_child(thread: &'static Thread, request: Request) {
     process.actions.forget_holder();
     process.threads.store(1, Ordering::Relaxed);
     memory::forget_holder();
-    limits::forget_holder();
+    process.limits.forget_holder();
     files::forget_holder();
+    thread::forget_holder();
     backing::begin_child();
     process.begin();
     ARENA.keep_only(thread.block);
@@ -267,7 +268,7 @@ fn become_child(thread: &'static Thread, request: Request) {
         DESCRIPTORS.close(MACHINE.vm.load(Ordering::Relaxed));
         pool::close_inherited();
     }
-    limits::with_room(|| open_machine(thread, request));
+    limits::with_room(process, || open_machine(thread, request));
     count_image(thread, began);
 }
 
@@ -423,14 +424,14 @@ pub(crate) fn execute(
 /// Executes a runner for `found`. Comes back only when that fails.
 fn replace(thread: &'static Thread, found: &Found, path: u64, [arguments, environment]: [u64; 2]) -> Outcome {
     let process = thread.process();
-    let list = match limits::with_room(|| Arguments::read(process, arguments)) {
+    let list = match limits::with_room(process, || Arguments::read(process, arguments)) {
         Ok(list) => list,
         Err(errno) => return refuse(errno.0),
     };
     let mut options = CONFIG.options();
     options.program = Some(found.file);
     options.image = u32::try_from(process.page.load(Ordering::Relaxed)).ok();
-    limits::tell(&mut options);
+    limits::tell(process, &mut options);
     let options_text = Line::<512>::of(options);
     let runner = Line::<32>::of(RUNNER_NAME);
     let list_address = list.put_before(found, [runner.address(), options_text.address(), path], path);
