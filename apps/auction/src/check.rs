@@ -11,6 +11,7 @@ use hyper_util::rt::TokioExecutor;
 use serde::Deserialize;
 use serde_json::json;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// A rule: what to say and a query that finds who breaks it, ids first. `?` is given the first and last auction to look at.
 struct Rule {
@@ -177,12 +178,19 @@ async fn look(database: &dyn Database, live: bool) -> Result<Found, Fault> {
     Ok(Found { violations, rules: RULES.len(), bids, sold, revenue_cents, servers: 0, pushed_bids: 0, deliveries: 0 })
 }
 
+/// How long a server may take to say what it has pushed.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+
 async fn ask(server: SocketAddr) -> Result<Pushes, Failure> {
     let named = |why: &dyn std::fmt::Display| Failure::Refused(format!("server {server}: {why}"));
     let uri = format!("http://{server}/pushes").parse().map_err(|why| named(&why))?;
     let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
-    let response = client.get(uri).await.map_err(|why| named(&why))?;
-    let body = response.into_body().collect().await.map_err(|why| named(&why))?.to_bytes();
+    let answer = async {
+        let response = client.get(uri).await.map_err(|why| named(&why))?;
+        Ok::<_, Failure>(response.into_body().collect().await.map_err(|why| named(&why))?.to_bytes())
+    };
+    // One that is stopped accepts connections, and answers none.
+    let body = tokio::time::timeout(ANSWER_LIMIT, answer).await.map_err(|why| named(&why))??;
     serde_json::from_slice(&body).map_err(|why| named(&why))
 }
 

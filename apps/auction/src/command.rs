@@ -20,6 +20,7 @@ const WHOLE_TABLES: Duration = Duration::from_secs(3600);
 
 const PASSWORD: &str = "BAREMARK_AUCTION_DATABASE_PASSWORD";
 const ADMIN: &str = "BAREMARK_AUCTION_ADMIN_TOKEN";
+const BUS_PASSWORD: &str = "BAREMARK_AUCTION_BUS_PASSWORD";
 
 /// Help: what a command does, examples, then its options.
 const TEMPLATE: &str = "{about}{after-help}\n\n{usage-heading} {usage}\n\n{all-args}";
@@ -123,6 +124,9 @@ struct ServeArgs {
     /// How servers tell each other: process, postgres or redis://HOST:PORT [default: postgres with PostgreSQL, else process]
     #[arg(long, value_name = "BUS", value_parser = BusKind::parse)]
     bus: Option<BusKind>,
+    /// A file whose first line is the password of Redis as the bus [default: BAREMARK_AUCTION_BUS_PASSWORD]
+    #[arg(long, value_name = "FILE")]
+    bus_password_file: Option<PathBuf>,
     /// Where images are: memory (made from the seed when asked for; of uploads the last 16 of an account and 256 in all are kept),
     /// database or files:FOLDER
     #[arg(long, default_value = "memory", value_name = "PLACE", value_parser = Place::parse)]
@@ -298,6 +302,7 @@ impl ServeArgs {
             advertise: self.advertise,
             database,
             bus,
+            bus_password: secret(self.bus_password_file.as_ref(), BUS_PASSWORD)?,
             images: self.images,
             pace: Pace { open: self.open, last_call: self.last_call, lease: self.lease },
             session_time: self.session,

@@ -17,6 +17,8 @@ pub struct Auction;
 /// The option that names the file of the database's password, of every command of the application's.
 pub const PASSWORD_FILE: &str = "--database-password-file";
 const PASSWORD: &str = "database-password";
+/// The file of the password of Redis as the bus.
+const BUS_PASSWORD: &str = "bus-password";
 
 const CARD: Card = Card {
     kind: "auction",
@@ -54,9 +56,14 @@ impl Service for Auction {
         args.extend(["--durable".to_owned(), settings.word("durable").to_owned()]);
         args.extend(settings.extra.iter().cloned());
         args.extend([PASSWORD_FILE.to_owned(), order.folder.join(PASSWORD).display().to_string()]);
-        let mut recipe = Recipe::new(Step::new(&order.program, args), Ready::http("/ready"));
         let password = order.database_secret.as_ref().unwrap_or(&order.secret);
-        recipe.files = vec![(PASSWORD.to_owned(), format!("{password}\n"))];
+        let mut files = vec![(PASSWORD.to_owned(), format!("{password}\n"))];
+        if order.wiring.iter().any(|word| word.starts_with("redis://")) {
+            args.extend(["--bus-password-file".to_owned(), order.folder.join(BUS_PASSWORD).display().to_string()]);
+            files.push((BUS_PASSWORD.to_owned(), format!("{}\n", order.secret)));
+        }
+        let mut recipe = Recipe::new(Step::new(&order.program, args), Ready::http("/ready"));
+        recipe.files = files;
         recipe.ready_limit = Duration::from_secs(120);
         Ok(recipe)
     }

@@ -37,6 +37,8 @@ impl MariaDb {
             .setup(vec![
                 "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
                 "SET SESSION sql_mode = 'STRICT_ALL_TABLES'",
+                // UNIX_TIMESTAMP goes by way of local time, of which an hour comes twice at the end of summer time.
+                "SET SESSION time_zone = '+00:00'",
             ])
             .pool_opts(PoolOpts::default().with_constraints(constraints));
         if let Some(password) = &address.password {

@@ -218,7 +218,11 @@ fn write_all(connection: &Connection, jobs: &mpsc::Receiver<Job>) {
         }
         let mut answers = Vec::with_capacity(group.len());
         for job in group {
-            let done = guarded(connection, &job.work).map_err(fault);
+            // A full or failing disk may end the whole transaction: what comes after it would be stored alone, while COMMIT says that nothing was.
+            let done = match connection.is_autocommit() {
+                true => Err(Fault::Unavailable("the transaction was rolled back".to_owned())),
+                false => guarded(connection, &job.work).map_err(fault),
+            };
             answers.push((job.reply, done));
         }
         // A commit that fails (full disk) stores nothing: SQLite rolls it back, now or when the file is opened next.
@@ -288,5 +292,48 @@ impl Database for Sqlite {
     async fn durability(&self) -> Result<String, Fault> {
         let level = if self.durability == Durability::On { "FULL" } else { "OFF" };
         Ok(format!("journal_mode=WAL synchronous={level}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::database::any;
+
+    /// The bid after an image for which there was no room was stored, and answered as one that was not.
+    #[test]
+    fn what_follows_a_job_that_ended_the_transaction_is_not_stored() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("site.db");
+        create_private(&path).unwrap();
+        let connection = connect(&path, Durability::Off, Duration::from_secs(60)).unwrap();
+        let tables = "CREATE TABLE bid (id INTEGER PRIMARY KEY); CREATE TABLE image (jpeg BLOB NOT NULL)";
+        connection.execute_batch(tables).unwrap();
+        // As a disk that is full: SQLite has no more pages then.
+        connection.pragma_update(None, "max_page_count", 32).unwrap();
+        let (jobs, queue) = mpsc::channel();
+        let ask = |sql: &'static str, value: Value| {
+            let (reply, answer) = oneshot::channel();
+            jobs.send(Job { work: Work::Script(vec![any(sql, vec![value])]), reply }).unwrap();
+            answer
+        };
+        const BID: &str = "INSERT INTO bid (id) VALUES (?)";
+        let large = Value::Bytes(vec![0; 1 << 20]);
+        let answers =
+            [ask(BID, Value::Int(1)), ask("INSERT INTO image (jpeg) VALUES (?)", large), ask(BID, Value::Int(2))];
+        drop(jobs);
+        write_all(&connection, &queue);
+        for answer in answers {
+            assert!(matches!(answer.blocking_recv(), Ok(Err(Fault::Unavailable(_)))));
+        }
+        let stored = || connection.query_row("SELECT COUNT(*) FROM bid", [], |row| row.get::<_, i64>(0)).unwrap();
+        assert_eq!(stored(), 0, "as each of them was told");
+        let (reply, answer) = oneshot::channel();
+        let (jobs, queue) = mpsc::channel();
+        jobs.send(Job { work: Work::Script(vec![any(BID, vec![Value::Int(3)])]), reply }).unwrap();
+        drop(jobs);
+        write_all(&connection, &queue);
+        assert!(matches!(answer.blocking_recv(), Ok(Ok(Done::Outcome(Outcome::Stored(_))))));
+        assert_eq!(stored(), 1, "the next group is a transaction again");
     }
 }

@@ -274,7 +274,7 @@ impl Desk {
             closes_ms,
         };
         let (answer, step) = match sales::accept(&*self.app.database, &right, &bidding).await {
-            Ok(Ok(id)) => (Ok(self.accepted(id, &asked, closes_ms)), Ok(())),
+            Ok(Ok(id)) => (Ok(self.accepted(id, &bidding)), Ok(())),
             Ok(Err(Refused::NotOwner)) => (Err(Refusal::not_owner()), Err(Trouble::Lost)),
             Ok(Err(Refused::NotAttending)) => (Err(Refusal::not_attending()), Ok(())),
             Ok(Err(Refused::Credit)) => (Err(self.short_of_credit(asked.account).await), Ok(())),
@@ -292,17 +292,18 @@ impl Desk {
         step
     }
 
-    fn accepted(&mut self, id: Id, asked: &Asked, closes_ms: i64) -> Event {
+    fn accepted(&mut self, id: Id, bid: &Bidding) -> Event {
         self.right.order += 1;
         if let Some(lot) = &mut self.lot {
-            lot.high = Some((id, asked.account, asked.amount));
+            lot.high = Some((id, bid.account, bid.amount));
             lot.last_call = false;
             lot.deadline = Instant::now() + self.app.pace.open;
         }
-        let mut event = self.event(EventType::Bid, asked.item, closes_ms);
-        (event.bid_id, event.account_id, event.amount_cents) = (Some(id), Some(asked.account), Some(asked.amount));
-        event.minimum_cents = Some(minimum(asked.amount, Some(asked.amount)));
-        event.accepted_ns = Some(now_ns());
+        let mut event = self.event(EventType::Bid, bid.item, bid.closes_ms);
+        (event.bid_id, event.account_id, event.amount_cents) = (Some(id), Some(bid.account), Some(bid.amount));
+        event.minimum_cents = Some(minimum(bid.amount, Some(bid.amount)));
+        // As it is stored: users match what they hear with their answers by it, also where a server read the bid from the database.
+        event.accepted_ns = Some(bid.accepted_ns);
         self.app.publish(event.clone());
         event
     }

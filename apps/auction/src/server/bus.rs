@@ -176,10 +176,11 @@ async fn postgres(app: &Arc<App>, outgoing: &mut mpsc::UnboundedReceiver<Message
 }
 
 async fn redis(app: &Arc<App>, address: &str, outgoing: &mut mpsc::UnboundedReceiver<Message>) -> String {
+    let password = app.bus_password.as_deref();
     let attempt = async {
-        let mut listener = redis::Redis::open(address).await?;
+        let mut listener = redis::Redis::open(address, password).await?;
         listener.subscribe(CHANNEL).await?;
-        Ok::<_, std::io::Error>((listener, redis::Redis::open(address).await?))
+        Ok::<_, std::io::Error>((listener, redis::Redis::open(address, password).await?))
     };
     let (mut connection, mut sender) = match attempt.await {
         Ok(pair) => pair,

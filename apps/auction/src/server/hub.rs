@@ -185,7 +185,7 @@ impl Channel {
             let item = item.ok_or_else(|| Fault::Unexpected(format!("item {wanted} is up and does not exist")))?;
             let mut live = self.lock();
             if live.item_id == Some(wanted) && live.item.is_none() {
-                // Bids that were stored meanwhile are in the row already, or come as events and say the same.
+                // Bids that were stored meanwhile are in the row already; their events come, and change nothing.
                 live.item = Some(item);
             }
         }
@@ -252,7 +252,10 @@ impl Live {
         if self.item_id != Some(event.item_id) {
             (self.item_id, self.item) = (Some(event.item_id), None);
         }
-        if let (EventType::Bid, Some(item)) = (event.kind, &mut self.item) {
+        // A row that was read lately may have this bid and later ones, whose ids are larger.
+        if let (EventType::Bid, Some(item)) = (event.kind, &mut self.item)
+            && event.bid_id > item.high_bid
+        {
             (item.high_cents, item.high_bidder, item.high_bid) = (event.amount_cents, event.account_id, event.bid_id);
             item.bids += 1;
         }
@@ -337,8 +340,8 @@ impl Hub {
 mod tests {
     use super::*;
 
-    #[test]
-    fn while_no_item_is_up_there_is_no_least_bid() {
+    /// An auction whose item nobody has bid for.
+    fn open() -> Live {
         let text = || "text".to_owned();
         let item = Item {
             item_id: 9,
@@ -360,7 +363,7 @@ mod tests {
         };
         let counts =
             Counts { auction_id: 3, after: 0, order: 0, bids: 0, amount_sum_cents: 0, deliveries: 0, missed: 0 };
-        let mut live = Live {
+        Live {
             order: 1,
             state: "open",
             item_id: Some(9),
@@ -369,7 +372,32 @@ mod tests {
             ring: VecDeque::new(),
             forgotten: 0,
             counts,
+        }
+    }
+
+    /// It counted twice, and an earlier bid took the place of a later one.
+    #[test]
+    fn a_bid_that_is_in_the_row_already_counts_once() {
+        let mut live = open();
+        let row = live.item.as_mut().expect("an item");
+        (row.bids, row.high_bid, row.high_cents, row.high_bidder) = (2, Some(103), Some(700), Some(6));
+        let mut shown = |order: i64, cents: i64| {
+            let bid = format!(
+                r#"{{"type":"bid","auction_id":3,"order":{order},"item_id":9,"bid_id":{},"account_id":5,"amount_cents":{cents},"closes_ms":1}}"#,
+                100 + order
+            );
+            live.apply(&serde_json::from_str(&bid).expect("an event"));
+            let current = live.current(3);
+            (current.item.map(|item| item.bids), current.high_cents)
         };
+        assert_eq!(shown(2, 600), (Some(2), Some(700)));
+        assert_eq!(shown(3, 700), (Some(2), Some(700)));
+        assert_eq!(shown(4, 800), (Some(3), Some(800)), "it is not in the row");
+    }
+
+    #[test]
+    fn while_no_item_is_up_there_is_no_least_bid() {
+        let mut live = open();
         assert_eq!(live.current(3).minimum_cents, Some(minimum(500, None)));
         let sold = r#"{"type":"sold","auction_id":3,"order":2,"item_id":9,"closes_ms":1}"#;
         live.apply(&serde_json::from_str(sold).expect("an event"));

@@ -82,8 +82,9 @@ pub(crate) async fn beat(app: &Arc<App>, before: &HashMap<Id, i64>) -> Result<Ha
     let me = Server { id: app.id.clone(), address: app.address.clone(), draining: app.is_draining() };
     leases::beat(database, &me, millis(app.pace.lease)).await?;
     let servers = leases::servers(database).await?;
-    let live = leases::live(database).await?;
+    let mut live = leases::live(database).await?;
     drop_lost(app, &live);
+    free_orphans(app, &mut live).await?;
     let willing = servers.values().filter(|server| !server.draining).count().max(1);
     let share = if me.draining { 0 } else { live.len().div_ceil(willing) };
     let others = servers.values().any(|server| server.id != me.id && !server.draining);
@@ -112,6 +113,18 @@ fn drop_lost(app: &App, live: &[Live]) {
             app.keeper.take_out(auction);
         }
     }
+}
+
+/// Auctions that the database says are this server's, and that nobody conducts here: one whose claim or release was not confirmed, or whose auctioneer met
+/// a change of its own that was stored after it had been given up. Each beat renews their leases, so that no server could ever take them over.
+async fn free_orphans(app: &App, live: &mut [Live]) -> Result<(), Fault> {
+    let conducted = app.keeper.fences();
+    let is_orphan = |it: &&mut Live| it.owner.as_ref() == Some(&app.id) && !conducted.contains_key(&it.auction_id);
+    for it in live.iter_mut().filter(is_orphan) {
+        leases::release(&*app.database, &app.id, it.auction_id, it.fence).await?;
+        (it.owner, it.free) = (None, true);
+    }
+    Ok(())
 }
 
 async fn give_back(app: &Arc<App>, count: usize) -> Result<(), Fault> {

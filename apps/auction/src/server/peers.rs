@@ -99,6 +99,9 @@ pub(crate) async fn bid(app: &Arc<App>, asked: Asked) -> Response {
             return answered(status, body);
         }
         if Instant::now() > until {
+            if unsure {
+                return settle(app, asked, Refusal::unanswered().into_response()).await;
+            }
             return Refusal::unavailable("this auction's owner cannot be reached").into_response();
         }
         app.keeper.look.notify_one();
@@ -110,11 +113,14 @@ fn answered(status: StatusCode, body: Bytes) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-/// What became of a bid that was handed over twice: if the first was stored it counts, else what was said to the second.
+/// What became of a bid that was handed over: if it was stored it counts, else what was said when it was handed over again.
 async fn settle(app: &App, asked: Asked, second: Response) -> Response {
     match sales::find_bid(&*app.database, asked.auction, asked.item, asked.account, asked.amount).await {
         Ok(Some(event)) => (StatusCode::CREATED, axum::Json(event)).into_response(),
         Ok(None) => second,
-        Err(why) => Refusal::from(why).into_response(),
+        Err(why) => {
+            super::log::line(&format!("database: {why}"));
+            Refusal::unanswered().into_response()
+        }
     }
 }

@@ -125,6 +125,12 @@ impl Refusal {
         Refusal::new(StatusCode::GATEWAY_TIMEOUT, "outcome_unknown", message).with("bid_id", bid)
     }
 
+    /// The bid was handed to the auction's owner, which did not answer.
+    pub(crate) fn unanswered() -> Self {
+        let message = "the owner of the auction was lost before it answered; your bid history will tell";
+        Refusal::new(StatusCode::GATEWAY_TIMEOUT, "outcome_unknown", message)
+    }
+
     /// Between servers alone: the auction belongs to another one.
     pub(crate) fn not_owner() -> Self {
         Refusal::new(StatusCode::MISDIRECTED_REQUEST, "not_owner", "another server owns this auction")

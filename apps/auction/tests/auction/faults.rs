@@ -1,13 +1,48 @@
 //! What breaks beneath and around the application.
 
 use crate::http::{User, until};
-use crate::process::{Site, run};
+use crate::process::{Server, Site, run};
 use serde_json::json;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use tempfile::TempDir;
 
 fn site(folder: &TempDir) -> Site {
     Site::load(&format!("sqlite:{}/site.db", folder.path().display()), folder.path(), 30)
+}
+
+/// Not in the middle of a transaction, which would hold SQLite's one lock for as long as it is stalled.
+fn stall(server: &Server, folder: &Path) {
+    until("a moment between transactions", || {
+        server.signal("STOP");
+        let file = folder.join("site.db");
+        let free = rusqlite::Connection::open(file).unwrap().execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_ok();
+        if !free {
+            server.signal("CONT");
+        }
+        free.then_some(())
+    });
+}
+
+/// It was answered with 503, by which nothing is stored, and the owner might have stored it already, or later.
+#[test]
+fn a_bid_that_its_auctions_owner_does_not_answer_may_be_stored() {
+    let folder = TempDir::new().unwrap();
+    let mut site = site(&folder);
+    // Nobody takes the auctions over within the 18 s after which the bid is given up.
+    site.set_lease("60s");
+    let owner = site.serve("1h");
+    until("everything owned", || (owner.ready()["owned_auctions"] == 2).then_some(()));
+    // It takes the last of them at most, once that is given back.
+    let other = site.serve("1h");
+    let user = User::log_in(&other.address, 1, &site.password);
+    assert_eq!(user.join(&other.address, 1).status, 200);
+    let (item, least) = user.current(&other.address, 1);
+    stall(&owner, folder.path());
+    let answer = user.bid(&other.address, 1, item, least).unwrap();
+    owner.signal("CONT");
+    assert_eq!((answer.status, answer.code().as_str()), (504, "outcome_unknown"));
+    site.holds(&[&owner, &other]);
 }
 
 #[test]
@@ -17,16 +52,7 @@ fn a_stalled_owner_sells_nothing_any_more() {
     site.set_lease("1s");
     let stalled = site.serve("700ms");
     until("everything owned", || (stalled.ready()["owned_auctions"] == 2).then_some(()));
-    // Not in the middle of a transaction, which would hold SQLite's one lock for as long as it is stalled.
-    let file = folder.path().join("site.db");
-    until("a moment between transactions", || {
-        stalled.signal("STOP");
-        let free = rusqlite::Connection::open(&file).unwrap().execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_ok();
-        if !free {
-            stalled.signal("CONT");
-        }
-        free.then_some(())
-    });
+    stall(&stalled, folder.path());
     let other = site.serve("700ms");
     until("everything taken over", || (other.ready()["owned_auctions"] == 2).then_some(()));
     let user = User::log_in(&other.address, 1, &site.password);
@@ -38,10 +64,34 @@ fn a_stalled_owner_sells_nothing_any_more() {
     // It wakes with expired deadlines and would sell what is not its own.
     stalled.signal("CONT");
     until("one owner for each", || {
-        let owned = |server: &crate::process::Server| server.ready()["owned_auctions"].as_i64();
+        let owned = |server: &Server| server.ready()["owned_auctions"].as_i64();
         (owned(&stalled)? + owned(&other)? == 2 && owned(&stalled)? == 1).then_some(())
     });
     site.holds(&[&stalled, &other]);
+}
+
+/// A transaction that was given up on and stored all the same is later than what the owner has read since. It had lost the auction then, renewed its lease
+/// with every beat, and nobody sold anything there any more.
+#[test]
+fn an_owner_that_meets_a_late_change_of_its_own_takes_the_auction_up_again() {
+    let folder = TempDir::new().unwrap();
+    let site = site(&folder);
+    let server = site.serve("400ms");
+    until("everything owned", || (server.ready()["owned_auctions"] == 2).then_some(()));
+    let database = rusqlite::Connection::open(folder.path().join("site.db")).unwrap();
+    let fence =
+        || database.query_row("SELECT fence FROM auction WHERE id = 1", [], |row| row.get::<_, i64>(0)).unwrap();
+    let before = fence();
+    database.busy_timeout(crate::http::PATIENCE).unwrap();
+    database.execute("UPDATE auction SET last_order = last_order + 1 WHERE id = 1", []).unwrap();
+    until("the auction taken up again", || (fence() > before && server.ready()["owned_auctions"] == 2).then_some(()));
+    let user = User::log_in(&server.address, 1, &site.password);
+    user.join(&server.address, 1);
+    until("a bid", || {
+        let (item, least) = user.current(&server.address, 1);
+        (user.bid(&server.address, 1, item, least).unwrap().status == 201).then_some(())
+    });
+    site.holds(&[&server]);
 }
 
 #[test]
@@ -115,4 +165,16 @@ fn the_check_finds_what_was_done_to_the_data() {
         assert!(err.contains(expected), "{damage}: {err}");
         assert_eq!(found["holds"], json!(false));
     }
+}
+
+/// A server that is stopped accepts connections and answers none: the check waited for it without end.
+#[test]
+fn the_check_gives_up_a_server_that_does_not_answer() {
+    let folder = TempDir::new().unwrap();
+    let site = site(&folder);
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let words = ["check", "--database", &site.database, "--server", &address];
+    let (code, _, err) = run(&words.map(str::to_owned));
+    assert!(![0, 4].contains(&code) && err.contains(&format!("server {address}: ")), "{code}: {err}");
 }

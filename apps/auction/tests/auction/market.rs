@@ -87,7 +87,8 @@ fn a_bid_is_pushed(user: &User, rival: &User, (at, other): (&str, &str), auction
             seen = news["order"].as_i64()?;
             events.into_iter().find(|event| event["bid_id"] == accepted["bid_id"] && event["type"] == "bid")
         });
-        for field in ["order", "item_id", "account_id", "amount_cents", "minimum_cents"] {
+        // Servers without a bus read the bid from the database: it is the same event.
+        for field in ["order", "item_id", "account_id", "amount_cents", "minimum_cents", "accepted_ns"] {
             assert_eq!(pushed[field], accepted[field], "{field}");
         }
         assert!(accepted["accepted_ns"].as_i64().unwrap() > 0);

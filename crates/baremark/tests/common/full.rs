@@ -11,6 +11,10 @@ pub fn assert_whole(result: &Value, instances: &[&str]) {
     let load = &row["load"];
     assert!(load["elasticity"]["failed_operations"].is_u64(), "{load}");
     assert!(load["propagation"]["samples"].as_u64().unwrap_or(0) > 0, "pushed bids are seen: {load}");
+    for told in row["instances"].as_array().unwrap() {
+        let is_lost = |line: &Value| line.as_str().is_some_and(|line| line.contains("bus: "));
+        assert!(!told["log"].as_array().unwrap().iter().any(is_lost), "the bus carries: {told}");
+    }
     assert_at_work(row, instances);
 }
 

@@ -24,11 +24,18 @@ enum Value {
 pub(super) struct Redis(BufReader<TcpStream>);
 
 impl Redis {
-    /// Connects to HOST:PORT.
-    pub(super) async fn open(address: &str) -> io::Result<Self> {
+    /// Connects to HOST:PORT, and logs in where there is a password.
+    pub(super) async fn open(address: &str, password: Option<&str>) -> io::Result<Self> {
         let stream = in_time(TcpStream::connect(address)).await?;
         stream.set_nodelay(true)?;
-        Ok(Redis(BufReader::new(stream)))
+        let mut redis = Redis(BufReader::new(stream));
+        if let Some(password) = password {
+            match redis.answer(&["AUTH", password]).await?.as_slice() {
+                [Value::Text(said)] if said == "OK" => {}
+                other => return Err(unexpected("AUTH", other)),
+            }
+        }
+        Ok(redis)
     }
 
     /// Publishes a text to the channel.
@@ -145,7 +152,7 @@ mod tests {
                 tokio::task::yield_now().await;
             }
         };
-        let client = async { client(Redis::open(&address).await.expect("connected")).await };
+        let client = async { client(Redis::open(&address, None).await.expect("connected")).await };
         tokio::join!(server, client).1
     }
 
@@ -166,6 +173,29 @@ mod tests {
             });
             let expected = (["a\r\nb\u{e9}"; 2].map(str::to_owned), "the connection ended".to_owned());
             assert_eq!(texts.await, expected);
+        }
+    }
+
+    /// The Redis of a run has a password: without it every server's bus was refused, and events came at the pace of the beat.
+    #[tokio::test]
+    async fn a_password_is_given_before_anything_else() {
+        let auth = "*2\r\n$4\r\nAUTH\r\n$6\r\ns3cr3t\r\n";
+        for (reply, wrong) in [
+            ("+OK\r\n", ""),
+            ("-WRONGPASS invalid username-password pair\r\n", "WRONGPASS invalid username-password pair"),
+            (":1\r\n", "AUTH was answered with [Number(1)]"),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let address = listener.local_addr().expect("an address").to_string();
+            let server = async {
+                let (mut stream, _) = listener.accept().await.expect("a client");
+                let mut bytes = vec![0; auth.len()];
+                stream.read_exact(&mut bytes).await.expect("a command");
+                assert_eq!(String::from_utf8_lossy(&bytes), auth);
+                stream.write_all(reply.as_bytes()).await.expect("sent");
+            };
+            let (said, ()) = tokio::join!(Redis::open(&address, Some("s3cr3t")), server);
+            assert_eq!(said.err().map(|why| why.to_string()).unwrap_or_default(), wrong, "{reply:?}");
         }
     }
 
