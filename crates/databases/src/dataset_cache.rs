@@ -223,7 +223,9 @@ impl Kept {
     /// # Errors
     /// [`KeptError::Absent`] and [`KeptError::Damaged`] when it has to be loaded anew.
     pub fn take(&self, into: &Path, owner: Option<(u32, u32)>) -> Result<(), KeptError> {
-        self.lock_file()?.lock_shared().map_err(at(&self.path(LOCK)))?;
+        // As long as it is copied: whoever replaces or removes the data holds the place.
+        let shared = self.lock_file()?;
+        shared.lock_shared().map_err(at(&self.path(LOCK)))?;
         let list = self.list()?;
         match fs::remove_dir_all(into) {
             Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(at(into)(why)),
@@ -337,6 +339,37 @@ mod tests {
         assert!(matches!(kept.hold(&AtomicBool::new(true)), Err(KeptError::Interrupted)));
         drop(held);
         kept.hold(&AtomicBool::new(true)).expect("nobody has it");
+    }
+
+    /// The lock was given up before the first file was copied: another run removed the data meanwhile, which was then damaged for this one.
+    #[test]
+    fn nobody_replaces_data_while_it_is_copied() {
+        let root = tempfile::tempdir().expect("a folder");
+        let data = root.path().join("in");
+        fs::create_dir(&data).expect("a folder");
+        // Listed in any order: of each some are copied after others.
+        (0..16).for_each(|file| fs::write(data.join(file.to_string()), vec![7; 1 << 20]).expect("a file"));
+        let kept = Kept::open(root.path(), "it").expect("a place");
+        kept.put(&data).expect("it is kept");
+        let copied = |out: &Path| fs::read_dir(out).map_or(0, Iterator::count);
+        for attempt in 0.. {
+            let out = root.path().join(format!("out-{attempt}"));
+            let begun = thread::scope(|scope| {
+                let copying = scope.spawn(|| kept.take(&out, None));
+                while copied(&out) == 0 && !copying.is_finished() {
+                    thread::yield_now();
+                }
+                let held = kept.hold(&AtomicBool::new(true)).map(drop);
+                // Whether the copy goes on after that.
+                let is_part = copied(&out) < 16;
+                copying.join().expect("a thread").expect("it is sound");
+                is_part.then_some(held)
+            });
+            if let Some(held) = begun {
+                assert!(matches!(held, Err(KeptError::Interrupted)), "{held:?}");
+                return;
+            }
+        }
     }
 
     #[test]

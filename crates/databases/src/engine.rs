@@ -203,6 +203,8 @@ pub fn run(
         load,
         starts: Mutex::new(None),
         window: &window,
+        started: Flag::default(),
+        is_short: AtomicBool::new(false),
         connected: Barrier::new(clients.len() + 1),
         ready: Barrier::new(clients.len() + 1),
         metered: Flag::default(),
@@ -212,25 +214,36 @@ pub fn run(
     let mut outcome = Outcome::default();
     let mut failure = None;
     thread::scope(|scope| {
-        let threads: Vec<_> = clients
-            .iter_mut()
-            .map(|client| {
-                let plan = &plan;
-                scope.spawn(move || plan.connection(&mut **client))
-            })
-            .collect();
-        // However the meter ends, no connection waits for it for ever.
-        let metered = Raised(&plan.metered);
-        plan.connected.wait();
-        let (begin, end) = plan.set_window();
-        plan.ready.wait();
-        plan.sleep_until(begin);
-        let before = meter();
-        plan.sleep_until(end);
-        outcome.metered = meter().saturating_sub(before);
-        drop(metered);
-        outcome.begin_ns = begin.saturating_sub(called_ns);
-        outcome.elapsed_ns = end - begin;
+        let mut threads = Vec::with_capacity(clients.len());
+        for client in clients.iter_mut() {
+            let plan = &plan;
+            match thread::Builder::new().spawn_scoped(scope, move || plan.connection(&mut **client)) {
+                Ok(thread) => threads.push(thread),
+                Err(why) => {
+                    plan.is_short.store(true, Ordering::Release);
+                    let what = format!("{why}; lower connections, or raise the limit of processes");
+                    let what = Failure::new(Class::Resource, what);
+                    failure = Some(plan.failed("starting the thread of a connection", what));
+                    break;
+                }
+            }
+        }
+        // Where one is missing, none waits for the others.
+        drop(Raised(&plan.started));
+        if failure.is_none() {
+            // However the meter ends, no connection waits for it for ever.
+            let metered = Raised(&plan.metered);
+            plan.connected.wait();
+            let (begin, end) = plan.set_window();
+            plan.ready.wait();
+            plan.sleep_until(begin);
+            let before = meter();
+            plan.sleep_until(end);
+            outcome.metered = meter().saturating_sub(before);
+            drop(metered);
+            outcome.begin_ns = begin.saturating_sub(called_ns);
+            outcome.elapsed_ns = end - begin;
+        }
         for thread in threads {
             match thread.join() {
                 Ok(Ok(part)) => outcome.merge(part),
@@ -254,6 +267,10 @@ struct Plan<'p> {
     /// Taken by whichever connection is free.
     starts: Mutex<Option<Starts>>,
     window: &'p Mutex<(u64, u64)>,
+    /// All threads that could be started have been.
+    started: Flag,
+    /// Not all could.
+    is_short: AtomicBool,
     connected: Barrier,
     ready: Barrier,
     /// The meter was read for the second time: connections may close, with which processes of the server end.
@@ -335,6 +352,10 @@ impl Plan<'_> {
 
     /// The whole life of one connection.
     fn connection(&self, client: &mut dyn Client) -> Result<Outcome, LoadError> {
+        self.started.wait();
+        if self.is_short.load(Ordering::Acquire) {
+            return Ok(Outcome::default());
+        }
         let prepared = self.prepare(client);
         if prepared.is_err() {
             self.over.store(true, Ordering::Release);

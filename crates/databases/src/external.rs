@@ -1,12 +1,16 @@
 //! A database on a server that is there already, named by a URL in a file or in the environment.
 //!
 //! The URL has a password: it is in no study, argument, log or document. The database must be empty; a table of the run's own marks what is in it
-//! as the run's, so that what a killed run left is removed by the next one and tables of others never are.
+//! as the run's, so that what a killed run left is removed by the next one. Tables of others never are: others may have made some next to the mark, or
+//! the mark, and whoever makes a table chooses its name. None that no workload makes is removed, and no name of the server's is executed.
 
 use crate::database::{Connection, Failure, Isolation, Rows};
 use crate::endpoint::Endpoint;
+use crate::hammer::schema::SCHEMA as HAMMER;
 use crate::kind::Kind;
+use crate::loading::table_of;
 use crate::login::Login;
+use crate::{dvd_store, management_db, order_entry};
 use baremark_load::url::{self, UrlError};
 use baremark_sys::secrets;
 use std::net::SocketAddr;
@@ -119,14 +123,23 @@ fn tables(connection: &mut dyn Connection, kind: Kind) -> Result<Vec<String>, Fa
     Ok((0..rows.len()).map(|row| rows.text(row, 0).to_owned()).collect())
 }
 
+/// Whether a table has the name of the mark, or of one that a workload makes.
+fn is_of_a_run(table: &str) -> bool {
+    let made =
+        [&order_entry::schema::TABLES[..], &dvd_store::schema::TABLES, &management_db::schema::TABLES, HAMMER.tables];
+    table == MARK || made.into_iter().flatten().any(|create| table_of(create) == table)
+}
+
 /// Takes an empty database, or one that a killed run has left, for a run: it is empty but for the mark then.
 ///
 /// # Errors
 /// A database with tables of others, or what it says.
 pub fn take(connection: &mut dyn Connection, kind: Kind) -> Result<(), Failure> {
     let there = tables(connection, kind)?;
-    if !there.is_empty() && !there.iter().any(|table| table == MARK) {
-        let what = format!("the external database has {} tables of others; name an empty one", there.len());
+    let is_marked = there.iter().any(|table| table == MARK);
+    let others = there.iter().filter(|table| !is_marked || !is_of_a_run(table)).count();
+    if others > 0 {
+        let what = format!("the external database has {others} tables of others; name an empty one");
         return Err(Failure::other(what));
     }
     empty(connection, kind)?;
@@ -139,6 +152,7 @@ pub fn take(connection: &mut dyn Connection, kind: Kind) -> Result<(), Failure> 
 /// What the database says.
 pub fn empty(connection: &mut dyn Connection, kind: Kind) -> Result<(), Failure> {
     let mut there = tables(connection, kind)?;
+    there.retain(|table| is_of_a_run(table));
     // Removed last: until then the rest is the run's.
     there.sort_by_key(|table| table == MARK);
     for table in there {
@@ -153,6 +167,72 @@ pub fn empty(connection: &mut dyn Connection, kind: Kind) -> Result<(), Failure>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::database::{Access, Cell, Param};
+
+    /// A database with these tables, and the statements that it was told to execute.
+    struct Listed<'t> {
+        tables: &'t [&'t str],
+        executed: Vec<String>,
+    }
+
+    impl Connection for Listed<'_> {
+        fn prepare(&mut self, _: &[String]) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        fn execute(&mut self, _: usize, _: &[Param<'_>], _: &mut Rows) -> Result<u64, Failure> {
+            Ok(0)
+        }
+
+        fn begin(&mut self, _: Access) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        fn commit(&mut self) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        fn rollback(&mut self) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        fn script(&mut self, sql: &str) -> Result<(), Failure> {
+            self.executed.push(sql.to_owned());
+            Ok(())
+        }
+
+        fn query(&mut self, _: &str, rows: &mut Rows) -> Result<(), Failure> {
+            rows.reset(1);
+            rows.cells.extend(self.tables.iter().map(|table| Cell::Text((*table).to_owned())));
+            Ok(())
+        }
+
+        fn insert(&mut self, _: &str, _: usize, _: &[Cell]) -> Result<(), Failure> {
+            Ok(())
+        }
+    }
+
+    /// A name that whoever may make a table can give it.
+    const HOSTILE: &str = "x; alter role mallory superuser";
+
+    /// Next to a mark every table was dropped, by the name that its maker had chosen.
+    #[test]
+    fn a_mark_makes_no_table_of_others_the_runs() {
+        let marked = [MARK, "hammer", "accounts", HOSTILE];
+        for (tables, others) in [(&["accounts"][..], 1), (&["orders"][..], 1), (&marked[..], 2)] {
+            let mut database = Listed { tables, executed: Vec::new() };
+            let why = take(&mut database, Kind::Postgres).expect_err("tables of others").to_string();
+            assert!(why.ends_with(&format!("has {others} tables of others; name an empty one")), "{why}");
+            assert_eq!(database.executed, [""; 0]);
+        }
+        let mut left = Listed { tables: &[MARK, "samples_20s", "hammer"], executed: Vec::new() };
+        take(&mut left, Kind::Mariadb).expect("a killed run left it");
+        assert_eq!(left.executed[..3], ["drop table samples_20s", "drop table hammer", "drop table baremark_run"]);
+        // Somebody has made one since the run took the database.
+        let mut taken = Listed { tables: &["hammer", MARK, HOSTILE], executed: Vec::new() };
+        empty(&mut taken, Kind::Mariadb).expect("its own");
+        assert_eq!(taken.executed, ["drop table hammer", "drop table baremark_run"]);
+    }
 
     #[test]
     fn a_source_is_a_file_or_a_variable() {

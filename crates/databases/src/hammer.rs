@@ -3,11 +3,13 @@
 //! After a published study: a load generator on a table that fits the database's page cache, with connections for each CPU
 //! of the server. It stresses processes, page tables and locks more than storage when commits are not synced.
 
+pub(crate) mod schema;
+
 use crate::database::{Access, Connection, Database, Dialect, Failure, Param, Rows};
 use crate::engine::{Client, Done, Outcome};
 use crate::interface::METRICS as INTERFACE;
 use crate::kernel_work::METRICS as KERNEL;
-use crate::loading::{Batch, Loader, Schema, int, text};
+use crate::loading::{Batch, Loader, int, text};
 use crate::parameters::{AT_UTILIZATION, CPU_UTILIZATION, Common, DATABASE, HELD_IN_TURNS, LAG, SHARED, UTILIZATION};
 use crate::run::{OnDatabase, Workload, WorkloadOfArm};
 use crate::space::Data;
@@ -20,6 +22,7 @@ use baremark_model::knob::{Default, InvalidValue, Kind, Knob};
 use baremark_model::metric::{Aggregate, Metric};
 use baremark_model::seam::Sample;
 use baremark_stats::Rng;
+use schema::{SCHEMA, TABLE};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -32,10 +35,6 @@ const STATEMENTS: [&str; 4] = [
     "insert into hammer (id, k, c, pad) values (?, 0, ?, ?)",
     "delete from hammer where id = ?",
 ];
-const TABLE: &str = "hammer";
-const CREATE: &str = "create table hammer (id integer not null primary key, k integer not null, c char(120) not null, \
-                      pad char(60) not null)";
-const SCHEMA: Schema = Schema { tables: &[CREATE], indexes: &[] };
 /// Bytes of a row on disk with its index, about.
 pub const ROW_BYTES: u64 = 300;
 /// Rows that are inserted at once while loading.
@@ -119,7 +118,7 @@ fn mix(text: &str) -> Result<[usize; 4], InvalidValue> {
 }
 
 /// The sources that decide its data.
-const SOURCES: &[&str] = &[fingerprint!("hammer.rs")];
+const SOURCES: &[&str] = &[fingerprint!("hammer.rs"), fingerprint!("hammer/schema.rs")];
 
 /// What its data takes; `None` of an arm that cannot be.
 pub(crate) fn data(arm: &ResolvedArm) -> Option<Data> {

@@ -234,9 +234,11 @@ impl PreparedRun {
     fn copy_data(&mut self) -> Result<(), ServerError> {
         match self.server.replace_data(&self.kept) {
             Err(ServerError::Kept(KeptError::Damaged(file))) => {
-                // It is loaded anew with the next preparation.
+                // It is loaded anew with the next preparation. What another run has put there meanwhile, of another generator, is that run's.
                 let _held = self.kept.hold(&self.interrupt)?;
-                self.kept.remove()?;
+                if self.kept.is_there() {
+                    self.kept.remove()?;
+                }
                 Err(KeptError::Damaged(file).into())
             }
             other => other,

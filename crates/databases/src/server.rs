@@ -136,10 +136,14 @@ impl Setup {
                 && (self.network == Network::Lab
                     || !self.extra.is_empty()
                     || !self.cpus.is_empty()
-                    || self.wal_sync_method.is_some()) =>
+                    || self.wal_sync_method.is_some()
+                    || self.huge_pages
+                    || !(self.synchronous_commit && self.fsync)) =>
             {
                 (
-                    "url is set with network = \"lab\", server_settings, wal_sync_method or server_cpus".to_owned(),
+                    "url is set with network = \"lab\", server_settings, wal_sync_method, server_cpus, huge_pages = true, \
+                     synchronous_commit = false or fsync = false"
+                        .to_owned(),
                     "remove them: that server's settings are its own",
                 )
             }
@@ -582,4 +586,25 @@ fn settings(setup: &Setup) -> Settings {
 fn huge_pages(setup: &Setup) -> Option<String> {
     let word = if setup.huge_pages { "on" } else { "off" };
     (setup.kind == Kind::Postgres).then(|| format!("huge_pages = {word}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// They were taken and had no effect: levels of synchronous_commit compared a server with itself.
+    #[test]
+    fn what_a_server_that_is_there_already_does_not_hear_of_is_refused() {
+        let own = Setup { external: Source::of("env:URL"), ..Setup::durable(Kind::Postgres, 32 << 20, 1) };
+        assert_eq!(own.misfit(), None);
+        for asked in [
+            Setup { synchronous_commit: false, ..own.clone() },
+            Setup { fsync: false, ..own.clone() },
+            Setup { huge_pages: true, ..own.clone() },
+            Setup { kind: Kind::Mariadb, synchronous_commit: false, ..own.clone() },
+        ] {
+            let misfit = asked.misfit().expect("a setting without effect");
+            assert!(misfit.what.starts_with("url is set with "), "{misfit:?}");
+        }
+    }
 }

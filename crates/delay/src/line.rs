@@ -164,7 +164,8 @@ pub(crate) struct Draw(u64);
 
 impl Draw {
     pub(crate) fn new(seed: u64) -> Draw {
-        Draw(seed | 1)
+        // The golden ratio: seeds that follow each other, as of the ends of a link, are far apart. None may be 0.
+        Draw(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15).max(1))
     }
 
     pub(crate) fn wait(&mut self, delay: &Delay) -> Duration {
@@ -188,6 +189,14 @@ impl Draw {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// 0 and 1 were one seed: the jitter of the first two nodes was the same, frame by frame.
+    #[test]
+    fn seeds_that_follow_each_other_have_numbers_of_their_own() {
+        let first = |seed: u64| Draw::new(seed).next().to_bits();
+        let all: std::collections::BTreeSet<u64> = (0..64).chain([u64::MAX - 1, u64::MAX]).map(first).collect();
+        assert_eq!(all.len(), 66);
+    }
 
     #[test]
     fn waits_are_drawn_around_the_delay_and_never_below_zero() {

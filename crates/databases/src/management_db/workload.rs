@@ -170,7 +170,7 @@ fn workload(arm: &ResolvedArm, _: JobContext<'_>) -> Result<WorkloadOfArm, Inval
         ledger: Arc::default(),
         counts: [Arc::default(), Arc::default()],
         feed: Outcome::default(),
-        alone_cpu_ns: 0,
+        alone_cpus: 0.0,
     };
     Ok((Box::new(manager), common))
 }
@@ -220,8 +220,8 @@ struct Manager {
     counts: [Arc<Counts>; 2],
     /// What became of the feed in this phase.
     feed: Outcome,
-    /// CPU time of server and operator for the operations alone.
-    alone_cpu_ns: u64,
+    /// CPUs that server and operator kept busy with the operations alone.
+    alone_cpus: f64,
 }
 
 impl Manager {
@@ -246,7 +246,7 @@ impl Manager {
         let mut operator = [self.operator(half, database)];
         if half == Half::Alone {
             let outcome = engine::run(database, &mut operator, &OPERATIONS, load, meter, interrupt)?;
-            self.alone_cpu_ns = outcome.driver_cpu_ns + outcome.metered;
+            self.alone_cpus = (outcome.driver_cpu_ns + outcome.metered) as f64 / outcome.elapsed_ns.max(1) as f64;
             return Ok(outcome);
         }
         let mut feeds: Vec<Box<dyn Client>> = (0..self.feeds).map(|_| self.reporter(database)).collect();
@@ -350,9 +350,7 @@ impl Workload for Manager {
         samples.extend(self.feed.lag.percentile(0.99).map(|ns| Sample::new("feed_lag_p99_ms", ms(ns))));
         let reports = self.feed.operations.first().and_then(|feed| feed.latencies.percentile(0.95));
         samples.extend(reports.map(|ns| Sample::new("feed_latency_p95_ms", ms(ns))));
-        let ended: u64 = outcome.operations.iter().take(OPERATIONS.len()).map(|operation| operation.committed).sum();
-        let cycles = ended as f64 / OPERATIONS.len() as f64;
-        samples.push(Sample::new("cpu_s_per_cycle", self.alone_cpu_ns as f64 / 1e9 / cycles));
+        samples.extend(mean_cycle_s(outcome).map(|cycle| Sample::new("cpu_s_per_cycle", self.alone_cpus * cycle)));
         for which in 0..OPERATIONS.len() {
             let keys = &METRICS[COMMON_METRICS + which * OPERATION_METRICS..];
             for half in 0..2 {
@@ -398,6 +396,13 @@ fn median_s(outcome: &Outcome, half: usize, which: usize) -> Option<f64> {
     operation.latencies.percentile(0.5).map(|ns| ns as f64 / 1e9)
 }
 
+/// Seconds of a cycle alone: the sum of the operations' means, of which there is one after the other. How many operations ended says little of
+/// cycles, for the time cuts the first and the last, and one operation takes a thousand times as long as another. `None` where one never ended.
+fn mean_cycle_s(outcome: &Outcome) -> Option<f64> {
+    let mean = |which: usize| Some(outcome.operations.get(which)?.latencies.summary()?.mean_ns / 1e9);
+    (0..OPERATIONS.len()).map(mean).sum()
+}
+
 /// The distributions of the feed's percentiles.
 fn feed_points(feed: &Outcome, whole: (u64, u64)) -> Vec<Point> {
     let latencies = feed.operations.first().map(|feed| &feed.latencies);
@@ -434,6 +439,21 @@ mod tests {
             assert_eq!(NAMES[OPERATIONS.len() + which], format!("{operation} with feed"));
         }
         assert_eq!(METRICS.len(), COMMON_METRICS + OPERATIONS.len() * OPERATION_METRICS + INTERFACE.len());
+    }
+
+    /// Three cycles in which the first operation took 8 s and each other 1 s, and the first again: 28 operations were 3.11 cycles.
+    #[test]
+    fn a_cycle_is_as_long_as_its_operations_wherever_the_time_cuts_it() {
+        let mut outcome = Outcome::default();
+        outcome.operations.resize_with(OPERATIONS.len(), Operation::default);
+        for (which, operation) in outcome.operations.iter_mut().enumerate() {
+            let (seconds, times) = if which == 0 { (8, 4) } else { (1, 3) };
+            (0..times).for_each(|_| operation.latencies.record(seconds * 1_000_000_000));
+        }
+        let cycle = mean_cycle_s(&outcome).expect("each has ended");
+        assert!((cycle / 16.0 - 1.0).abs() < 1e-3, "{cycle}");
+        outcome.operations[3] = Operation::default();
+        assert_eq!(mean_cycle_s(&outcome), None);
     }
 
     /// Percentiles of several trials are those of all their samples, for which each must be stored.

@@ -292,3 +292,23 @@ fn an_interrupt_ends_a_load() {
     assert_eq!(outcome.unwrap_err(), LoadError::Interrupted);
     assert!(begun.elapsed() < Duration::from_secs(60));
 }
+
+#[test]
+#[ignore = "a process of the next test: no thread can be started in it"]
+fn runs_where_no_thread_can_be_started() {
+    let (outcome, [drawn, ..]) = load(&script(&[], Duration::ZERO), &closed(120.0));
+    let why = outcome.unwrap_err().to_string();
+    assert!(why.starts_with("starting the thread of a connection: resource exhausted: "), "{why}");
+    assert!(why.ends_with("; lower connections, or raise the limit of processes"), "{why}");
+    assert_eq!(drawn, 0);
+}
+
+/// It was a panic, for whose end the connections that had been started were waited for: they waited for the others.
+#[test]
+fn a_thread_that_cannot_be_started_ends_the_load_with_its_reason() {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "engine::runs_where_no_thread_can_be_started", "--ignored"]);
+    // No stack of that size fits into the address space.
+    let status = command.env("RUST_MIN_STACK", (1_u64 << 47).to_string()).status().unwrap();
+    assert!(status.success(), "{status}");
+}
