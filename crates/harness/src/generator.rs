@@ -24,6 +24,8 @@ use std::time::Duration;
 const GLANCE: Duration = Duration::from_millis(20);
 /// How long after its end a window may take to come from all sites.
 const HOMEWARD_NS: u64 = 20_000_000_000;
+/// So often somebody looks for it, [`GLANCE`] each time, when it should have come: what came while this process was stopped has not been heard.
+const MOST_LOOKS: u32 = 500;
 
 /// Makes the environment of a load generator's site: `native`, `container` or `ssh:HOST[:PORT]`, with the settings of
 /// environments that the topology has; else why it cannot be, with the remedy.
@@ -232,16 +234,22 @@ impl Sites {
     }
 
     fn collect(&mut self, id: u64, until_ns: u64, interrupt: &AtomicBool) -> Result<Option<Part>, SubjectError> {
-        while self.latest_id != id || self.latest.len() < self.generators.sites().count() {
-            if interrupt.load(Ordering::Relaxed) {
+        let is_there = looked_for(until_ns, || {
+            let is_there = self.latest_id == id && self.latest.len() >= self.generators.sites().count();
+            if !is_there && !interrupt.load(Ordering::Relaxed) {
+                self.hear(GLANCE)?;
                 return Ok(None);
             }
-            if monotonic_ns() > until_ns {
+            Ok(Some(is_there))
+        })?;
+        match is_there {
+            Some(true) => {}
+            Some(false) => return Ok(None),
+            None => {
                 let silent = self.generators.sites().enumerate().find(|(at, _)| !self.latest.contains_key(at));
                 let name = silent.map_or("?", |(_, (name, _))| name);
                 return Err(format!("site {name}: it has not sent its part of a window").into());
             }
-            self.hear(GLANCE)?;
         }
         let mut whole = Part::new(&self.operations);
         for part in self.latest.values() {
@@ -272,6 +280,21 @@ impl Sites {
         }
         Ok(())
     }
+}
+
+/// What `look` says; `None` when it has said nothing until a moment of this machine's monotonic clock and [`MOST_LOOKS`] times after that.
+fn looked_for<T>(
+    until_ns: u64,
+    mut look: impl FnMut() -> Result<Option<T>, SubjectError>,
+) -> Result<Option<T>, SubjectError> {
+    let mut vain = 0;
+    while vain < MOST_LOOKS {
+        if let Some(found) = look()? {
+            return Ok(Some(found));
+        }
+        vain += u32::from(monotonic_ns() >= until_ns);
+    }
+    Ok(None)
 }
 
 /// What each site contributed to a window, for the result.
@@ -306,5 +329,17 @@ mod tests {
     #[test]
     fn a_generator_on_another_machine_uses_none_of_these_cpus() {
         assert_eq!(["native", "container", "ssh:load.example:2222"].map(is_here), [true, true, false]);
+    }
+
+    /// Of a run that was stopped and went on a minute later, "site 1 (native): it has not sent its part of a window" was said: nobody had listened.
+    #[test]
+    fn what_came_while_this_process_was_stopped_is_heard() {
+        let mut looks = 0;
+        let second = looked_for(0, || {
+            looks += 1;
+            Ok((looks == 2).then_some(looks))
+        });
+        assert!(second.is_ok_and(|found| found == Some(2)));
+        assert!(looked_for(0, || Ok(None::<u32>)).is_ok_and(|found| found.is_none()), "it is not looked for for ever");
     }
 }

@@ -179,8 +179,14 @@ pub(crate) fn overdue(operation: &OperationPart) -> u64 {
 fn broken(window: &Part, limit: &Limit) -> Option<Broken> {
     limit.allowed()?;
     let sum = counted(window, limit);
-    let unsent =
-        if limit.operation.is_none() && !matches!(limit.bound, Bound::Delay { .. }) { window.counts.unsent } else { 0 };
+    let kept_at = |name: &String| {
+        let own = window.operations.iter().filter(|one| one.name == *name);
+        own.map(|one| one.kept).sum::<u64>()
+    };
+    let unsent = match limit.bound {
+        Bound::Delay { .. } => 0,
+        _ => limit.operation.as_ref().map_or(window.counts.unsent, kept_at),
+    };
     Some(Broken { bad: sum.bad + unsent, all: sum.all + unsent })
 }
 

@@ -106,6 +106,10 @@ pub struct OperationPart {
     /// Those meant to start, loops alongside users apart.
     #[serde(default)]
     pub intended: u64,
+    /// Of the operations that users were meant to start in a window while the server kept them, those that came after one of these; a part of
+    /// [`Counts::unsent`].
+    #[serde(default)]
+    pub kept: u64,
     /// Failures by kind, in the order of [`Failure::ALL`].
     pub failures: [u64; Failure::ALL.len()],
 }
@@ -222,6 +226,7 @@ impl OperationPart {
         self.within_limit += other.within_limit;
         self.in_time += other.in_time;
         self.intended += other.intended;
+        self.kept += other.kept;
         self.delay_within_limit += other.delay_within_limit;
         for (count, theirs) in self.failures.iter_mut().zip(&other.failures) {
             *count += theirs;

@@ -150,7 +150,7 @@ fn serve_stream(mut stream: TcpStream) -> io::Result<()> {
     }
 }
 
-/// UDP sessions that are remembered: of more the one that began first is forgotten.
+/// UDP sessions that are remembered: of more the one that has sent nothing for the longest time is forgotten.
 const MOST_SESSIONS: usize = 64;
 
 /// What came of one UDP session.
@@ -162,7 +162,7 @@ struct Session {
     payload: Payload,
 }
 
-/// The sessions that are remembered, in the order in which they began.
+/// The sessions that are remembered, in the order in which they sent their latest datagrams.
 #[derive(Default)]
 struct Sessions(Vec<Session>);
 
@@ -193,15 +193,17 @@ fn serve_datagrams(socket: &UdpSocket) {
 impl Sessions {
     fn count(&mut self, of: (SocketAddr, u32), message: &[u8]) {
         // The latest is looked at first: mostly it is that.
-        let at = self.0.iter().rposition(|session| session.of == of).unwrap_or_else(|| {
-            if self.0.len() >= MOST_SESSIONS {
-                self.0.remove(0);
+        match self.0.iter().rposition(|session| session.of == of) {
+            Some(at) => self.0[at..].rotate_left(1),
+            None => {
+                if self.0.len() >= MOST_SESSIONS {
+                    self.0.remove(0);
+                }
+                let payload = Payload::new(message.len(), DATAGRAM_HEAD);
+                self.0.push(Session { of, came: 0, wrong: 0, payload });
             }
-            let payload = Payload::new(message.len(), DATAGRAM_HEAD);
-            self.0.push(Session { of, came: 0, wrong: 0, payload });
-            self.0.len() - 1
-        });
-        let session = &mut self.0[at];
+        }
+        let Some(session) = self.0.last_mut() else { return };
         session.came += 1;
         let number = u64::from(u32_at(message, 12));
         session.wrong += u64::from(!session.payload.is(number, message));
@@ -309,5 +311,17 @@ mod tests {
             (sessions.0.len(), sessions.told((one, 0)), sessions.told((one, 99))),
             (MOST_SESSIONS, (0, 0), (1, 0))
         );
+    }
+
+    /// Of one who sent for ten seconds, next to others with a session each tenth of a second, the count began anew: the rest was lost.
+    #[test]
+    fn one_who_still_sends_is_not_forgotten() {
+        let [one, others] = [7001, 7002].map(|port| SocketAddr::from(([192, 0, 2, 1], port)));
+        let mut sessions = Sessions::default();
+        for number in 0..100 {
+            sessions.count((one, 5), &datagram(5, number));
+            sessions.count((others, number), &datagram(number, 0));
+        }
+        assert_eq!(sessions.told((one, 5)), (100, 0));
     }
 }

@@ -32,8 +32,11 @@ impl Worker<'_> {
         if let Some((id, mut part)) = window.look(self.clock.now, next) {
             if matches!(self.engine.load.drive, Drive::Users { .. }) {
                 let kept = window.kept(self.clock.now, &self.actors.all, self.scenario, listener.level);
-                part.counts.intended += kept;
-                part.counts.unsent += kept;
+                for (operation, kept) in part.operations.iter_mut().zip(kept) {
+                    operation.kept += kept;
+                    part.counts.intended += kept;
+                    part.counts.unsent += kept;
+                }
             }
             self.record.window = None;
             listener.tell(id, part);

@@ -113,9 +113,10 @@ impl Window {
 
     /// What users below `level` were meant to start in the window, which has ended, and have not, since the server keeps them with what came before. Of
     /// what was due within the patience before `now` nothing is said. When it was due is not drawn yet: after what is under way it is taken for the
-    /// longest cycle, and for the mean one from then on.
-    pub(super) fn kept(&self, now: u64, actors: &[Actor], scenario: &Scenario, level: f64) -> u64 {
-        let Some(cycle) = scenario.cycle else { return 0 };
+    /// longest cycle, and for the mean one from then on. By the operation that each user is at: which one the next would have been is not drawn either.
+    pub(super) fn kept(&self, now: u64, actors: &[Actor], scenario: &Scenario, level: f64) -> Vec<u64> {
+        let mut kept = vec![0; scenario.operations.len()];
+        let Some(cycle) = scenario.cycle else { return kept };
         let mean = cycle.mean.0.max(1);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
         let longest = (mean as f64 * (1.0 + cycle.most)) as u64;
@@ -131,7 +132,10 @@ impl Window {
         let end = end.min(now.saturating_sub(self.order.close - end));
         let starts_before = |at: u64, due: u64| at.saturating_sub(due).div_ceil(mean);
         let users = actors.iter().filter(|actor| actor.role == Role::User && (actor.number as f64) < level);
-        users.filter_map(due).map(|due| starts_before(end, due).saturating_sub(starts_before(begin, due))).sum()
+        for (actor, due) in users.filter_map(|actor| Some((actor, due(actor)?))) {
+            kept[actor.operation] += starts_before(end, due).saturating_sub(starts_before(begin, due));
+        }
+        kept
     }
 
     /// Looks at the clock; the part, once all that was due in the window has begun and has ended or was waited for long enough. What is due at
