@@ -439,12 +439,12 @@ fn levels(values: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// The whole numbers of FIRST..LAST or FIRST..LAST..STEP; `None` for what has no `..`.
+/// The whole numbers of FIRST..LAST or FIRST..LAST..STEP; `None` for what has no `..`, and for paths, which may go up.
 ///
 /// # Errors
 /// A text that is not a range, or has too many numbers.
 pub fn range(typed: &str) -> Result<Option<Vec<u64>>, String> {
-    if !typed.contains("..") {
+    if !typed.contains("..") || typed.contains('/') {
         return Ok(None);
     }
     let wrong = || "not a range of whole numbers; write FIRST..LAST or FIRST..LAST..STEP, such as 2..8..2".to_owned();
@@ -786,6 +786,7 @@ page = \"2m\"
         assert_eq!(range("2..8..3"), Ok(Some(vec![2, 5, 8])));
         assert_eq!(range("2..3"), Ok(Some(vec![2, 3])));
         assert_eq!(range("a,b"), Ok(None));
+        assert_eq!(range("../old,../new"), Ok(None), "paths");
         for wrong in ["8..2", "1..2..0", "1..300", "a..b", "1..2..3..4", "1.."] {
             assert!(range(wrong).is_err(), "{wrong}");
         }

@@ -138,8 +138,9 @@ pub fn writers(plan: &Plan) -> Result<Vec<Writer>, InvalidValue> {
             _ => continue,
         };
         let environment = &planned.environment;
-        let writer =
-            |arm| Writer { arm, environment: environment.clone(), is_here: environment == environments::NATIVE };
+        let is_here = environment == environments::NATIVE;
+        let sees_files = environments::can(planned.place()).host_files;
+        let writer = |arm| Writer { arm, environment: environment.clone(), is_here, sees_files };
         writers.extend(arms.into_iter().map(writer));
     }
     Ok(writers)

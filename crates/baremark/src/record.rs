@@ -44,6 +44,8 @@ pub struct Record<'s> {
     /// What an earlier process stored of trials that it did not finish.
     progress: Vec<Progress>,
     others: Others,
+    /// What is another than when the run began: every trial from here on is flagged with it.
+    changed: Option<String>,
     _lock: RunLock,
 }
 
@@ -101,7 +103,7 @@ impl<'s> Record<'s> {
         let others = Others::of(store, &id);
         let (cells, trials, progress) = (plan.cells.len(), Vec::new(), Vec::new());
         point::reached("run-created");
-        Ok(Record { store, id, next_seq: 0, cells, trials, progress, others, _lock: lock })
+        Ok(Record { store, id, next_seq: 0, cells, trials, progress, others, changed: None, _lock: lock })
     }
 
     /// Takes up a run that this process holds.
@@ -115,7 +117,10 @@ impl<'s> Record<'s> {
         let others = Others::of(store, &id);
         // Rows of a load are of another form, and no trial's.
         let progress = stored.progress.iter().filter_map(|row| Progress::deserialize(row).ok()).collect();
-        Ok(Record { store, id, next_seq, cells, trials, progress, others, _lock: lock })
+        let began = (&stored.machine, stored.version.as_str());
+        let changed = changed(began, (&machine::at_once(), env!("CARGO_PKG_VERSION")));
+        changed.iter().for_each(|what| say(format_args!("warning: {what}: trials from now on are flagged with it")));
+        Ok(Record { store, id, next_seq, cells, trials, progress, others, changed, _lock: lock })
     }
 
     /// What was stored of trials that were not finished.
@@ -140,6 +145,15 @@ impl<'s> Record<'s> {
         Ok(())
     }
 
+    /// The result of a trial that has just ended with the flags that are known here; `None` where there are none.
+    fn flagged(&mut self, result: &TrialResult) -> Option<TrialResult> {
+        let flagged = self.others.flagged(self.store, &self.id, result);
+        let Some(changed) = &self.changed else { return flagged };
+        let mut result = flagged.unwrap_or_else(|| result.clone());
+        result.flags.push(changed.clone());
+        Some(result)
+    }
+
     /// Writes down how the run ended; one that was interrupted or failed can be resumed.
     pub fn close(&self, ending: &Ending) -> Result<(), Refusal> {
         let (id, words) = (&self.id, ending.words());
@@ -157,7 +171,7 @@ impl RunLog for Record<'_> {
     fn trial(&mut self, trial: &Finished) -> Result<(), RunLogError> {
         point::reached("trial-ended");
         self.trials.push((trial.block, trial.cell, trial.status == TrialStatus::Ok));
-        let flagged = trial.result.as_ref().and_then(|result| self.others.flagged(self.store, &self.id, result));
+        let flagged = trial.result.as_ref().and_then(|result| self.flagged(result));
         let entry = TrialEntry {
             block: trial.block,
             cell: trial.cell,
@@ -383,10 +397,56 @@ pub fn same_machine(stored: &StoredRun) -> Result<(), Refusal> {
     )))
 }
 
+/// What of machine and program is another now than when a run began, of which its report has the first alone; `None` where nothing is. What a study may change
+/// itself, such as large pages, is not looked at.
+fn changed((before, began_by): (&MachineFacts, &str), (now, program): (&MachineFacts, &str)) -> Option<String> {
+    let other = |what: &str, before: &str, now: &str| (before != now).then(|| format!("{what} {before}, now {now}"));
+    let releases = before.kernel.release.as_deref().zip(now.kernel.release.as_deref());
+    let microcodes = before.cpu.microcode.as_deref().zip(now.cpu.microcode.as_deref());
+    let [known, mitigations] = [&before.kernel.mitigations, &now.kernel.mitigations];
+    let found = [
+        releases.and_then(|(before, now)| other("Linux", before, now)),
+        microcodes.and_then(|(before, now)| other("microcode", before, now)),
+        (!known.is_empty() && known != mitigations).then(|| "other mitigations".to_owned()),
+        other("baremark", began_by, program),
+    ];
+    let found: Vec<String> = found.into_iter().flatten().collect();
+    (!found.is_empty()).then(|| format!("changed since the run began: {}", found.join("; ")))
+}
+
 /// A machine in one line.
 pub fn machine_line(facts: &MachineFacts) -> String {
     let name = facts.cpu.model_name.as_deref().unwrap_or("an unnamed processor");
     let cpus = facts.cpu.logical_cpus.map_or_else(String::new, |cpus| format!(", {cpus} CPUs"));
     let host = facts.hostname.as_deref().map_or_else(String::new, |host| format!(", {host}"));
     format!("{name}{cpus}{host}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run that was extended after an update of the kernel had trials under both, and its report and `compare` named the first alone.
+    #[test]
+    fn trials_after_an_update_are_flagged() {
+        let under = |release: &str, mitigation: &str| {
+            let mut facts = MachineFacts::default();
+            facts.kernel.release = Some(release.to_owned());
+            facts.cpu.microcode = Some(format!("of {release}"));
+            facts.kernel.mitigations.insert("meltdown".to_owned(), mitigation.to_owned());
+            facts
+        };
+        let before = under("6.8.0", "Mitigation: PTI");
+        let of = |now: &MachineFacts, program: &str| changed((&before, "0.9.0"), (now, program));
+        assert_eq!(of(&before, "0.9.0"), None);
+        let after = under("6.11.0", "Vulnerable");
+        assert_eq!(
+            of(&after, "0.9.1").as_deref(),
+            Some(
+                "changed since the run began: Linux 6.8.0, now 6.11.0; microcode of 6.8.0, now of 6.11.0; other mitigations; \
+                 baremark 0.9.0, now 0.9.1"
+            )
+        );
+        assert_eq!(changed((&MachineFacts::default(), "0.9.0"), (&after, "0.9.0")), None, "nothing is known of before");
+    }
 }

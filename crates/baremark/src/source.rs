@@ -136,17 +136,18 @@ impl Source {
     pub fn is_shipped(&self) -> bool {
         self.changed != Changed::Work
             && SHIPPED.iter().any(|study| study.name == self.name)
-            && !Path::new(&self.name).exists()
+            && (Path::new(&self.name).is_dir() || !Path::new(&self.name).exists())
     }
 }
 
-/// The study that the user named: a file if there is one by that name, else a shipped study.
+/// The study that the user named: a file if there is one by that name, else a shipped study. A folder is neither: who has fetched fio or redis has one
+/// by the name of a shipped study.
 pub fn find(named: &str) -> Result<Source, Refusal> {
     let path = Path::new(named);
-    if path.is_dir() {
+    if path.is_dir() && !SHIPPED.iter().any(|study| study.name == named) {
         return Err(Refusal::bad_input(format!("{named} is a folder; name a study file in it")));
     }
-    if path.exists() {
+    if path.exists() && !path.is_dir() {
         let bytes = read(path).map_err(|why| Refusal::bad_input(format!("reading {named}: {why}")))?;
         if bytes.len() > LONGEST_STUDY {
             let most = Bytes(LONGEST_STUDY as u64);

@@ -70,16 +70,18 @@ def moments(found, of):  # mean and standard deviation, in the unit of the distr
     middle = sum(ns * count for ns, count in found.items()) / n
     squares = sum(count * (ns - middle) ** 2 for ns, count in found.items())
     return [middle / unit_ns(of), math.sqrt(squares / (n - 1)) / unit_ns(of) if n > 1 else None]
+def counting(t, place):  # phases of an arm but for those of quads that do not count
+    out = {d["quad"] for d in t["result"].get("discarded", [])}
+    return [p for i, p in enumerate(t["result"]["series"]) if p["arm"] == place and i // 4 not in out]
 def value(t, place, metric):  # of one arm of one trial; a percentile of all samples of the trial where they are known
     known = distribution(t, place, percentile(metric)[0]) if percentile(metric) else None
     if known is not None: return percentile_of(known, metric)
-    out = {d["quad"] for d in t["result"].get("discarded", [])}  # quads that do not count
-    of = [p for i, p in enumerate(t["result"]["series"]) if p["arm"] == place and i // 4 not in out]
+    of = counting(t, place)
     v = complete(present(sample(p["samples"], metric) for p in of), metric, len(of))
     if len(v) > 4 and min(v) > 0: return math.exp(summary([math.log(x) for x in v]))
     return summary(v) if v else None
 def member(t, place, metric, which):  # of one member of an ensemble: the median over phases
-    of = [p for p in t["result"]["series"] if p["arm"] == place]
+    of = counting(t, place)
     v = complete(present(sample(p["members"][which]["samples"], metric) for p in of if which < len(p.get("members", []))), metric, len(of))
     return median(v) if v else None
 counted = [t for t in trials if t["status"] == "ok" and t["result"]]

@@ -29,6 +29,8 @@ const SECOND: u64 = 1_000_000_000;
 const LOOK: Duration = Duration::from_millis(20);
 /// Windows by which a steady state is judged.
 const WINDOWS: usize = 5;
+/// Bytes of which what lies below a file may keep equal ones once.
+const PAGE: usize = 4096;
 /// Faults that are kept; more are counted.
 const MOST_FAULTS: usize = 20;
 
@@ -299,22 +301,39 @@ fn measure(
     let outcome = thread::scope(|scope| {
         let shared = &shared;
         let mut threads = Vec::new();
-        for job in 0..plan.jobs {
+        let lanes = if plan.engine == Engine::Threads { plan.depth } else { 1 };
+        'all: for job in 0..plan.jobs {
             let cursor = Arc::new(AtomicU64::new(0));
-            let lanes = if plan.engine == Engine::Threads { plan.depth } else { 1 };
             for lane in 0..lanes {
                 let cursor = Arc::clone(&cursor);
-                threads.push(scope.spawn(move || work(shared, job, lane, cursor)));
+                let body = move || work(shared, job, lane, cursor);
+                match thread::Builder::new().spawn_scoped(scope, body) {
+                    Ok(thread) => threads.push(thread),
+                    Err(why) => {
+                        // Those that have been started end.
+                        shared.fail(no_thread(plan.jobs * lanes, &why));
+                        break 'all;
+                    }
+                }
             }
         }
         let conducted = conduct(shared, interrupt);
-        let tallies: Vec<Tally> = threads.into_iter().filter_map(|thread| thread.join().ok()).collect();
+        let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
+        let whole = |tally: thread::Result<Tally>| tally.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let tallies: Vec<Tally> = joined.map(whole).collect();
         conducted.map(|times| gather(&times, targets.len(), tallies))
     })?;
     if let Some(why) = shared.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(why);
     }
     Ok(outcome)
+}
+
+fn no_thread(asked: usize, why: &io::Error) -> EngineError {
+    EngineError::Missing {
+        what: format!("{asked} threads cannot be started: {why}"),
+        remedy: "write a smaller depth or fewer jobs, or raise the limit of processes".to_owned(),
+    }
 }
 
 /// Reads all blocks back, past this system's page cache, and checks them.
@@ -357,7 +376,7 @@ fn conduct(shared: &Shared<'_>, interrupt: &AtomicBool) -> Result<Times, EngineE
     let _ = shared.state.compare_exchange(MEASURE, after, Ordering::AcqRel, Ordering::Acquire);
     let (end, cpu_ns) = (clock::monotonic_ns(), calls::process_cpu_ns() - cpu_before);
     let elapsed_ns = (end - begin).max(1);
-    let busy = device.and_then(device_busy_ms).zip(device_before).map(|(after, before)| after.saturating_sub(before));
+    let busy = device.and_then(device_busy_ms).zip(device_before).map(|(after, before)| grown_ms(before, after));
     let device_depth = busy.map(|ms| ms as f64 * 1e6 / elapsed_ns as f64);
     sleep_until(shared, end + shared.plan.ramp_down_ns, interrupt)?;
     shared.state.store(DONE, Ordering::Release);
@@ -414,6 +433,11 @@ fn sleep_until(shared: &Shared<'_>, moment_ns: u64, interrupt: &AtomicBool) -> R
 fn device_busy_ms(device: u64) -> Option<u64> {
     let path = format!("/sys/dev/block/{}:{}/stat", libc::major(device), libc::minor(device));
     fs::read_to_string(path).ok()?.split_ascii_whitespace().nth(10)?.parse().ok()
+}
+
+/// What that grew by: the kernel counts it in 32 bits, which 32 outstanding I/Os fill in 37 hours.
+fn grown_ms(before: u64, after: u64) -> u64 {
+    after.wrapping_sub(before) & u64::from(u32::MAX)
 }
 
 fn gather(times: &Times, targets: usize, tallies: Vec<Tally>) -> Outcome {
@@ -625,8 +649,11 @@ impl Worker<'_> {
         if action == Action::Write {
             self.written += 1;
             if self.shared.ledger.is_none() {
-                // So that no two writes of a buffer are equal and nothing below can save one.
-                buffer[..8].copy_from_slice(&self.rng.next_u64().to_le_bytes());
+                // So that no two pages that are written are equal and nothing below can save one.
+                for page in buffer[..bytes].chunks_mut(PAGE) {
+                    let own = page.len().min(8);
+                    randomize(&mut page[..own], &mut self.rng);
+                }
             }
         }
         Ok(Issued { action, offset, bytes, from_ns, submitted_ns: now, sequence })
@@ -743,5 +770,16 @@ fn call(file: &File, io: &Issued, buffer: &mut [u8]) -> io::Result<usize> {
         Action::Read => file.read_at(buffer, io.offset),
         Action::Write => file.write_at(buffer, io.offset),
         Action::Sync => file.sync_data().map(|()| 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A device whose count began anew in the measured time had a depth of 0.
+    #[test]
+    fn the_time_of_a_device_grows_across_its_wrap() {
+        assert_eq!([grown_ms(7, 1007), grown_ms((1 << 32) - 300, 700)], [1000, 1000]);
     }
 }

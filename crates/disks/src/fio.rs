@@ -2,7 +2,7 @@
 //!
 //! A file has one job, with `[global]` before it. Each key becomes a parameter of the workload; one that is not known is listed
 //! with its line, and so is one whose value means something else here. Sizes count in powers of 1024, as fio's do. What a file leaves out has fio's
-//! default, not the workload's (psync, one I/O at a time, through the page cache, until the size was read or written once), and what fio counts
+//! default, not the workload's (reads in order, psync, one I/O at a time, through the page cache, until the size was read or written once), and what fio counts
 //! by job (`size`, `number_ios`, `rate_iops`) counts for all jobs here (fio's HOWTO, "Job file parameters").
 
 use std::collections::BTreeMap;
@@ -107,6 +107,12 @@ struct Reader {
     file: Option<String>,
     /// The line of the job's name.
     line: usize,
+    /// What `rw` says last.
+    access: Option<Access>,
+    /// The share of reads of a mix.
+    mix: Option<String>,
+    /// The exponent of zipf, with its line.
+    zipf: Option<(usize, String)>,
     jobs: u64,
     /// Bytes, I/Os and I/Os a second of each job.
     size: Option<u64>,
@@ -119,9 +125,14 @@ struct Reader {
     synchronous: bool,
 }
 
-/// The engine and the bytes of an I/O where a file names none.
+/// Whether offsets are random, and the share of reads; none where it is a mix.
+type Access = (bool, Option<&'static str>);
+
+/// The engine, the bytes of an I/O, the accesses and the share of reads of a mix where a file names none.
 const ENGINE: &str = "psync";
 const BLOCK: u64 = 4096;
+const ACCESS: Access = (false, Some("100 %"));
+const MIX: &str = "50 %";
 
 impl Reader {
     fn set(&mut self, key: &str, value: impl Into<String>) {
@@ -143,10 +154,11 @@ impl Reader {
         }
         match key {
             "rw" | "readwrite" => {
-                self.access(value).ok_or_else(|| wrong("read, write, rw, randread, randwrite or randrw"))?
+                let right = "read, write, rw, randread, randwrite or randrw";
+                self.access = Some(access(value).ok_or_else(|| wrong(right))?);
             }
-            "rwmixread" => self.set("read_share", format!("{} %", number()?)),
-            "rwmixwrite" => self.set("read_share", format!("{} %", 100 - number()?.min(100))),
+            "rwmixread" => self.mix = Some(format!("{} %", number()?)),
+            "rwmixwrite" => self.mix = Some(format!("{} %", 100 - number()?.min(100))),
             "bs" | "blocksize" => {
                 self.block = Some(bytes()?);
                 self.set("block", format!("{} B", bytes()?));
@@ -185,7 +197,7 @@ impl Reader {
             "directory" => self.directory = Some(path(value).ok_or_else(|| wrong(ONE_PATH))?),
             "filename" => self.file = Some(path(value).ok_or_else(|| wrong(ONE_PATH))?),
             "ioengine" => self.engine(line, value),
-            "random_distribution" => self.distribution(value).ok_or_else(|| wrong("random or zipf:1.2"))?,
+            "random_distribution" => self.distribution(line, value).ok_or_else(|| wrong("random or zipf:1.2"))?,
             "verify" => self.set("verify", if matches!(value, "0" | "none") { "false" } else { "true" }),
             "randseed" => self.ignore(line, key, "the study's seed decides"),
             "time_based" if value == "1" => self.time_based = true,
@@ -193,24 +205,6 @@ impl Reader {
             _ => self.ignore(line, key, "unknown key"),
         }
         Ok(())
-    }
-
-    fn access(&mut self, value: &str) -> Option<()> {
-        let (pattern, share) = match value {
-            "read" => ("sequential", Some("100 %")),
-            "write" => ("sequential", Some("0 %")),
-            "rw" | "readwrite" => ("sequential", None),
-            "randread" => ("random", Some("100 %")),
-            "randwrite" => ("random", Some("0 %")),
-            "randrw" => ("random", None),
-            _ => return None,
-        };
-        self.job.parameters.entry("pattern".to_owned()).or_insert_with(|| pattern.to_owned());
-        match share {
-            Some(share) => self.set("read_share", share),
-            None => drop(self.job.parameters.entry("read_share".to_owned()).or_insert_with(|| "50 %".to_owned())),
-        }
-        Some(())
     }
 
     fn engine(&mut self, line: usize, value: &str) {
@@ -228,16 +222,15 @@ impl Reader {
         }
     }
 
-    fn distribution(&mut self, value: &str) -> Option<()> {
-        match value.split_once(':') {
-            None if value == "random" => {}
+    fn distribution(&mut self, line: usize, value: &str) -> Option<()> {
+        self.zipf = match value.split_once(':') {
+            None if value == "random" => None,
             Some(("zipf", exponent)) => {
                 exponent.parse::<f64>().ok()?;
-                self.set("pattern", "zipf");
-                self.set("exponent", exponent);
+                Some((line, exponent.to_owned()))
             }
             _ => return None,
-        }
+        };
         Some(())
     }
 
@@ -249,9 +242,26 @@ impl Reader {
             (_, Some(file)) => self.target(file),
             (None, None) => {}
         }
+        self.accesses();
         self.left_out();
         self.of_all_jobs();
         self.job
+    }
+
+    /// As fio has it, the share of a mix is of mixed accesses alone, and a distribution of random offsets alone.
+    fn accesses(&mut self) {
+        let (is_random, share) = self.access.unwrap_or(ACCESS);
+        let mix = self.mix.take().unwrap_or_else(|| MIX.to_owned());
+        self.set("read_share", share.map_or(mix, str::to_owned));
+        self.set("pattern", if is_random { "random" } else { "sequential" });
+        match self.zipf.take() {
+            None => {}
+            Some((_, exponent)) if is_random => {
+                self.set("pattern", "zipf");
+                self.set("exponent", exponent);
+            }
+            Some((line, _)) => self.ignore(line, "random_distribution", "offsets are in order"),
+        }
     }
 
     /// What the file leaves out, as fio has it.
@@ -305,6 +315,19 @@ impl Reader {
     fn target(&mut self, name: String) {
         let is_device = name.starts_with("/dev/") && !name.starts_with("/dev/shm/");
         self.set(if is_device { "device" } else { "file" }, name);
+    }
+}
+
+/// The accesses of a value of `rw`.
+fn access(value: &str) -> Option<Access> {
+    match value {
+        "read" => Some((false, Some("100 %"))),
+        "write" => Some((false, Some("0 %"))),
+        "rw" | "readwrite" => Some((false, None)),
+        "randread" => Some((true, Some("100 %"))),
+        "randwrite" => Some((true, Some("0 %"))),
+        "randrw" => Some((true, None)),
+        _ => None,
     }
 }
 
@@ -451,6 +474,26 @@ mod tests {
             let why = FioJob::read(&format!("[a]\nrw=read\n{several}")).unwrap_err().to_string();
             assert!(why.contains("write one path without variables"), "{why}");
         }
+    }
+
+    /// The first `rw` decided on offsets, so that `rw=read` in [global] made a job of `rw=randread` sequential, and a mix after `rw=randread` made it write.
+    #[test]
+    fn the_last_value_of_a_key_counts_and_a_mix_is_of_mixed_accesses_alone() {
+        let of = |text: &str| {
+            let job = FioJob::read(text).unwrap();
+            let listed: Vec<usize> = job.ignored.iter().map(|line| line.line).collect();
+            let [pattern, share] = ["pattern", "read_share"].map(|key| job.parameters[key].clone());
+            (pattern, share, listed)
+        };
+        let random = |share: &str| ("random".to_owned(), share.to_owned(), Vec::new());
+        assert_eq!(of("[global]\nrw=read\nruntime=1\n[a]\nrw=randwrite\n"), random("0 %"));
+        assert_eq!(of("[global]\nrw=randread\nruntime=1\n[a]\nrw=randrw\n"), random("50 %"));
+        assert_eq!(of("[a]\nrw=randread\nrwmixread=70\nruntime=1\n"), random("100 %"));
+        let even = "[global]\nrandom_distribution=zipf:1.2\nruntime=1\n[a]\nrw=randread\nrandom_distribution=random\n";
+        assert_eq!(of(even), random("100 %"));
+        let ordered = |share: &str, listed: Vec<usize>| ("sequential".to_owned(), share.to_owned(), listed);
+        assert_eq!(of("[a]\nrw=write\nrandom_distribution=zipf:1.2\nruntime=1\n"), ordered("0 %", vec![3]));
+        assert_eq!(of("[a]\nsize=1m\nruntime=1\n"), ordered("100 %", Vec::new()), "fio's default");
     }
 
     #[test]

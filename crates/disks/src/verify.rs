@@ -244,6 +244,8 @@ pub struct Ledger {
     block: usize,
     entries: Vec<Entry>,
     file: Option<File>,
+    /// Its writer is gone. Rows wait for no disk: after a loss of power they may be older than blocks whose writes did wait.
+    is_left: bool,
 }
 
 /// The first eight bytes of a ledger's file.
@@ -255,7 +257,7 @@ impl Ledger {
     #[must_use]
     pub fn new(seed: u64, block: usize, size: u64) -> Ledger {
         let blocks = usize::try_from(size / block.max(1) as u64).unwrap_or(usize::MAX);
-        Ledger { seed, block, entries: vec![Entry::default(); blocks], file: None }
+        Ledger { seed, block, entries: vec![Entry::default(); blocks], file: None, is_left: false }
     }
 
     /// The same in a new file, which another process can read whatever becomes of this one.
@@ -270,6 +272,8 @@ impl Ledger {
         file.set_len(LEDGER_HEAD + 8 * ledger.entries.len() as u64)?;
         let head = [LEDGER_MAGIC, seed, block as u64, size];
         file.write_all_at(&head.map(u64::to_le_bytes).concat(), 0)?;
+        // A loss of power may take rows from it, and not the ledger.
+        file.sync_all()?;
         ledger.file = Some(file);
         Ok(ledger)
     }
@@ -293,7 +297,7 @@ impl Ledger {
         }
         let entry = |row: &[u8]| Entry { issued: word32(row, 0), acknowledged: word32(row, 4), in_use: false };
         let entries = rows.chunks_exact(8).map(entry).collect();
-        Ok(Some(Ledger { seed: head[1], block, entries, file: Some(file) }))
+        Ok(Some(Ledger { seed: head[1], block, entries, file: Some(file), is_left: true }))
     }
 
     /// Bytes of a block.
@@ -352,10 +356,11 @@ impl Ledger {
     }
 
     fn fault(&mut self, offset: u64, block: &[u8]) -> Option<Fault> {
-        let seed = self.seed;
+        let (seed, is_left) = (self.seed, self.is_left);
         let (_, entry) = self.at(offset)?;
         let found = check(block, seed, offset, entry.acknowledged, entry.issued);
-        found.err().map(|damage| Fault { offset, damage })
+        let is_damage = |damage: &Damage| !(is_left && matches!(damage, Damage::NeverWritten { .. }));
+        found.err().filter(is_damage).map(|damage| Fault { offset, damage })
     }
 
     fn put(&self, index: usize, at: u64, value: u32) -> io::Result<()> {
@@ -378,7 +383,7 @@ impl Ledger {
     }
 
     /// Reads every block of `file` back, past this system's page cache. A block whose last write was not acknowledged may hold that or the
-    /// one before it.
+    /// one before it; one whose first write was not, as of a fill that was killed, may hold anything.
     ///
     /// # Errors
     /// Never for an unreadable block, which is damaged; when cached data cannot be written, or a buffer cannot be used for the file at all.
@@ -388,7 +393,7 @@ impl Ledger {
         let mut faults = Vec::new();
         for index in 0..self.entries.len() {
             let offset = (index * self.block) as u64;
-            if self.entries[index].issued == 0 {
+            if self.entries[index].acknowledged == 0 {
                 continue;
             }
             let block = &mut buffers.of_mut(0)[..self.block];

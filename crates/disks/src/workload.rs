@@ -122,6 +122,8 @@ pub struct Writer {
     pub environment: String,
     /// Whether that is on this machine, with its devices under the names that they have here.
     pub is_here: bool,
+    /// Whether it finds this machine's files at the same paths, as a sandbox does.
+    pub sees_files: bool,
 }
 
 /// Refuses arms that would overwrite a block device that is not among `allowed`. The site refuses it all the same; here it is asked before
@@ -141,7 +143,7 @@ pub fn consent<'a>(writers: impl IntoIterator<Item = &'a Writer>, allowed: &[Pat
     Ok(())
 }
 
-/// Refuses arms of this machine that would fill a file which is there and holds something, unless it is among `allowed`, or has the ledger of a run with
+/// Refuses arms that would fill a file of this machine which is there and holds something, unless it is among `allowed`, or has the ledger of a run with
 /// `verify` next to it: then such a run has filled it.
 ///
 /// # Errors
@@ -150,7 +152,7 @@ pub fn contents_may_go<'a>(
     writers: impl IntoIterator<Item = &'a Writer>,
     allowed: &[PathBuf],
 ) -> Result<(), InvalidValue> {
-    for writer in writers.into_iter().filter(|writer| writer.is_here) {
+    for writer in writers.into_iter().filter(|writer| writer.sees_files) {
         let Ok(Settings { place: Place::File(file), .. }) = Settings::of(&writer.arm) else { continue };
         let bytes = fs::metadata(&file).ok().filter(fs::Metadata::is_file).map_or(0, |found| found.len());
         if bytes > 0 && !ledger_of(&file).exists() && !allowed.contains(&file) {
@@ -160,6 +162,15 @@ pub fn contents_may_go<'a>(
         }
     }
     Ok(())
+}
+
+/// A file of this machine that these arms fill and keep: the next run finds what they have left there, and no ledger that says so.
+pub fn kept_file<'a>(writers: impl IntoIterator<Item = &'a Writer>) -> Option<PathBuf> {
+    let of = |writer: &'a Writer| match Settings::of(&writer.arm) {
+        Ok(Settings { place: Place::File(file), verify: false, .. }) => Some(file),
+        _ => None,
+    };
+    writers.into_iter().filter(|writer| writer.is_here).find_map(of)
 }
 
 /// Refuses arms of this machine for whose file the folder that they name has no room, or that take none. Nothing is left there.
@@ -527,7 +538,8 @@ mod tests {
                 arm.parameters.insert(knob.key.to_owned(), knob.read_text(text).unwrap());
             }
         }
-        Writer { arm, environment: environment.to_owned(), is_here: environment == "native" }
+        let sees_files = ["native", "sandbox"].contains(&environment);
+        Writer { arm, environment: environment.to_owned(), is_here: environment == "native", sees_files }
     }
 
     /// A file of the run's own without the page cache: nothing is written between phases, and by nobody else.
@@ -602,7 +614,10 @@ mod tests {
         fs::write(&file, "mine").unwrap();
         let why =
             format!("{name} holds 4 B and would be overwritten; if its content can go, add --allow-destructive {name}");
-        assert_eq!(asked("native", &["/srv/other".into()]), [Err(why.clone()), Err(why)]);
+        let refused = [Err(why.clone()), Err(why)];
+        for environment in ["native", "sandbox"] {
+            assert_eq!(asked(environment, &["/srv/other".into()]), refused, "{environment} has this machine's files");
+        }
         assert_eq!(asked("native", std::slice::from_ref(&file)), [Ok(()), Ok(())]);
         assert_eq!(asked("ssh", &[]), [Ok(()), Ok(())], "that machine has files of its own");
         fs::write(ledger_of(&file), "").unwrap();

@@ -121,11 +121,21 @@ impl Slurm {
 
     /// What the cluster says of the partition that is requested, or of all.
     fn partition_is_up(&self) -> Result<(), Missing> {
-        let mut sinfo = self.settings.tool("sinfo");
-        let ran = child::run(sinfo.args(["--noheader", "--format=%R %a"]), ANSWER_LIMIT).map_err(|why| Missing {
-            what: format!("Slurm cannot be used: {why}"),
-            remedy: "install its commands (slurm-client on Debian)".to_owned(),
-        })?;
+        // Of what a command says the last lines alone are kept: a cluster may have more partitions than these.
+        let of = |partition: Option<&String>| {
+            let mut sinfo = self.settings.tool("sinfo");
+            sinfo.args(["--noheader", "--format=%R %a"]).args(partition.map(|name| format!("--partition={name}")));
+            child::run(&mut sinfo, ANSWER_LIMIT).map_err(|why| Missing {
+                what: format!("Slurm cannot be used: {why}"),
+                remedy: "install its commands (slurm-client on Debian)".to_owned(),
+            })
+        };
+        let asked = self.settings.partition.as_ref();
+        let is_asked = |line: &String| line.split_whitespace().next() == asked.map(String::as_str);
+        let mut ran = of(asked)?;
+        if asked.is_some() && !ran.said.iter().any(is_asked) {
+            ran = of(None)?;
+        }
         if !ran.well() {
             let remedy = "see whether `sinfo` works: slurm.conf, slurmctld, munge".to_owned();
             return Err(Missing { what: format!("Slurm does not answer: {}", ran.failure()), remedy });

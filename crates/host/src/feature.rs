@@ -158,6 +158,11 @@ pub const FEATURES: &[Feature] = &[
     one("host.read_ahead_kib", "sys/block/{disk}/queue/read_ahead_kb", Levels::PagesInKib),
 ];
 
+/// Values that the kernel sets to 0 when the first of a pair is written (Documentation/admin-guide/sysctl/vm.rst): undoing the first does not bring them
+/// back, and with both at 0 nothing may be unwritten.
+const DROPPED: [(&str, &str); 2] =
+    [("dirty_ratio", "dirty_bytes"), ("dirty_background_ratio", "dirty_background_bytes")];
+
 /// Why a feature, or one of its levels, cannot be had on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Absent {
@@ -183,6 +188,9 @@ pub enum Absent {
     /// The processor or the hypervisor does not let it be changed.
     #[error("{0} is '{1}'")]
     Fixed(PathBuf, String),
+    /// Another value is set in its place, which the kernel drops.
+    #[error("{0} is '{1}', and would be lost; set a ratio in its place first (sysctl)")]
+    Dropped(PathBuf, String),
     /// The module that has it cannot be loaded again.
     #[error("{0}")]
     Module(String),
@@ -211,6 +219,9 @@ pub fn probe(feature: &Feature, host: &Host) -> Result<(Source, Vec<PathBuf>), A
         }
         _ => files.iter().try_for_each(|file| writable(file))?,
     }
+    if let Some((path, found)) = files.iter().find_map(|file| dropped(file)) {
+        return Err(Absent::Dropped(path, found));
+    }
     if let (Levels::Words(words) | Levels::Loaded(_, words), [file]) = (source.levels, files.as_slice()) {
         // SMT control says 'notsupported' or 'forceoff' where it takes neither word.
         let Ok(found) = value::read(file) else {
@@ -222,6 +233,15 @@ pub fn probe(feature: &Feature, host: &Host) -> Result<(Source, Vec<PathBuf>), A
         }
     }
     Ok((source, files))
+}
+
+/// The value that writing a file would set to 0, where it is not.
+fn dropped(file: &Path) -> Option<(PathBuf, String)> {
+    let name = file.file_name()?;
+    let (_, other) = DROPPED.iter().find(|(of, _)| name == *of)?;
+    let other = file.with_file_name(other);
+    let found = value::read(&other).ok().filter(|found| found != "0")?;
+    Some((other, found))
 }
 
 /// The disks that hold the data.

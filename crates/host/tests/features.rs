@@ -125,6 +125,28 @@ fn levels_are_written_to_all_files_and_undone_in_the_end() {
     assert_eq!(fs::read_dir(folder.path().join("changes")).unwrap().count(), 1, "the lock alone");
 }
 
+/// The kernel sets dirty_bytes to 0 when a ratio is written, and the ratio that was there is 0: undone, nothing could be unwritten.
+#[test]
+fn a_ratio_is_refused_where_bytes_are_set_in_its_place() {
+    let (root, folder) = (pretended(), TempDir::new().unwrap());
+    for (file, text) in [
+        ("dirty_ratio", "0"),
+        ("dirty_bytes", "268435456"),
+        ("dirty_background_ratio", "10"),
+        ("dirty_background_bytes", "0"),
+    ] {
+        fs::write(root.path().join("proc/sys/vm").join(file), text).unwrap();
+    }
+    let mut setter = Setter::new(journal(folder.path(), &below(&root)), below(&root));
+    let refused = setter.set("host.dirty_ratio", "20").unwrap_err();
+    assert!(matches!(refused, HostError::Absent { source: Absent::Dropped(..), .. }), "{refused}");
+    assert!(refused.to_string().contains("/proc/sys/vm/dirty_bytes is '268435456', and would be lost"), "{refused}");
+    assert_eq!(now(&root, "proc/sys/vm/dirty_ratio"), "0");
+    let feature = FEATURES.iter().find(|feature| feature.key == "host.dirty_ratio").unwrap();
+    assert!(tried(feature, journal(folder.path(), &below(&root)), &below(&root)).is_err(), "nor tried");
+    setter.set("host.dirty_background_ratio", "20").unwrap();
+}
+
 #[test]
 fn features_of_disks_are_set_on_the_disk_that_holds_the_data_and_on_no_other() {
     let (root, folder) = (pretended(), TempDir::new().unwrap());

@@ -214,10 +214,9 @@ fn metrics_of(trial: &Finished) -> Vec<String> {
     keys
 }
 
-/// Of each member of an ensemble alone, the median of every metric over the phases of `arm`.
+/// Of each member of an ensemble alone, the median of every metric over the phases of `arm` that are in its value.
 fn members(trial: &Finished, arm: usize, metrics: &[String]) -> Vec<Vec<Sample>> {
-    let Some(result) = trial.counted() else { return Vec::new() };
-    let phases: Vec<_> = result.series.iter().filter(|phase| phase.arm == arm).collect();
+    let Some(phases) = trial.counting(arm) else { return Vec::new() };
     let count = phases.iter().map(|phase| phase.members.len()).max().unwrap_or(0);
     let of_member = |member: usize| {
         let values = |metric: &str| -> Vec<f64> {

@@ -464,7 +464,7 @@ fn gated(judged: &mut [JudgedRow], (margin, level): (Share, f64), delta: Share, 
         let interval = Interval { centre, lo, hi, confidence: judged.confidence, units: row.base_units };
         fill(row, &interval);
         row.outcome = in_document(&outcome::Outcome::of(&interval, delta.0, better));
-        row.words = gates::words(answer, (least, most), row.better);
+        row.words = gates::words(answer, (least, most), (row.better, subject(&row.unit, row.better)));
     }
     gate
 }

@@ -164,7 +164,8 @@ impl<'c> Conductor<'c> {
             last_reason: String::new(),
         };
         // Analyses before an extension were of intervals at another confidence, and confirm nothing.
-        for row in looks.iter().skip(self.plan.extensions.last().copied().unwrap_or(0)) {
+        let counting = looks.get(self.plan.extensions.last().copied().unwrap_or(0)..).unwrap_or_default();
+        for row in counting {
             let lost = self.lost_blocks(&state, row.blocks);
             state.looks.push(from_row(row, lost));
         }
@@ -173,6 +174,8 @@ impl<'c> Conductor<'c> {
             title: self.plan.title.clone(),
             trials_per_block: cells,
             blocks_done: trials::blocks_of(self.plan, &state.trials),
+            spent_ns: Nanos::from(state.spent).0,
+            look: counting.last().cloned(),
         });
         let began = Instant::now();
         let ending = self.blocks(&mut state).and_then(|ending| {

@@ -11,6 +11,7 @@ use baremark_model::plan::Treatment;
 use baremark_model::units::Share;
 use baremark_stats::gate::{self, Evidence};
 use baremark_stats::interim::rate;
+use baremark_stats::outcome::Subject;
 use baremark_stats::{Estimate, precision};
 
 pub use baremark_stats::gate::{CONFIRMED, CONFIRMED_BASE};
@@ -29,7 +30,7 @@ pub(crate) struct Gated {
 
 /// The answer of a row in the words of the one-sided test that gave it: `slower by at least 9.7 %`, a change of the metric as everywhere.
 /// `limits` are those of the log loss.
-pub(crate) fn words(row: &GateRow, (least, most): (f64, f64), better: Better) -> String {
+pub(crate) fn words(row: &GateRow, (least, most): (f64, f64), (better, subject): (Better, Subject)) -> String {
     let change = |loss: f64| {
         let share = 100.0 * (if better == Better::Higher { -loss } else { loss }).exp_m1().abs();
         let decimals = (1.0 - share.max(1e-4).log10().floor()).clamp(0.0, 2.0);
@@ -37,10 +38,15 @@ pub(crate) fn words(row: &GateRow, (least, most): (f64, f64), better: Better) ->
         let decimals = decimals as usize;
         format!("{share:.decimals$} %")
     };
+    let [worse, improved] = match (subject, better) {
+        (Subject::Speed, _) => ["slower", "faster"],
+        (Subject::Amount, Better::Lower) => ["higher", "lower"],
+        (Subject::Amount, _) => ["lower", "higher"],
+    };
     match row.answer {
-        Answer::Loss => format!("slower by at least {}", change(least)),
-        _ if most > 0.0 => format!("no loss shown: at most {} slower", change(most)),
-        _ => format!("no loss shown: faster by at least {}", change(most)),
+        Answer::Loss => format!("{worse} by at least {}", change(least)),
+        _ if most > 0.0 => format!("no loss shown: at most {} {worse}", change(most)),
+        _ => format!("no loss shown: {improved} by at least {}", change(most)),
     }
 }
 
@@ -73,14 +79,16 @@ pub(crate) fn gate(
 
 /// The gate of the requested ratios of one run: have their numerators become worse than their denominators by more than
 /// `margin`? Rows are in the order of the plan's requested pairs, each of its headline's metric, of which `better` says which
-/// way is better. A loss that is shown to be smaller than the margin passes, and one that may be smaller is undecided.
+/// way is better. A loss that is shown to be smaller than the margin passes, and one that may be smaller is undecided. Below the study's smallest number of blocks, where
+/// the run's own ratios have no outcome, all is undecided.
 #[must_use]
 pub fn of_run(run: &Run, better: Better, margin: Share) -> Gate {
     let rate = rate(run.plan.extensions.len());
     let asked = (0..run.plan.pairs.len()).filter(|&pair| run.plan.pairs[pair].asked);
     let logs: Vec<Vec<f64>> = asked.map(|pair| trials::log_ratios(&run.plan, &run.trials, pair)).collect();
-    let evidence: Vec<Option<Evidence>> =
-        logs.iter().map(|logs| Evidence::of_blocks(logs, in_statistics(better), rate)).collect();
+    let least = usize::try_from(run.plan.design.least_blocks).unwrap_or(usize::MAX);
+    let of = |logs: &Vec<f64>| Evidence::of_blocks(logs, in_statistics(better), rate).filter(|_| logs.len() >= least);
+    let evidence: Vec<Option<Evidence>> = logs.iter().map(of).collect();
     let units: Vec<usize> = logs.iter().map(Vec::len).collect();
     let spent: u64 = run.trials.iter().map(|trial| trial.elapsed_ns).sum();
     #[expect(clippy::cast_precision_loss, reason = "seconds of a run")]

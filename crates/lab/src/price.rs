@@ -13,6 +13,7 @@ use baremark_model::plan::{Cell, Plan};
 use baremark_stats::estimate::{mean, median};
 use baremark_stats::forecast::{Noise, forecast};
 use baremark_stats::interim::Rule;
+use baremark_stats::location::SMALLEST;
 use baremark_stats::precision;
 use serde::Serialize;
 
@@ -89,7 +90,7 @@ impl Price {
     }
 }
 
-/// The price by `pilot`, a run of this very plan. `None` where it has fewer than four blocks, or the plan asks for no ratio.
+/// The price by `pilot`, a run of this very plan. `None` where one of its ratios has fewer than four blocks, or the plan asks for no ratio.
 #[must_use]
 pub fn by_pilot(plan: &Plan, pilot: &Run) -> Option<Price> {
     let found = noise_of(plan, pilot)?;
@@ -146,7 +147,7 @@ struct Found {
     blocks: usize,
 }
 
-/// The noise of each ratio of a plan, as a run shows it: every ratio must reach the precision.
+/// The noise of each ratio of a plan, as a run shows it: every ratio must reach the precision. `None` also where one of these ratios has too few blocks there.
 fn noise_of(plan: &Plan, run: &Run) -> Option<Found> {
     let arm = |of: &Plan, index: usize| -> ResolvedArm { of.arms[index].arm.clone() };
     let wanted: Vec<(ResolvedArm, ResolvedArm)> = plan
@@ -166,13 +167,20 @@ fn noise_of(plan: &Plan, run: &Run) -> Option<Found> {
             false => wanted.iter().any(|(one, two)| *one == above && *two == below),
         }
     };
+    let asked = |keep: &dyn Fn(usize) -> bool| -> Vec<usize> {
+        (0..run.plan.pairs.len()).filter(|&index| run.plan.pairs[index].asked && keep(index)).collect()
+    };
+    // It may be the one that takes longest, of which the others say nothing: where a budget was short, those that take least have had it.
+    let is_short = |index: &usize| trials::log_ratios(&run.plan, &run.trials, *index).len() < SMALLEST;
+    if asked(&matches).iter().any(is_short) {
+        return None;
+    }
     let noises = |keep: &dyn Fn(usize) -> bool| -> Vec<(Noise, usize)> {
-        let pairs = (0..run.plan.pairs.len()).filter(|&index| run.plan.pairs[index].asked && keep(index));
         let of = |index: usize| {
             let logs = trials::log_ratios(&run.plan, &run.trials, index);
             Some((Noise::of(&logs, &trials::quads_of(&run.plan, &run.trials, index))?, logs.len()))
         };
-        pairs.filter_map(of).collect()
+        asked(keep).into_iter().filter_map(of).collect()
     };
     let own = noises(&matches);
     let (found, source) = match (own.is_empty(), run.plan.mode.self_check) {

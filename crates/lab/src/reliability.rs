@@ -28,7 +28,7 @@ const THROTTLED: Limits = Limits { fair: 0.01, poor: 0.05 };
 const QUEUED: Limits = Limits { fair: 0.01, poor: 0.05 };
 /// Of their time, by which threads of one environment waited longer than those of another: it is named where a ratio of them is hardly their work's any more.
 const APART: f64 = 0.05;
-/// Of the trials, invalid.
+/// Of the trials, invalid: those that failed, too, as one does that takes so long that it is taken to hang.
 const INVALID: Limits = Limits { fair: 0.1, poor: 0.5 };
 /// Of a metric that [`HinderedBy`] names, in percent: most of what the workload is about.
 const MOST: f64 = 50.0;
@@ -69,7 +69,7 @@ pub(crate) fn of(run: &Run, workloads: &[&Descriptor]) -> Option<Reliability> {
         &QUEUED,
         &|percent| format!("measured threads waited for a CPU for {percent:.0} % of their time{}", by_place(run)),
     );
-    let invalid = trials.iter().filter(|trial| trial.result.is_some() && trial.counted().is_none()).count();
+    let invalid = trials.iter().filter(|trial| trial.counted().is_none()).count();
     #[expect(clippy::cast_precision_loss, reason = "numbers of trials")]
     let share = invalid as f64 / trials.len().max(1) as f64;
     judge(Hindrance::InvalidTrials, Some(share), &INVALID, &|_| {

@@ -116,10 +116,7 @@ impl Finished {
         {
             return value;
         }
-        let result = self.counted()?;
-        let counts = |place: usize| result.discarded.iter().all(|discarded| discarded.quad != place / QUAD);
-        let own = result.series.iter().enumerate().filter(|(place, phase)| phase.arm == arm && counts(*place));
-        let own: Vec<&Series> = own.map(|(_, phase)| phase).collect();
+        let own = self.counting(arm)?;
         let values: Vec<f64> = own.iter().filter_map(|phase| value(&phase.samples, metric)).collect();
         let phases = of_all_phases(metric, values, own.len())?;
         if phases.len() >= quads::FEWEST && phases.iter().all(|value| *value > 0.0) {
@@ -127,6 +124,14 @@ impl Finished {
             return quads::summary(&logs).map(f64::exp);
         }
         quads::summary(&phases)
+    }
+
+    /// The phases of `arm` but for those of quads that its record says do not count; `None` unless the trial counts.
+    pub(crate) fn counting(&self, arm: usize) -> Option<Vec<&Series>> {
+        let result = self.counted()?;
+        let counts = |place: usize| result.discarded.iter().all(|discarded| discarded.quad != place / QUAD);
+        let own = result.series.iter().enumerate().filter(|(place, phase)| phase.arm == arm && counts(*place));
+        Some(own.map(|(_, phase)| phase).collect())
     }
 
     /// A percentile of all samples of `arm`; `None` where their distribution is not known, and in it where they are too few.

@@ -20,6 +20,10 @@ pub enum Event {
         trials_per_block: usize,
         /// Blocks that an earlier process had finished.
         blocks_done: u64,
+        /// How long the trials of earlier processes took: a part of the budget.
+        spent_ns: u64,
+        /// Their last analysis, unless the run was extended since.
+        look: Option<LookRow>,
     },
     /// A trial begins.
     TrialStarted {

@@ -66,6 +66,11 @@ impl Axis {
         self.from + if share.is_nan() { 0.0 } else { share } * (self.to - self.from)
     }
 
+    /// Whether the axis has a place for a value, or only its end.
+    pub(crate) fn has(&self, value: f64) -> bool {
+        (self.least..=self.most).contains(&if self.logarithmic { value.ln() } else { value })
+    }
+
     /// Round values on the axis, about `wanted` of them, as texts.
     pub(crate) fn ticks(&self, wanted: f64) -> Vec<(f64, String)> {
         let (low, high) = if self.logarithmic { (self.least.exp(), self.most.exp()) } else { (self.least, self.most) };

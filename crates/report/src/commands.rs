@@ -87,7 +87,7 @@ pub fn markdown(document: &Document, commands: &[(String, String)]) -> String {
     let mut text = format!(
         "| name | command | {} | CPU | memory | ratio | {} | outcome |\n|---|---|---:|---:|---:|---:|---|---|\n",
         document.run.metric,
-        interval_head(document)
+        interval_head([document])
     );
     for treatment in treatment::measured(document) {
         let [name, command, value, cpu, memory] = cells(document, treatment, commands);
@@ -271,8 +271,21 @@ fn grown(document: &Document, row: &RatioRow) -> Option<[f64; 2]> {
     }
 }
 
+/// CPUs that a program uses on average: 0 where its CPU time is not known. `None` where its run time is not.
+fn cpus(document: &Document, treatment: &Treatment) -> Option<f64> {
+    let of = |metric: &str| document.estimate_of(metric, treatment).map(|of| of.estimate);
+    let wall = of(WALL.key)?;
+    Some((of(USER.key).unwrap_or(0.0) + of(SYSTEM.key).unwrap_or(0.0)) / wall)
+}
+
+/// Whether both sides use one CPU at most: what their threads do is a part of wall time, as nothing of it is done at once.
+fn one_at_a_time(document: &Document, row: &RatioRow) -> bool {
+    let one_cpu = |treatment| cpus(document, treatment).is_some_and(|cpus| cpus <= command::ONE_CPU);
+    one_cpu(&row.treatment) && one_cpu(&row.relative_to)
+}
+
 /// That exits, their number times what one costs here, make up most of the time that a program takes longer in the microVM: also
-/// where they take the least and it adds the most that the intervals allow.
+/// where they take the least and it adds the most that the intervals allow. Exits of several CPUs take their time at once: no cause.
 fn leaving(document: &Document, row: &RatioRow) -> Option<String> {
     // The least, the estimate and the most of the seconds that they take.
     let exits = |treatment: &Treatment| {
@@ -282,7 +295,8 @@ fn leaving(document: &Document, row: &RatioRow) -> Option<String> {
     };
     let longer = document.estimate_of(WALL.key, &row.treatment)?.estimate;
     let added = [row.lo?, row.ratio?, row.hi?].map(|ratio| longer * (1.0 - 1.0 / ratio));
-    let [least, added, most] = Some(added).filter(|[least, ..]| row.metric == WALL.key && *least > 0.0)?;
+    let is_part = row.metric == WALL.key && one_at_a_time(document, row);
+    let [least, added, most] = Some(added).filter(|[least, ..]| is_part && *least > 0.0)?;
     let (own, others) = (exits(&row.treatment)?, exits(&row.relative_to)?);
     let [lo, middle, hi] = [(own[0] - others[2]) / most, (own[1] - others[1]) / added, (own[2] - others[0]) / least];
     let percent = |share: f64| 100.0 * share.min(1.0);
@@ -297,14 +311,7 @@ fn leaving(document: &Document, row: &RatioRow) -> Option<String> {
 /// That a part of CPU time, user or system, makes up most of a difference in wall time: also where the part is the least and the difference the
 /// most that the intervals allow.
 fn busy(document: &Document, row: &RatioRow) -> Option<String> {
-    let of = |metric: &str, treatment: &Treatment| document.estimate_of(metric, treatment).map(|of| of.estimate);
-    // CPU time is a part of wall time where one CPU is used at most.
-    let one_cpu = |treatment: &Treatment| {
-        let used = of(USER.key, treatment).unwrap_or(0.0) + of(SYSTEM.key, treatment).unwrap_or(0.0);
-        of(WALL.key, treatment).is_some_and(|wall| used <= command::ONE_CPU * wall)
-    };
-    let alone = one_cpu(&row.treatment) && one_cpu(&row.relative_to);
-    let [_, most] = grown(document, row).filter(|_| row.metric == WALL.key && alone)?;
+    let [_, most] = grown(document, row).filter(|_| row.metric == WALL.key && one_at_a_time(document, row))?;
     let shown = |metric: &str| {
         let same = |other: &&RatioRow| {
             other.metric == metric && other.treatment == row.treatment && other.relative_to == row.relative_to
@@ -330,18 +337,22 @@ fn inside(document: &Document) -> Vec<String> {
         // Runs of older versions have the whole cost of a call alone, from which their share is.
         let cost = of(&EXIT_COST).map(|cost| (cost, "exit")).or_else(|| Some((of(&CALL_COST)?, "call")));
         let (Some(share), Some((cost, each))) = (of(&EXIT_SHARE), cost) else { continue };
-        let interval = share.lo.zip(share.hi).map(|(lo, hi)| format!(" (95 %: {} - {} %)", fixed(lo, 1), fixed(hi, 1)));
+        // Exits of several CPUs take their time at once: their sum may be longer than the wall time.
+        let cpus = cpus(document, treatment).filter(|cpus| *cpus > command::ONE_CPU);
+        let percent = |of_wall: f64| fixed(of_wall / cpus.unwrap_or(1.0), 1);
+        let interval = share.lo.zip(share.hi).map(|(lo, hi)| format!(" (95 %: {} - {} %)", percent(lo), percent(hi)));
         let labels: Vec<String> = treatment.values().map(|label| clean(label)).collect();
         sentences.push(format!(
-            "{}: {} system calls forwarded, {} page faults, {} exits and {} signals a run; exits explain {} %{} of its time \
+            "{}: {} system calls forwarded, {} page faults, {} exits and {} signals a run; exits explain {} %{} of its {} \
              ({} us for each {}, measured here), starting the microVM {}. Device and kernel work ran natively: a lower bound for a VM.",
             labels.join(" "),
             whole(&FORWARDED_CALLS),
             whole(&GUEST_FAULTS),
             whole(&VM_EXITS),
             whole(&GUEST_SIGNALS),
-            fixed(share.estimate, 1),
+            percent(share.estimate),
             interval.unwrap_or_default(),
+            if cpus.is_some() { "CPU time" } else { "time" },
             fixed(cost.estimate / 1e3, 1),
             each,
             of(&GUEST_START).map(|row| brief(row.estimate)).unwrap_or_default(),

@@ -265,13 +265,13 @@ fn gate_line(gate: &Gate) -> String {
     let rows = count(gate.rows.len() as u64, "comparison");
     let (losses, open) = (of(Answer::Loss), of(Answer::Undecided));
     match gate.answer {
-        Answer::Loss => format!("{losses} of {rows} {} slower (exit 4)", if losses == 1 { "is" } else { "are" }),
-        Answer::Passed => format!("0 of {rows} are slower (exit 0)"),
+        Answer::Loss => format!("{losses} of {rows} {} worse (exit 4)", if losses == 1 { "is" } else { "are" }),
+        Answer::Passed => format!("0 of {rows} are worse (exit 0)"),
         // Of a confirmation that did not confirm.
         Answer::Undecided if losses > 0 => {
-            format!("{losses} of {rows} slower in these runs, which is not confirmed (exit 5)")
+            format!("{losses} of {rows} worse in these runs, which is not confirmed (exit 5)")
         }
-        Answer::Undecided => format!("0 of {rows} are shown to be slower, {open} undecided (exit 5)"),
+        Answer::Undecided => format!("0 of {rows} are shown to be worse, {open} undecided (exit 5)"),
     }
 }
 

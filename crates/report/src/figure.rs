@@ -12,7 +12,7 @@ use crate::curve;
 use crate::knee;
 use crate::latency;
 use crate::mark::Mark;
-use crate::number::{fixed, percent, three_digits};
+use crate::number::{fixed, percent, rounded, three_digits};
 use crate::per_workload::{Part, parts};
 use crate::roofline;
 use crate::svg::{Anchor, Svg};
@@ -116,7 +116,8 @@ fn ratio_course(document: &Document, row: &RatioRow) -> Course {
         let of = |arm: &baremark_model::document::TrialArm| {
             arm.medians.iter().find(|sample| sample.metric == row.metric).map(|sample| sample.value)
         };
-        Some(of(above)? / of(below)?)
+        // What has no logarithm has no place.
+        Some(of(above)? / of(below)?).filter(|ratio| *ratio > 0.0)
     };
     Course {
         label: label(document, row),
@@ -138,7 +139,7 @@ fn points(
     belongs: impl Fn(&TrialRow) -> bool,
 ) -> Vec<(u64, Option<f64>, Mark)> {
     let trials = document.trials.iter().filter(|trial| belongs(trial));
-    trials.map(|trial| (trial.block, value(trial).filter(|v| v.is_finite() && *v > 0.0), Mark::of(trial))).collect()
+    trials.map(|trial| (trial.block, value(trial).filter(|v| v.is_finite()), Mark::of(trial))).collect()
 }
 
 fn draw(part: &Part<'_>, course: &Course, number: usize) -> Option<Figure> {
@@ -203,11 +204,14 @@ fn draw(part: &Part<'_>, course: &Course, number: usize) -> Option<Figure> {
 fn course_in_words(course: &Course) -> String {
     let values: Vec<f64> = course.points.iter().filter_map(|(_, value, _)| *value).collect();
     let discarded = course.points.iter().filter(|(.., mark)| *mark == Mark::Void).count();
-    let (least, most) = values.iter().fold((f64::INFINITY, 0.0_f64), |(l, m), &v| (l.min(v), m.max(v)));
+    let (least, most) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, m), &v| (l.min(v), m.max(v)));
     if values.is_empty() {
         return format!("{} trials, none with a value", course.points.len());
     }
-    let spread = percent((most / least - 1.0).abs());
     let invalid = if discarded == 0 { String::new() } else { format!(", {discarded} not counting") };
-    format!("{} trials{invalid}; the largest value is {spread} above the smallest", course.points.len())
+    let spread = match least > 0.0 {
+        true => format!("the largest value is {} above the smallest", percent(most / least - 1.0)),
+        false => format!("values from {} to {}", rounded(least), rounded(most)),
+    };
+    format!("{} trials{invalid}; {spread}", course.points.len())
 }

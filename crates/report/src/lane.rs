@@ -93,11 +93,15 @@ impl Lanes {
         let open = if tone(ratio) == Tone::Open { " open" } else { "" };
         let middle = HEIGHT / 2.0;
         if let Some((lo, hi)) = limits {
-            let [west, east] = [at(lo).max(2.0), at(hi).min(WIDTH - 2.0)];
-            svg.line(&format!("interval{open}"), [west, middle], [east, middle]);
             // Beyond the axis an arrow, else the end.
-            for (end, x, inwards) in [(at(lo), west, 5.0), (at(hi), east, -5.0)] {
-                let tip = if (end - x).abs() > 0.01 { x + inwards } else { x };
+            let ends = [(lo, 2.0, 5.0), (hi, WIDTH - 2.0, -5.0)];
+            let ends = ends.map(|(limit, edge, inwards)| match self.axis.has(limit) {
+                true => (at(limit), 0.0),
+                false => (edge, inwards),
+            });
+            svg.line(&format!("interval{open}"), [ends[0].0, middle], [ends[1].0, middle]);
+            for (x, inwards) in ends {
+                let tip = x + inwards;
                 svg.polyline(&format!("end{open}"), &[[tip, middle - 5.0], [x, middle], [tip, middle + 5.0]]);
             }
         }

@@ -69,6 +69,7 @@ mod wake_up;
 mod web_farm;
 mod words;
 
+pub use next_step::block_ns;
 pub use number::estimate;
 pub use published_page::published_page;
 pub use text::{Color, Style, beside, one_line, printable};

@@ -6,7 +6,7 @@ use crate::per_workload::Part;
 use crate::provenance::blocks;
 use crate::text::clean;
 use baremark_model::codes::Origin;
-use baremark_model::document::{Document, Outcome, RatioRow, TrialRow};
+use baremark_model::document::{Document, Outcome, RatioRow};
 use std::collections::BTreeMap;
 
 /// What would decide the comparisons that are open: blocks, the time that they take, and the command.
@@ -19,7 +19,7 @@ pub(crate) fn next_step(document: &Document, parts: &[Part<'_>]) -> Option<Strin
     let begun = |row: &RatioRow| row.blocks > 0 || blocks(document) == 0;
     let is_open = |row: &&RatioRow| matches!(row.outcome, Outcome::NoLarger | Outcome::NotEnough) && begun(row);
     let more: Vec<u64> = all().filter(is_open).filter_map(|row| row.more_blocks).collect();
-    let (have, each) = (blocks(document).max(1), block_ns(&document.trials));
+    let (have, each) = (blocks(document).max(1), block_of(document));
     if each == 0 {
         return None;
     }
@@ -55,14 +55,19 @@ pub(crate) fn next_step(document: &Document, parts: &[Part<'_>]) -> Option<Strin
     Some(format!("{amount}{command}"))
 }
 
+fn block_of(document: &Document) -> u64 {
+    block_ns(document.trials.iter().map(|trial| (trial.block, trial.cell, trial.elapsed_ns)))
+}
+
 /// How long a block takes, in nanoseconds: a trial of each cell. The first of a cell, which looks for its repetitions and may start a place that is kept, stands for others
-/// only where there are none.
-fn block_ns(trials: &[TrialRow]) -> u64 {
+/// only where there are none. Of trials block, cell and nanoseconds are given.
+#[must_use]
+pub fn block_ns(trials: impl IntoIterator<Item = (u64, usize, u64)>) -> u64 {
     // Of each cell, those of the first block and those of others: how many, and their nanoseconds.
     let mut cells = BTreeMap::<usize, [(u64, u64); 2]>::new();
-    for trial in trials {
-        let (count, ns) = &mut cells.entry(trial.cell).or_default()[usize::from(trial.block > 0)];
-        (*count, *ns) = (*count + 1, ns.saturating_add(trial.elapsed_ns));
+    for (block, cell, elapsed_ns) in trials {
+        let (count, ns) = &mut cells.entry(cell).or_default()[usize::from(block > 0)];
+        (*count, *ns) = (*count + 1, ns.saturating_add(elapsed_ns));
     }
     let mean = |(count, ns): (u64, u64)| ns.checked_div(count);
     let of_cell = |[first, later]: [(u64, u64); 2]| mean(later).or(mean(first)).unwrap_or(0);
@@ -78,26 +83,12 @@ fn below(percent: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baremark_model::event::TrialStatus;
 
     /// A run of 6 s and five blocks of one of its two comparisons was said to take 10 s for each further block.
     #[test]
     fn a_block_takes_what_a_trial_of_each_cell_takes_after_the_first() {
-        let trial = |block, cell, seconds: u64| TrialRow {
-            block,
-            cell,
-            status: TrialStatus::Ok,
-            arms: Vec::new(),
-            schedule: Vec::new(),
-            discarded: Vec::new(),
-            verified: None,
-            flags: Vec::new(),
-            elapsed_ns: seconds * 1_000_000_000,
-            observed_s: None,
-        };
         let seconds = |trials: &[(u64, usize, u64)]| {
-            let rows: Vec<TrialRow> = trials.iter().map(|&(block, cell, s)| trial(block, cell, s)).collect();
-            block_ns(&rows) / 1_000_000_000
+            block_ns(trials.iter().map(|&(block, cell, s)| (block, cell, s * 1_000_000_000))) / 1_000_000_000
         };
         assert_eq!((seconds(&[]), seconds(&[(0, 0, 2), (0, 1, 4)])), (0, 6));
         assert_eq!(seconds(&[(0, 0, 2), (0, 1, 4), (1, 0, 1), (2, 0, 1), (3, 0, 1), (4, 0, 1)]), 5);

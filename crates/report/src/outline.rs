@@ -189,8 +189,9 @@ pub(crate) fn reliability(found: &Reliability) -> String {
 fn remedies(found: &Reliability, of_wall_time: bool) -> Vec<&'static str> {
     let has = |hindrance| found.hindrances.contains(&hindrance);
     let others = has(Hindrance::OtherPrograms);
+    let of_cpus = [Hindrance::OtherPrograms, Hindrance::Stolen, Hindrance::Throttled, Hindrance::Queued];
     let all = [
-        (of_wall_time, "--by cpu_s compares CPU time, which others change less."),
+        (of_wall_time && of_cpus.into_iter().any(has), "--by cpu_s compares CPU time, which others change less."),
         (others, "--wait-quiet begins when other programs are idle."),
         (has(Hindrance::InMemory), "--set path=FOLDER measures the disk of another folder."),
         (has(Hindrance::Throttled), "Raise the CPU quota (cpu.max of the control group)."),
@@ -308,9 +309,12 @@ pub(crate) fn confidence_of<'r>(rows: impl Iterator<Item = &'r RatioRow>) -> Str
     }
 }
 
-/// The head of a column of intervals. Those of a run that was extended have another confidence, which stands below.
-pub(crate) fn interval_head(document: &Document) -> &'static str {
-    if document.run.extensions.is_empty() { "95 % interval" } else { "interval" }
+/// The head of a column of intervals. Where they have another confidence than 95 %, as of a run that was extended or of several ratios of which one shows
+/// a difference, that stands below.
+pub(crate) fn interval_head<'d>(documents: impl IntoIterator<Item = &'d Document>) -> &'static str {
+    let answering = |of: &'d Document| of.ratios.iter().filter(move |row| answers(of, row) && limits_of(row).is_some());
+    let mut rows = documents.into_iter().flat_map(answering).peekable();
+    if rows.peek().is_none() || confidence_of(rows) == "95 %" { "95 % interval" } else { "interval" }
 }
 
 /// That a run was extended, in words.

@@ -5,6 +5,7 @@ use crate::live::short;
 use crate::number::{count, duration, percent};
 use crate::text::{Style, clean, cut};
 use baremark_model::codes::Decision;
+use baremark_model::document::LookRow;
 use baremark_model::event::{Event, TrialStatus};
 use baremark_model::loading::Loading;
 use baremark_model::plan::Treatment;
@@ -150,7 +151,7 @@ fn setback(block: u64, compared: &str, status: &TrialStatus) -> Option<String> {
 #[must_use]
 pub fn line(event: &Event) -> Option<String> {
     match event {
-        Event::Started { run, title, trials_per_block, blocks_done } => {
+        Event::Started { run, title, trials_per_block, blocks_done, .. } => {
             let trials = count(*trials_per_block as u64, "trial");
             let before = match blocks_done {
                 0 => String::new(),
@@ -180,6 +181,8 @@ pub struct Progress {
     design: Design,
     per_block: u64,
     before: u64,
+    /// What earlier processes have spent of the budget.
+    before_ns: u64,
     ended: u64,
     spent_ns: u64,
     phase: Option<(usize, usize)>,
@@ -196,6 +199,7 @@ impl Progress {
             design: design.clone(),
             per_block: 1,
             before: 0,
+            before_ns: 0,
             ended: 0,
             spent_ns: 0,
             phase: None,
@@ -213,9 +217,10 @@ impl Progress {
             _ => None,
         };
         match event {
-            Event::Started { trials_per_block, blocks_done, .. } => {
+            Event::Started { trials_per_block, blocks_done, spent_ns, look, .. } => {
                 self.per_block = (*trials_per_block as u64).max(1);
-                self.before = *blocks_done;
+                (self.before, self.before_ns) = (*blocks_done, *spent_ns);
+                look.iter().for_each(|look| self.looked(look));
             }
             Event::TrialStarted { .. } => self.phase = None,
             Event::Phase { position, of } => self.phase = Some((position + 1, *of)),
@@ -224,12 +229,19 @@ impl Progress {
                 self.ended += 1;
                 self.spent_ns = self.spent_ns.saturating_add(*elapsed_ns);
             }
-            Event::Looked(look) => {
-                self.half_width = look.half_width.map(|width| (look.blocks, width));
-                self.confirming = look.step == Some(Decision::Confirm);
-            }
+            Event::Looked(look) => self.looked(look),
             Event::Loading(_) | Event::Examining { .. } | Event::Warning { .. } | Event::Stopped { .. } => {}
         }
+    }
+
+    fn looked(&mut self, look: &LookRow) {
+        self.half_width = look.half_width.map(|width| (look.blocks, width));
+        self.confirming = look.step == Some(Decision::Confirm);
+    }
+
+    /// What of the budget is left to this process.
+    fn budget_ns(&self) -> u64 {
+        self.design.budget.0.saturating_sub(self.before_ns)
     }
 
     /// Blocks that are finished, those of earlier processes included.
@@ -245,7 +257,7 @@ impl Progress {
         let per_trial = self.spent_ns.checked_div(self.ended)?;
         let done = self.before.saturating_mul(self.per_block).saturating_add(self.ended);
         let trials = self.blocks_needed().saturating_mul(self.per_block).saturating_sub(done);
-        let budget = self.design.budget.0.saturating_sub(elapsed.0);
+        let budget = self.budget_ns().saturating_sub(elapsed.0);
         Some(Nanos(per_trial.saturating_mul(trials).min(budget)))
     }
 
@@ -276,7 +288,7 @@ impl Progress {
         let to_go = match self.to_go(elapsed) {
             Some(Nanos(0)) => "about to end".to_owned(),
             Some(left) => format!("about {} to go", duration(left.0)),
-            None => format!("at most {}", duration(self.design.budget.0)),
+            None => format!("at most {}", duration(self.budget_ns())),
         };
         let line = format!(
             "{bar} {to_go} · block {}, trial {trial} of {}{phase}{} · {}",

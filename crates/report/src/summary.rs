@@ -238,10 +238,8 @@ fn table(page: &mut Page, parts: &[Part<'_>], rows: &[Row<'_>], most: usize, wit
         }
         let names = if fits { format!("{}{names}", " ".repeat(INDENT)) } else { String::new() };
         let heading = right(&heading, INDENT + room - width(&names));
-        let head = format!(
-            "{names}{heading}  {}  result",
-            right(parts.first().map_or("", |part| interval_head(&part.document)), limits)
-        );
+        let intervals = interval_head(parts.iter().map(|part| &*part.document));
+        let head = format!("{names}{heading}  {}  result", right(intervals, limits));
         page.line(Paint::Faint, &page.style.plain(&head));
     }
     // Labels are without the environment where it is one.
@@ -664,12 +662,10 @@ fn notes(document: &Document, rows: &[Row<'_>]) -> Vec<String> {
     if ratios().any(|ratio| limits_of(ratio).is_some()) {
         let assumed = ratios().any(|ratio| ratio.independence_assumed);
         let assumed = if assumed { "; fewer than 30 blocks, assumed independent" } else { "" };
+        let levels = confidence_of(ratios().filter(|ratio| limits_of(ratio).is_some()));
         notes.push(match document.run.extensions.len() {
-            0 => format!("95 % intervals{assumed}."),
-            times => {
-                let with_limits = ratios().filter(|ratio| limits_of(ratio).is_some());
-                format!("{} intervals{assumed}; {}.", confidence_of(with_limits), extended(times))
-            }
+            0 => format!("{levels} intervals{assumed}."),
+            times => format!("{levels} intervals{assumed}; {}.", extended(times)),
         });
     }
     let is_compared = |name: &str| {

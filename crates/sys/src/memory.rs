@@ -402,8 +402,8 @@ fn lay_out(sizes: &[u64]) -> Result<(Vec<Span>, usize), MemoryError> {
 
 fn refuse_too_much(bytes: usize) -> Result<(), MemoryError> {
     let what = || Bytes(bytes as u64).to_string();
-    let available = process::available_memory_bytes().map_err(|e| MemoryError { what: what(), why: e.to_string() })?;
-    let limit = available.saturating_sub(RESERVE_BYTES.max(available / 32));
+    let known = process::usable_memory_bytes();
+    let (available, limit) = known.map_err(|e| MemoryError { what: what(), why: e.to_string() })?;
     if bytes as u64 <= limit {
         return Ok(());
     }
@@ -454,8 +454,6 @@ const CHUNK: usize = 2 << 20;
 const SMALL: usize = 4096;
 /// What user space can address on x86-64.
 const ADDRESSABLE: usize = 1 << 47;
-/// What is left to everybody else, at least.
-const RESERVE_BYTES: u64 = 256 << 20;
 /// Linux 6.1, `madvise(2)`; not yet in the C library's headers of older systems.
 const MADV_COLLAPSE: i32 = 25;
 /// How often all chunks are asked for large pages.

@@ -105,7 +105,13 @@ pub fn peak_rss_bytes() -> io::Result<u64> {
 /// # Errors
 /// What reading `/proc/meminfo` gives; `InvalidData` when it has no such line.
 pub fn available_memory_bytes() -> io::Result<u64> {
-    available_under(crate::machine::root())
+    Ok(headroom_under(crate::machine::root())?.available())
+}
+
+/// That memory, and what of it one program may take, in bytes: of the machine's at least 256 MiB are left to everybody else, of a control group's, in which
+/// there may be nobody else, a 32nd.
+pub(crate) fn usable_memory_bytes() -> io::Result<(u64, u64)> {
+    headroom_under(crate::machine::root()).map(|headroom| (headroom.available(), headroom.usable()))
 }
 
 /// The machine's memory, in bytes.
@@ -177,12 +183,35 @@ pub fn end_first(pid: u32) {
     drop(fs::write(format!("/proc/{pid}/oom_score_adj"), "1000"));
 }
 
-fn available_under(root: &Path) -> io::Result<u64> {
+/// What of the machine's memory is left to everybody else, at least.
+const RESERVE_BYTES: u64 = 256 << 20;
+/// The part that is left of whatever there is.
+const RESERVE_PART: u64 = 32;
+
+/// Bytes that can still be had of the machine, and of the control group, which has a limit then.
+#[derive(Clone, Copy, Debug)]
+struct Headroom {
+    machine: u64,
+    group: Option<u64>,
+}
+
+impl Headroom {
+    fn available(self) -> u64 {
+        self.group.map_or(self.machine, |group| group.min(self.machine))
+    }
+
+    fn usable(self) -> u64 {
+        let of_machine = self.machine.saturating_sub(RESERVE_BYTES.max(self.machine / RESERVE_PART));
+        self.group.map_or(of_machine, |group| of_machine.min(group - group / RESERVE_PART))
+    }
+}
+
+fn headroom_under(root: &Path) -> io::Result<Headroom> {
     let meminfo = fs::read_to_string(root.join("proc/meminfo"))?;
     let machine = kib_field(&meminfo, "MemAvailable").ok_or_else(|| {
         io::Error::new(io::ErrorKind::InvalidData, "/proc/meminfo has no MemAvailable; Linux 3.14 or later is needed")
     })?;
-    Ok(group_headroom_bytes(root).map_or(machine, |group| group.min(machine)))
+    Ok(Headroom { machine, group: group_headroom_bytes(root) })
 }
 
 /// How a version of control groups says what memory a group may use, and uses.
@@ -259,6 +288,21 @@ pub(crate) fn kib_field(text: &str, name: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
+    fn available(root: &Path) -> io::Result<u64> {
+        headroom_under(root).map(Headroom::available)
+    }
+
+    /// In a container with 256 MiB no memory could be had, since as much was left to others.
+    #[test]
+    fn a_group_of_the_size_of_the_reserve_can_be_used() {
+        const MIB: u64 = 1 << 20;
+        let usable = |machine: u64, group: Option<u64>| {
+            Headroom { machine: machine * MIB, group: group.map(|of| of * MIB) }.usable() / MIB
+        };
+        assert_eq!([usable(1024, None), usable(64 << 10, None), usable(100, None)], [768, 62 << 10, 0]);
+        assert_eq!([usable(64 << 10, Some(192)), usable(300, Some(192)), usable(1024, Some(0))], [186, 44, 0]);
+    }
+
     fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().expect("a directory");
         for (name, text) in files {
@@ -286,10 +330,10 @@ mod tests {
     fn a_control_groups_limit_counts_where_it_is_tighter() {
         let meminfo = ("proc/meminfo", "MemTotal: 64 kB\nMemAvailable:       32 kB\n");
         let free = tree(&[meminfo, ("sys/fs/cgroup/memory.max", "max\n"), ("sys/fs/cgroup/memory.current", "1\n")]);
-        assert_eq!(available_under(free.path()).expect("readable"), 32 << 10);
+        assert_eq!(available(free.path()).expect("readable"), 32 << 10);
         let tight =
             tree(&[meminfo, ("sys/fs/cgroup/memory.max", "9000\n"), ("sys/fs/cgroup/memory.current", "1000\n")]);
-        assert_eq!(available_under(tight.path()).expect("readable"), 8000);
+        assert_eq!(available(tight.path()).expect("readable"), 8000);
         let around = tree(&[
             meminfo,
             ("proc/self/cgroup", "4:memory:/elsewhere\n0::/user.slice/job.scope\n"),
@@ -298,7 +342,7 @@ mod tests {
             ("sys/fs/cgroup/user.slice/job.scope/memory.max", "max\n"),
             ("sys/fs/cgroup/user.slice/job.scope/memory.current", "500\n"),
         ]);
-        assert_eq!(available_under(around.path()).expect("readable"), 6000, "of the slice around it");
+        assert_eq!(available(around.path()).expect("readable"), 6000, "of the slice around it");
     }
 
     #[test]
@@ -319,7 +363,7 @@ mod tests {
                 (current.as_str(), "535822336\n"),
             ];
             let stat = format!("{own}/{name}");
-            available_under(tree(&[&files[..], &[(stat.as_str(), text)]].concat()).path()).expect("readable")
+            available(tree(&[&files[..], &[(stat.as_str(), text)]].concat()).path()).expect("readable")
         };
         assert_eq!(second("memory.pressure", ""), MIB, "what a group uses, where it does not say of what");
         assert_eq!(second("memory.stat", stat), MIB + 450 * MIB + 30 * MIB - 32 * MIB - 8 * MIB);
@@ -352,7 +396,7 @@ mod tests {
                 ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
                 ("sys/fs/cgroup/memory/memory.usage_in_bytes", "4294967296\n"),
             ]);
-            available_under(files.path()).expect("readable")
+            available(files.path()).expect("readable")
         };
         let free = 44 * MIB + 100 * MIB + 90 * MIB - 2 * MIB;
         assert_eq!(of("314572800\n", "1\n", "9223372036854771712\n"), free);
@@ -374,7 +418,7 @@ mod tests {
     #[test]
     fn a_meminfo_without_the_field_is_an_error_and_not_zero() {
         let dir = tree(&[("proc/meminfo", "MemTotal: 64 kB\nMemAvailableX: 1 kB\n")]);
-        let error = available_under(dir.path()).expect_err("no field");
+        let error = headroom_under(dir.path()).expect_err("no field");
         assert!(error.to_string().contains("no MemAvailable"), "{error}");
     }
 

@@ -324,10 +324,21 @@ fn unshare(flag: libc::c_int) -> io::Result<()> {
 /// Leaves the terminal of whoever launches: a program that has it can type there (TIOCSTI), in a shell outside of the sandbox. It stays in its
 /// session: one of its own would have a share of the CPUs of its own (sched(7), autogroup), which natively it has not.
 fn leave_terminal() -> io::Result<()> {
-    // Without a terminal nothing can be opened.
-    let Ok(terminal) = File::options().read(true).write(true).open("/dev/tty") else { return Ok(()) };
+    let terminal = match File::options().read(true).write(true).open("/dev/tty") {
+        Ok(terminal) => terminal,
+        Err(why) if why.raw_os_error() == Some(libc::ENXIO) || !has_terminal() => return Ok(()),
+        // The program would keep it.
+        Err(why) => return Err(why),
+    };
     // SAFETY: takes a descriptor that lives through the call, and touches no memory.
     checked(unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCNOTTY) }).map(drop)
+}
+
+/// Whether this process has a controlling terminal, by the fifth word behind its name (proc_pid_stat(5)).
+fn has_terminal() -> bool {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let number = stat.rsplit_once(')').and_then(|(_, words)| words.split_ascii_whitespace().nth(4));
+    number.is_none_or(|number| number != "0")
 }
 
 /// Puts this process into a user namespace in which its own user and group have the numbers that they have outside.

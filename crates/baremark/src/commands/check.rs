@@ -132,7 +132,7 @@ fn study_of(context: &Context, checked: &Chosen) -> Result<(Source, Mode), Refus
         return Err(refuse("was measured on another machine; check it there"));
     }
     // Nobody has been asked for what overwrites a disk or a file, or changes the host.
-    run::may_begin(context, &stored.plan).map_err(|why| {
+    run::may_be_repeated(context, &stored.plan).map_err(|why| {
         refuse(&format!(
             "is of a study that may not be run unasked ({}); run it again, and check the new runs",
             why.message

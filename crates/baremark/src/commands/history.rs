@@ -41,22 +41,34 @@ pub fn run(context: &Context, changes: bool) -> Result<(String, Exit), Refusal> 
         ),
         false => table(&runs, &loads),
     };
-    damaged.iter().for_each(|why| say(format_args!("error: {why}")));
-    Ok((text, if damaged.is_empty() { Exit::Success } else { Exit::Failure }))
+    Ok((text, named(&damaged)))
 }
 
-/// From which run on the quantities of each study are different.
+/// From which run on the quantities of each study are different. Of runs that cannot be shown the reasons are printed on standard error, and the exit
+/// code says that the series are not complete.
 fn of_changes(context: &Context) -> Result<(String, Exit), Refusal> {
     let store = record::open_existing(context)?;
-    let runs = store.runs().map_err(Refusal::failure)?;
-    let finished = runs.iter().filter(|run| run.state == RunState::Finished);
-    let recorded = |run: &RunSummary| sides::stored(&store, run.id.as_str()).map(|document| Recorded::of(&document));
-    let found = series(&finished.map(recorded).collect::<Result<Vec<_>, Refusal>>()?);
+    let list = store.list().map_err(Refusal::failure)?;
+    let mut left_out: Vec<String> = list.damaged.iter().map(ToString::to_string).collect();
+    let mut recorded = Vec::new();
+    for run in list.runs.iter().filter(|run| run.state == RunState::Finished) {
+        match sides::stored(&store, run.id.as_str()) {
+            Ok(document) => recorded.push(Recorded::of(&document)),
+            Err(why) => left_out.push(why.message),
+        }
+    }
+    let found = series(&recorded);
     let text = match context.json {
         true => format!("{:#}\n", json!({ "format": "baremark-changes/1", "series": found })),
         false => history::changes(&found.iter().map(changed).collect::<Vec<_>>(), &crate::watch::style()),
     };
-    Ok((text, Exit::Success))
+    Ok((text, named(&left_out)))
+}
+
+/// The exit code of a list from which something is left out, which is named on standard error.
+fn named(left_out: &[impl std::fmt::Display]) -> Exit {
+    left_out.iter().for_each(|why| say(format_args!("error: {why}")));
+    if left_out.is_empty() { Exit::Success } else { Exit::Failure }
 }
 
 /// A series as the report shows it.

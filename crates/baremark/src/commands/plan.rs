@@ -30,6 +30,8 @@ Examples:
 /// How many of the latest runs are looked at for the noise of this machine, and how many of a kind are read.
 const MOST_PRIORS: usize = 100;
 const PRIORS_OF_A_KIND: usize = 4;
+/// The least that is proposed for a pilot that was too short.
+const MINUTE: Nanos = Nanos(60_000_000_000);
 /// Blocks after which a pilot knows enough of the noise.
 const PILOT_BLOCKS: u64 = 40;
 
@@ -84,15 +86,25 @@ fn piloted(context: &Context, source: &Source, plan: &Plan, budget: Nanos) -> Re
         return Err(Refusal::bad_input("--pilot: the study requests no ratio; write ratio_to in [report]"));
     }
     let short = pilot_of(plan, budget);
+    // Before there is a run of it: this command has no option by which it could be permitted.
+    run_command::may_begin(context, &short).map_err(|why| {
+        let why = why.message;
+        Refusal::bad_input(format!("--pilot: the study may not be run unasked ({why}); run it in place of a pilot"))
+    })?;
     let (run, exit) = run_command::of_plan(context, source, &short)?;
     if exit == Exit::Interrupted {
         return Err(Refusal { exit, message: "interrupted: the pilot was not completed".to_owned() });
     }
-    let few = || format!("--pilot: fewer than 4 blocks fit {budget}; give it more time, such as --pilot '1 min'");
+    let few = || {
+        let more = Nanos(budget.0.saturating_mul(4)).max(MINUTE);
+        format!(
+            "--pilot: a comparison has fewer than 4 blocks after {budget}; give it more time, such as --pilot '{more}'"
+        )
+    };
     by_pilot(plan, &run).ok_or_else(|| Refusal::failure(few()))
 }
 
-/// The latest runs of the plan's workload on this machine, from which its noise is estimated.
+/// The latest runs of the plan's workload on this machine, from which its noise is estimated. One that is damaged is not among them.
 fn priors(context: &Context, plan: &Plan) -> Result<Vec<Run>, Refusal> {
     if machine::is_recorded() || !context.store_path()?.exists() {
         return Ok(Vec::new());
@@ -100,7 +112,7 @@ fn priors(context: &Context, plan: &Plan) -> Result<Vec<Run>, Refusal> {
     let here = machine::at_once().fingerprint();
     let store = record::open_existing(context)?;
     let (mut checks, mut others) = (Vec::new(), Vec::new());
-    for run in store.runs().map_err(Refusal::failure)?.into_iter().take(MOST_PRIORS) {
+    for run in store.list().map_err(Refusal::failure)?.runs.into_iter().take(MOST_PRIORS) {
         // A run of an older version may not be readable any more; then it reports nothing.
         let Ok(head) = store.load_head(&run.id) else { continue };
         if head.plan.workload != plan.workload || head.machine.fingerprint() != here {
@@ -112,7 +124,7 @@ fn priors(context: &Context, plan: &Plan) -> Result<Vec<Run>, Refusal> {
         }
         let kind = if head.plan.mode.self_check { &mut checks } else { &mut others };
         if kind.len() < PRIORS_OF_A_KIND {
-            kind.push(record::load(&store, &run.id)?);
+            kind.extend(record::load(&store, &run.id));
         }
     }
     checks.extend(others);
@@ -159,7 +171,7 @@ fn takes(level: &Level) -> String {
 
 fn unpriced(source: &Source, plan: &Plan) -> String {
     paragraph(&format!(
-        "Time to ±{}: unknown, because no run of this workload on this machine is stored. \
+        "Time to ±{}: unknown, because no run of this workload with four blocks of each comparison is stored of this machine. \
          `baremark plan {} --pilot` measures for 15 s and prints it.",
         plan.design.precision, source.name
     ))

@@ -12,6 +12,7 @@ use baremark_model::plan::Plan;
 use baremark_model::study::{self, Design};
 use baremark_model::tables;
 use baremark_model::units::{Nanos, Share};
+use baremark_report::block_ns;
 use baremark_store::StoredRun;
 use std::str::FromStr;
 
@@ -116,14 +117,9 @@ fn extended(stored: &StoredRun, more: &More) -> Result<(String, Plan), Refusal> 
         Some(Budget::InAll(time)) => time.0,
         None => design.budget.0,
     };
-    let block = spent.checked_div(blocks).unwrap_or(0);
-    if budget < spent.saturating_add(block) {
-        return Err(refuse(format!(
-            "it has measured for {} of {}, and a block takes {}; add time, such as --budget +2min",
-            Nanos(spent),
-            Nanos(budget),
-            Nanos(block)
-        )));
+    let block = block_ns(stored.trials.iter().map(|trial| (trial.block, trial.cell, trial.elapsed.0)));
+    if let Some(why) = too_short(budget, spent, block) {
+        return Err(refuse(why));
     }
     let mut set = vec![format!("design.budget={} s", budget.div_ceil(1_000_000_000))];
     set.extend(more.precision.map(|precision| format!("design.precision={precision}")));
@@ -144,11 +140,45 @@ fn extended(stored: &StoredRun, more: &More) -> Result<(String, Plan), Refusal> 
     Ok((String::from_utf8_lossy(&source.bytes).into_owned(), plan))
 }
 
+/// Why a budget of so many nanoseconds has no room for another block, and what has; `None` where it has.
+fn too_short(budget: u64, spent: u64, block: u64) -> Option<String> {
+    const MINUTE: u64 = 60_000_000_000;
+    let minutes = block.div_ceil(MINUTE).max(2);
+    (budget < spent.saturating_add(block)).then(|| {
+        format!(
+            "it has measured for {} of {}, and a block takes {}; add time, such as --budget +{minutes}min",
+            Nanos(spent),
+            Nanos(budget),
+            Nanos(block)
+        )
+    })
+}
+
 /// The most blocks that a study may ask for.
 fn most_blocks() -> u64 {
     let knob = tables::DESIGN.iter().find(|knob| knob.key == "most_blocks");
     match knob.map(|knob| knob.kind) {
         Some(Kind::Count { max, .. }) => max,
         _ => u64::MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: u64 = 60_000_000_000;
+
+    /// A run whose first block had loaded a database for ten minutes was told to be resumed with +1min, which was refused with +2min, which was refused.
+    #[test]
+    fn what_is_said_to_be_enough_is_enough() {
+        let trials = [(0, 0, 600), (1, 0, 10), (2, 0, 10)];
+        let block = block_ns(trials.iter().map(|&(block, cell, s)| (block, cell, s * 1_000_000_000)));
+        let spent = 620_000_000_000;
+        assert_eq!(too_short(spent + MINUTE, spent, block), None);
+        let said = too_short(spent + MINUTE, spent, 10 * MINUTE).expect("a block of ten minutes");
+        assert!(said.ends_with("add time, such as --budget +10min"), "{said}");
+        assert_eq!(too_short(spent + 10 * MINUTE, spent, 10 * MINUTE), None);
+        assert!(too_short(0, spent, 1).is_some_and(|said| said.ends_with(" +2min")));
     }
 }

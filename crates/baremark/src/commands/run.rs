@@ -63,8 +63,15 @@ pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit),
         record.close(&Ending::Interrupted)?;
         return Err(interrupted);
     }
-    steps.set_up()?;
-    let environments = places::of_plan(&run.plan, record.injected()?)?;
+    let environments = match steps.set_up().and_then(|()| places::of_plan(&run.plan, record.injected()?)) {
+        Ok(environments) => environments,
+        Err(why) => {
+            // What the steps before the one that failed have made is there.
+            steps.clean_up();
+            record.close(&Ending::Failed(why.message.clone()))?;
+            return Err(why);
+        }
+    };
     let mut watch = Watch::new(&run.plan, context);
     let progress = record.progress();
     let mut calls = Counted::default();
@@ -106,6 +113,16 @@ pub fn permitted(context: &Context, plan: &Plan) -> Result<(), Refusal> {
 pub fn may_begin(context: &Context, plan: &Plan) -> Result<(), Refusal> {
     permitted(context, plan)?;
     files(context, plan)
+}
+
+/// The same of one that is run several times in a row: the first run fills the files that the second would be asked for.
+pub fn may_be_repeated(context: &Context, plan: &Plan) -> Result<(), Refusal> {
+    may_begin(context, plan)?;
+    let writers = planning::writers(plan).map_err(Refusal::bad_input)?;
+    match workload::kept_file(&writers) {
+        Some(file) => Err(Refusal::bad_input(format!("each run fills {} and keeps it", file.display()))),
+        None => Ok(()),
+    }
 }
 
 /// Refuses a plan that would overwrite a block device that the user has not named.

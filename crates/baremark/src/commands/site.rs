@@ -66,6 +66,12 @@ struct Folder<'a> {
 }
 
 impl Folder<'_> {
+    /// Counts a run or a bundle that cannot be shown, and says why it cannot.
+    fn leave_out(&mut self, why: impl std::fmt::Display) {
+        say(format_args!("error: {why}"));
+        self.refused += 1;
+    }
+
     /// Writes the report of a run into the file `page`, or counts it as one that cannot be shown.
     fn add(
         &mut self,
@@ -77,8 +83,7 @@ impl Folder<'_> {
         let document = match found {
             Ok(document) => document,
             Err(why) => {
-                say(format_args!("error: {}", why.message));
-                self.refused += 1;
+                self.leave_out(why.message);
                 return Ok(());
             }
         };
@@ -125,7 +130,9 @@ fn write(context: &Context, path: &Path, bundles: &[PathBuf]) -> Result<(String,
     let mut folder = Folder { path, entries: Vec::new(), recorded: Vec::new(), refused: 0 };
     if bundles.is_empty() {
         let store = record::open_existing(context)?;
-        for run in store.runs().map_err(Refusal::failure)? {
+        let list = store.list().map_err(Refusal::failure)?;
+        list.damaged.iter().for_each(|why| folder.leave_out(why));
+        for run in list.runs {
             let page = format!("{}.html", run.id);
             folder.add(sides::stored(&store, run.id.as_str()), &page, run.state.word(), run.state)?;
         }

@@ -76,6 +76,9 @@ fn a_study_that_is_not_there_names_what_is() {
     assert!(message.ends_with("; `baremark list studies` says what each shipped one answers\n"), "{message}");
     let message = refused(&bench, &["run", "."], 2);
     assert!(message.contains("is a folder"), "{message}");
+    fs::create_dir(bench.path("standard")).unwrap();
+    let printed = bench.run(&["run", "standard", "--print-study"]);
+    assert_eq!(printed.status.code(), Some(0), "a folder of that name is no study: {}", text(&printed.stderr));
     for nothing in [&["run"][..], &["run", "--in", "native"]] {
         let message = refused(&bench, nothing, 2);
         assert!(message.contains("neither a study nor a program is named; write run STUDY"), "{nothing:?}: {message}");

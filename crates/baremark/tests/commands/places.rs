@@ -28,13 +28,18 @@ fn nodes_that_no_guest_can_have_are_refused() {
 fn a_container_that_could_change_this_machines_files_is_refused() {
     let bench = Bench::new();
     let study = "[study]\ntitle = \"host's files\"\n[workload]\nkind = \"command\"\n[command]\nargv = [\"true\"]\n\
-                 [factors]\nenvironment = \"container\"\nranks = 1\n[environments.container]\nrootfs = \"/\"\n\
+                 [factors]\nenvironment = \"container\"\nranks = 1\n[environments.container]\nrootfs = \"ROOT\"\n\
                  [design]\nleast_blocks = 4\nmost_blocks = 4\nbudget = \"2 min\"\nphase = \"50 ms\"\nquads = 1\n";
-    bench.write("study.toml", study);
-    let refused = bench.run(&["run", "study.toml"]);
-    let why = text(&refused.stderr);
-    assert!(why.contains("would let the container change this machine's own files; write \"host\""), "{why}");
-    assert_eq!(refused.status.code(), Some(2), "{why}");
+    for root in ["/", "/..", "/usr/..", "/proc/self/root"] {
+        bench.write("study.toml", study.replace("ROOT", root));
+        let refused = bench.run(&["run", "study.toml"]);
+        let why = text(&refused.stderr);
+        assert!(
+            why.contains("would let the container change this machine's own files; write \"host\""),
+            "{root}: {why}"
+        );
+        assert_eq!(refused.status.code(), Some(2), "{root}: {why}");
+    }
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn check_says_by_its_exit_code_what_came_out() {
     sides(&bench, &run, 0.9);
     let (code, said) = check(&bench, &["other"]);
     assert_eq!(code, Some(4), "{said}");
-    assert!(said.contains("FAIL: slower by at least 9.7 %") && said.contains("1 of 1 comparison is slower"), "{said}");
+    assert!(said.contains("FAIL: slower by at least 9.7 %") && said.contains("1 of 1 comparison is worse"), "{said}");
     sides(&bench, &run, 1.0);
     let (code, said) = check(&bench, &["other"]);
     assert_eq!(code, Some(0), "{said}");

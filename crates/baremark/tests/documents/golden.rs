@@ -229,6 +229,15 @@ fn a_damaged_trial_is_refused_by_name_and_other_runs_stay_usable() {
     assert!(left["flags"].as_array().unwrap().iter().any(named), "{:#}", left["flags"]);
     shown(&bench, &["report", &other]);
     shown(&bench, &["history"]);
+    // Series of changes are of the other runs, and noise is learnt from them.
+    let changes = bench.run(&["history", "--changes", "--json"]);
+    let said = text(&changes.stderr);
+    assert!(
+        changes.status.code() == Some(1) && said.starts_with(&format!("error: run {run}, trial block 3")),
+        "{said}"
+    );
+    let changes: Value = serde_json::from_slice(&changes.stdout).unwrap();
+    assert!(!changes["series"].as_array().unwrap().is_empty(), "{changes:#}");
 }
 
 #[test]
@@ -243,4 +252,14 @@ fn a_damaged_run_is_named_beside_the_list_of_the_others() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.starts_with(&format!("error: run {run}: checksum mismatch")), "{said}");
     assert!(list.contains(INTERRUPTED) && !list.contains(&run), "{list}");
+    for (arguments, exit) in [(&["history", "--changes"][..], 1), (&["site", "--metrics"], 4), (&["site", "pages"], 4)]
+    {
+        let output = bench.run(arguments);
+        let said = text(&output.stderr);
+        assert!(
+            output.status.code() == Some(exit) && said.starts_with(&format!("error: run {run}: checksum")),
+            "{arguments:?}: {said}"
+        );
+        assert!(!output.stdout.is_empty(), "{arguments:?}");
+    }
 }

@@ -62,7 +62,7 @@ fn three_raw_logs_a_side_give_a_ratio_with_its_interval_and_a_gate() {
         assert_eq!(checked.status.code(), Some(code), "{side}: {}{}", text(&checked.stdout), text(&checked.stderr));
         let markdown = fs::read_to_string(summary).unwrap();
         let answer =
-            if code == 0 { "0 of 2 comparisons are slower (exit 0)" } else { "1 of 2 comparisons is slower (exit 4)" };
+            if code == 0 { "0 of 2 comparisons are worse (exit 0)" } else { "1 of 2 comparisons is worse (exit 4)" };
         assert!(markdown.starts_with("### HPCC: ") && markdown.contains(answer), "{markdown}");
         let rows: Vec<&str> = markdown.lines().filter(|line| line.starts_with('|')).collect();
         assert_eq!(rows.len(), 4, "a heading and a line for each figure: {markdown}");

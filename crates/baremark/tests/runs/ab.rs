@@ -84,6 +84,19 @@ fn a_command_that_fails_is_told_and_one_that_floods_is_measured() {
     assert_eq!(flood.status.code(), Some(0), "{}", text(&flood.stderr));
 }
 
+/// What its first step had made stayed, and the run was one that somebody had killed.
+#[test]
+fn a_setup_that_fails_is_cleaned_up_and_its_run_has_failed() {
+    let bench = Bench::new();
+    let steps = ["-s", "touch made", "-s", "false", "-c", "rm made"];
+    let failed = bench.run(&[&["ab", "true", "true", "--budget", "10min"][..], &steps].concat());
+    assert_eq!(failed.status.code(), Some(1), "{}", text(&failed.stderr));
+    assert!(text(&failed.stderr).contains("setup: "), "{}", text(&failed.stderr));
+    assert!(!bench.path("made").exists(), "its cleanup was not run");
+    let history = bench.json(&["--json", "history"]);
+    assert_eq!(history["runs"][0]["state"], "failed", "{history:#}");
+}
+
 #[test]
 fn a_killed_comparison_leaves_nothing_and_is_resumed() {
     let bench = with_rate();

@@ -4,8 +4,8 @@ use crate::common::bench::{Bench, text};
 use crate::common::points::stopped_at;
 use crate::common::sites::cpu;
 use crate::common::tiers::{
-    BRISK, arguments, assert_merged_by_one_rule, assert_stored, document, has_operations, kill_with_all, metric, ran,
-    result, searched, shrunk, sound, without_pictures,
+    BRISK, arguments, assert_merged_by_one_rule, assert_stored, document, kill_with_all, metric, ran, result, searched,
+    shrunk, sound, with_operations, without_pictures,
 };
 use serde_json::Value;
 use std::path::Path;
@@ -67,10 +67,8 @@ fn an_exceeded_limit_and_too_many_failures_have_codes_of_their_own() {
     let few = ["load.users=40", "load.cycle=100 ms", "load.warm_up=500 ms", "load.duration=3 s", "limits.mix=900 %"];
     // Each operation takes longer.
     let few = [&few[..], &["app.settings.drain=10 ms", "app.settings.durable=off"]].concat();
-    let strict = ran(&bench, &[&few[..], &["limits.delay=1 us"]].concat(), &[]);
-    if !has_operations(&strict) {
-        return;
-    }
+    let set = [&few[..], &["limits.delay=1 us"]].concat();
+    let strict = with_operations(|| ran(&bench, &set, &[]));
     let found = result(&strict);
     // Where no bid was seen by another user there is no delay to limit.
     let is_seen = !found["details"][0]["document"]["applications"][0]["load"]["propagation"].is_null();
@@ -112,22 +110,23 @@ fn a_topology_has_its_own_users_database_folder_and_limit_on_a_tier() {
     let cpu = format!("app.cpus=[{}]", cpu());
     let set = [&set[..], &[cpu.as_str()], &BRISK].concat();
     let words = [&arguments(&set)[..], &["--keep", kept.to_str().unwrap()]].concat();
-    let mut child = bench.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let below = |folder: &Path| {
         let listed = std::fs::read_dir(folder).into_iter().flatten().flatten();
         listed.map(|entry| entry.path()).collect::<Vec<_>>()
     };
-    let deadline = Instant::now() + Duration::from_secs(180);
-    while !below(&data).iter().any(|own| own.join("sqlite/auction.db").exists()) {
-        assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline, "no database in its folder");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let output = child.wait_with_output().unwrap();
+    let output = with_operations(|| {
+        let _ = std::fs::remove_dir_all(&kept);
+        let mut child = bench.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(180);
+        while !below(&data).iter().any(|own| own.join("sqlite/auction.db").exists()) {
+            assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline, "no database in its folder");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(below(&data), [""; 0].map(std::path::PathBuf::from), "it is removed with the run");
+        output
+    });
     let said = text(&output.stderr);
-    assert_eq!(below(&data), [""; 0].map(std::path::PathBuf::from), "it is removed with the run");
-    if !has_operations(&output) {
-        return;
-    }
     assert_eq!(output.status.code(), Some(4), "{said}");
     let document = document(&output);
     let load = &document["applications"][0]["load"];

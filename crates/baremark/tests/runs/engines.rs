@@ -219,6 +219,10 @@ fn slurm_refuses_here() {
         });
         wait_for(|| entries(&jobs).is_empty().then_some(()));
     }
+    // The first of more partitions than lines are kept.
+    fs::write(jobs.join("many"), "").unwrap();
+    let of_many = slurm::Settings { partition: Some("work".to_owned()), ..submitted(Launcher::Srun) };
+    assert_eq!(Slurm::new(program.clone(), of_many).probe().map_err(|why| why.to_string()), Ok(()));
     fs::write(jobs.join("silent"), "").unwrap();
     let missing = Slurm::new(program, slurm::Settings::default()).probe().unwrap_err().to_string();
     assert!(missing.starts_with("Slurm does not answer: exit status: 1: sinfo: error: no controller; "), "{missing}");

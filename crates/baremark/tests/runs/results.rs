@@ -91,7 +91,7 @@ fn a_pilot_is_a_run_of_its_own_from_which_a_plan_is_priced() {
     let short = pilot("1 ns");
     let said = text(&short.stderr);
     assert_eq!(short.status.code(), Some(1), "{said}");
-    assert!(said.contains("blocks fit 1 ns; give it more time, such as --pilot '1 min'"), "{said}");
+    assert!(said.contains("fewer than 4 blocks after 1 ns; give it more time, such as --pilot '1 min'"), "{said}");
     // It ends with its blocks.
     let piloted = pilot("24 h");
     assert!(piloted.status.success(), "{}", text(&piloted.stderr));
@@ -116,6 +116,23 @@ fn a_pilot_is_a_run_of_its_own_from_which_a_plan_is_priced() {
         let of = |key: &str| level[key].as_f64();
         assert!(of("seconds_low") <= of("seconds") && of("seconds") <= of("seconds_high"), "{level}");
     }
+}
+
+/// A second pilot was refused for the file that the first had filled, and left a run without a trial, which `resume` took for the latest unfinished one.
+#[test]
+fn a_pilot_that_may_not_begin_leaves_no_run() {
+    let bench = Bench::new();
+    let file = bench.write("disk", "mine");
+    let study = format!(
+        "[study]\ntitle = \"t\"\n[workload]\nkind = \"block\"\nfile = {file:?}\nsize = \"1 MiB\"\ncache = \"buffered\"\n[factors]\nenvironment = \"native\"\nranks = 1\n"
+    );
+    bench.write("study.toml", study);
+    let pilot = bench.run(&["plan", "study.toml", "--aa", "--pilot", "1 s"]);
+    let said = unbroken(&pilot.stderr);
+    assert_eq!(pilot.status.code(), Some(2), "{said}");
+    assert!(said.contains("--pilot: the study may not be run unasked ("), "{said}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
+    assert!(!bench.store().exists(), "nothing was begun");
 }
 
 #[test]

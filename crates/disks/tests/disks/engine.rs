@@ -1,10 +1,13 @@
 //! The engine on a file of this machine: both ways of issuing I/Os, closed and open loops, limits.
 
 use crate::plans::{LIMIT_NS, MS, NO_LIMIT_NS, outcome, plan, target};
-use baremark_disks::access::{BlockShare, Mix};
+use baremark_disks::access::{BlockShare, Mix, Pattern};
 use baremark_disks::engine::{Engine, EngineError, Outcome, Plan, Ramp, Stop, run};
 use baremark_disks::pace::Load;
+use baremark_disks::target::{Cache, Place, Target};
+use baremark_disks::writable::Consent;
 use baremark_load::latency::Latencies;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -115,4 +118,38 @@ fn an_interrupt_ends_it_at_once() {
     });
     assert!(matches!(ended, Err(EngineError::Interrupted)));
     assert!(begun.elapsed() < Duration::from_secs(60));
+}
+
+#[test]
+#[ignore = "a process of the next test: no thread can be started in it"]
+fn runs_where_no_thread_can_be_started() {
+    let plan = Plan { engine: Engine::Threads, jobs: 2, ..plan() };
+    let why = run(&plan, &target(), None, &AtomicBool::new(false)).err().expect("an error").to_string();
+    assert!(why.starts_with("16 threads cannot be started: ") && why.contains("; write a smaller depth"), "{why}");
+}
+
+/// It was a panic, for whose end those that had been started were waited for.
+#[test]
+fn a_thread_that_cannot_be_started_ends_the_run_with_its_reason() {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "engine::runs_where_no_thread_can_be_started", "--ignored"]);
+    // No stack of that size fits into the address space.
+    let status = command.env("RUST_MIN_STACK", (1_u64 << 47).to_string()).status().unwrap();
+    assert!(status.success(), "{status}");
+}
+
+/// The first page alone of a write was its own: of 64 KiB a disk that keeps equal pages once wrote 4.
+#[test]
+fn no_two_pages_that_are_written_are_equal() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, size, bytes) = (folder.path().join("data"), 4 << 20, 64 << 10);
+    let target = Target::open(&Place::File(path.clone()), size, Cache::Buffered, Consent::NONE).unwrap();
+    target.fill(1, None, &AtomicBool::new(false)).unwrap();
+    let blocks = vec![BlockShare { bytes, weight: 1.0 }];
+    let mix = Mix { pattern: Pattern::Sequential, blocks, align: None, read_share: 0.0 };
+    let (engine, stop) = (Engine::Threads, Stop::Count(size / bytes, NO_LIMIT_NS));
+    run(&Plan { mix, engine, stop, depth: 1, ..plan() }, &target, None, &AtomicBool::new(false)).unwrap();
+    let written = std::fs::read(path).unwrap();
+    let pages: BTreeSet<&[u8]> = written.chunks(4096).collect();
+    assert_eq!(pages.len() as u64, size / 4096);
 }

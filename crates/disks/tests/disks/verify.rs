@@ -125,6 +125,20 @@ fn what_no_write_made_is_named_too() {
     assert_eq!(check(&block, SEED, 0, 3, 3), Err(Damage::Corrupt { sectors: 2 }));
 }
 
+/// A fill that was killed over what a file held left a block that was named foreign, by every run after it.
+#[test]
+fn a_block_whose_first_write_did_not_end_may_hold_anything() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    std::fs::write(&path, vec![7; 2 * BLOCK]).unwrap();
+    let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    let (mut ledger, offset) = (Ledger::new(SEED, BLOCK, 2 * BLOCK as u64), BLOCK as u64);
+    assert_eq!(ledger.begin_write(offset).unwrap(), Some(1));
+    assert_eq!(ledger.check_all(&file).unwrap().faults, []);
+    ledger.end_write(offset, 1).unwrap();
+    assert_eq!(ledger.check_all(&file).unwrap().faults, [Fault { offset, damage: Damage::Foreign }], "acknowledged");
+}
+
 const CHILD: &str = "BAREMARK_TEST_WRITER";
 
 #[test]
@@ -188,4 +202,34 @@ fn what_a_killed_writer_acknowledged_is_there_and_what_is_lost_after_it_is_found
     file.write_all_at(&block, offset).unwrap();
     let faults = ledger.check_all(&file).unwrap().faults;
     assert!(matches!(faults[..], [Fault { offset: 28_672, damage: Damage::Stale { .. } }]), "{faults:?}");
+}
+
+/// Rows wait for no disk: after a loss of power the ledger lacks the last of them, and the writes that they are of were named never issued.
+#[test]
+fn a_block_that_is_newer_than_the_row_of_a_ledger_that_was_left_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, path) = (folder.path().join("data"), folder.path().join("ledger"));
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&data).unwrap();
+    let mut ledger = Ledger::create(&path, SEED, BLOCK, BLOCK as u64).unwrap();
+    let mut block = vec![0; BLOCK];
+    let mut write = |ledger: &mut Ledger| {
+        let sequence = ledger.begin_write(0).unwrap().unwrap();
+        stamp(&mut block, SEED, 0, sequence);
+        file.write_all_at(&block, 0).unwrap();
+        ledger.end_write(0, sequence).unwrap();
+    };
+    write(&mut ledger);
+    let rows = std::fs::read(&path).unwrap();
+    write(&mut ledger);
+    assert_eq!(ledger.check_all(&file).unwrap().faults, []);
+    drop(ledger);
+    // As the disk has them when the power comes back.
+    std::fs::write(&path, rows).unwrap();
+    let mut left = Ledger::open(&path).unwrap().expect("it is there");
+    assert_eq!(left.check_all(&file).unwrap().faults, []);
+    // A write that was lost is still found.
+    stamp(&mut block, SEED, 0, 0);
+    file.write_all_at(&block, 0).unwrap();
+    let damage = Damage::Stale { found: 0, acknowledged: 1 };
+    assert_eq!(left.check_all(&file).unwrap().faults, [Fault { offset: 0, damage }]);
 }

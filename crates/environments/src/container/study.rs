@@ -30,7 +30,7 @@ fn made(request: MakeArguments<'_>) -> Result<Container, InvalidValue> {
             Root::Image(name_of.to_owned())
         }
         (None, Some(HOST)) => Root::Folder(PathBuf::from("/")),
-        (None, Some(folder)) if Path::new(folder).parent().is_none() => {
+        (None, Some(folder)) if is_whole_machine(Path::new(folder)) => {
             let what = format!(
                 "[environments.{name}] rootfs: '{folder}' would let the container change this machine's own files"
             );
@@ -63,6 +63,11 @@ fn made(request: MakeArguments<'_>) -> Result<Container, InvalidValue> {
     let volumes = words(settings, "volumes").iter().map(pair).collect::<Result<_, InvalidValue>>()?;
     let made = Settings { root, cpus, memory_bytes, network, seccomp, runtime, layer, volumes };
     Ok(Container::new(program, made).with_engine(engine))
+}
+
+/// Whether a folder is the root of this machine's files, by whatever name: "/.." and links to it are.
+fn is_whole_machine(folder: &Path) -> bool {
+    folder.canonicalize().as_deref().unwrap_or(folder).parent().is_none()
 }
 
 /// The files of a container: an image's and a volume's are seen there alone.

@@ -14,7 +14,7 @@ use baremark_model::metric::{Aggregate, Better, Metric};
 use baremark_model::page_size::PageSize;
 use baremark_model::plan::{Cell, Pair, Plan};
 use baremark_model::units::{Nanos, Share};
-use baremark_model::wire::{DiscardedQuad, Disturbance, PhaseDisturbance};
+use baremark_model::wire::{DiscardedQuad, Disturbance, MemberRecord, PhaseDisturbance};
 use baremark_stats::Rng;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -479,10 +479,10 @@ fn six_quads(values: [f64; 2]) -> (Plan, Memory) {
     (plan, memory)
 }
 
-/// Half of the phases were slow, in quads that did not count, and the values of the arms were made of them.
+/// Half of the phases were slow, in quads that did not count, and the values of the arms and of their members were made of them.
 #[test]
 fn phases_of_quads_that_the_record_discards_are_in_no_value() {
-    let (_, mut memory) = six_quads([2.0, 1.0]);
+    let (plan, mut memory) = six_quads([2.0, 1.0]);
     let trial = &mut memory.trials[0];
     let result = trial.result.as_mut().unwrap();
     result.series.iter_mut().take(12).for_each(|phase| phase.samples[0].value = 0.1);
@@ -490,6 +490,14 @@ fn phases_of_quads_that_the_record_discards_are_in_no_value() {
     for (arm, expected) in [(0, 2.0), (1, 1.0)] {
         let value = trial.value(arm, "gups").unwrap();
         assert!((value - expected).abs() < 1e-9, "{value} of arm {arm}");
+    }
+    for phase in memory.trials.iter_mut().flat_map(|trial| &mut trial.result.as_mut().unwrap().series) {
+        phase.members = vec![MemberRecord { member: 0, samples: phase.samples.clone() }];
+    }
+    let row = document(&run(&plan, &memory), &[&WORKLOAD]).trials.remove(0);
+    for (arm, expected) in row.arms.iter().zip([2.0, 1.0]) {
+        let member = arm.members[0].iter().find(|sample| sample.metric == "gups").unwrap();
+        assert!((member.value - expected).abs() < 1e-9, "{member:?}");
     }
 }
 
@@ -702,4 +710,15 @@ fn a_gate_of_one_run_answers_by_its_margin_and_power() {
     assert_eq!(found(1.0 / 1.05, 0.02, 0.05).0, GateAnswer::Undecided, "it may be smaller or larger");
     let (answer, row) = found(1.0, 0.2, 0.02);
     assert!(answer == GateAnswer::Undecided && row.power < Some(0.8) && row.needed > Some(60), "{row:?}");
+}
+
+/// A run of 5 of its 10 blocks had "not enough data" in its table, and failed the gate below it.
+#[test]
+fn a_gate_answers_nothing_below_the_smallest_study() {
+    let (mut plan, mut memory) = (plan("microvm"), Memory::default());
+    plan.design.most_blocks = 5;
+    conduct(&plan, vec![("native", keeps(0.9, 0.005))], &mut memory, &NEVER).0.unwrap();
+    let run = run(&plan, &memory);
+    assert_eq!(document(&run, &[&WORKLOAD]).ratios[0].outcome, Outcome::NotEnough);
+    assert_eq!(gates::of_run(&run, Better::Higher, Share(0.05)).answer, GateAnswer::Undecided);
 }

@@ -1,6 +1,6 @@
 //! What precision is said to cost, from runs whose noise is known.
 
-use crate::played::{Answer, Memory, Played, conduct, plan, run};
+use crate::played::{Answer, Memory, Played, conduct, plan, run, with_control};
 use baremark_lab::analysis::Run;
 use baremark_lab::price::{Source, by_pilot, price};
 use baremark_model::plan::{Contrast, Mode, Pair, Plan};
@@ -69,6 +69,17 @@ fn a_pilot_is_taken_for_what_it_found() {
     assert_eq!((found.source, found.seconds_per_block), (Source::Pilot, 3.0));
     let level = found.requested().unwrap();
     assert_eq!(level.seconds, level.blocks.map(|blocks| 3.0 * f64::from(blocks)));
+}
+
+/// Where the budget of a pilot is short, comparisons that take least have their blocks first: the time to a precision was that of these, though it needs all.
+#[test]
+fn a_comparison_that_had_too_few_blocks_is_not_priced_by_the_others() {
+    let plan = with_control(&plan("microvm"));
+    let mut pilot = noisy("pilot", &plan, 0.02);
+    assert!(by_pilot(&plan, &pilot).is_some());
+    pilot.trials.retain(|trial| trial.cell == 0 || trial.block < 2);
+    assert_eq!(by_pilot(&plan, &pilot), None);
+    assert_eq!(price(&plan, &[pilot]), None);
 }
 
 #[test]

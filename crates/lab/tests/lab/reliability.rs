@@ -120,6 +120,23 @@ fn steal_throttling_waiting_and_invalid_trials_lower_the_grade() {
     assert_eq!(codes(&both), [Hindrance::OtherPrograms, Hindrance::Stolen]);
 }
 
+/// Two thirds of a run's trials had failed, and "Reliability: good" was said of the others.
+#[test]
+fn trials_that_failed_are_invalid_as_well() {
+    let (plan, mut memory) = (plan("microvm"), Memory::default());
+    let script = Played::new(|_| Answer::Values(vec![10.0, 10.0]));
+    conduct(&plan, vec![("native", script)], &mut memory, &NEVER).0.unwrap();
+    memory.trials.iter_mut().flat_map(|trial| &mut trial.result).for_each(|result| {
+        result.disturbance = Some(others(0.0, &[]));
+    });
+    let failing = 2 * memory.trials.len() / 3;
+    for trial in &mut memory.trials[..failing] {
+        (trial.status, trial.result) = (TrialStatus::Failed { reason: "played".to_owned() }, None);
+    }
+    let found = document(&run(&plan, &memory), &[&WORKLOAD]).reliability.unwrap();
+    assert_eq!((found.grade, found.hindrances), (Grade::Poor, vec![Hindrance::InvalidTrials]), "{:?}", found.reasons);
+}
+
 #[test]
 fn nothing_is_said_where_nothing_is_known() {
     assert_eq!(graded(&[], 0), None);

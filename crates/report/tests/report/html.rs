@@ -57,6 +57,28 @@ fn very_many_trials_are_drawn_as_where_they_lie() {
     assert!(few.contains(": GUP/s in each block") && !few.contains("crowd"));
 }
 
+/// Since what an axis has no place for is drawn at its end, an interval that went on looked like one that ends there.
+#[test]
+fn an_interval_that_goes_on_beyond_the_axis_has_an_arrow() {
+    let arrows = |document: &Document| -> Vec<String> {
+        let page = body(document);
+        let ends = page.split("<polyline class=\"end").skip(1);
+        let points = ends.filter_map(|rest| rest.split("points=\"").nth(1)?.split('"').next());
+        let is_arrow = |points: &&str| {
+            let mut across = points.split(' ').filter_map(|point| point.split(',').next());
+            across.next() != across.next()
+        };
+        points.filter(is_arrow).map(str::to_owned).collect()
+    };
+    let mut document = documents::typical();
+    assert_eq!(arrows(&document), [""; 0]);
+    let [below, above] = ["7.0,7.0 2.0,12.0 7.0,17.0", "253.0,7.0 258.0,12.0 253.0,17.0"];
+    document.ratios[0].hi = Some(50.0);
+    assert_eq!(arrows(&document), [above]);
+    document.ratios[0].lo = Some(0.001);
+    assert_eq!(arrows(&document), [below, above]);
+}
+
 #[test]
 fn several_workloads() {
     let page = body(&documents::several());
@@ -85,6 +107,19 @@ fn members_of_an_ensemble_stand_beside_what_they_came_to_together() {
                 triad (MB/s); together: sum 20010 ± 100 20100 ± 100 40110 ± 150 \
                 window (MB/s); together: at the same time 19300 ± 100 19400 ± 100 37050 ± 150";
     assert!(page.contains(&said.split_whitespace().collect::<Vec<_>>().join(" ")), "{page}");
+}
+
+/// A count of 0, or a temperature below it, was drawn as a trial that has no value.
+#[test]
+fn a_value_of_nought_or_less_is_a_value() {
+    let mut document = documents::crowd(8);
+    document.trials[2].arms[0].medians[0].value = 0.0;
+    document.trials[5].arms[0].medians[0].value = -0.1;
+    let page = body(&document);
+    for says in ["block 3: 0.000", "block 6: -0.1000", "8 trials; values from -0.100 to 0."] {
+        assert!(page.contains(says), "{says}: {page}");
+    }
+    assert!(!page.contains(": no value"), "{page}");
 }
 
 #[test]

@@ -11,11 +11,16 @@ use baremark_report::{Color, Style};
 
 const SECOND: u64 = 1_000_000_000;
 
+fn started(run: &str, title: &str, trials_per_block: usize, blocks_done: u64) -> Event {
+    let (run, title) = (run.to_owned(), title.to_owned());
+    Event::Started { run, title, trials_per_block, blocks_done, spent_ns: 0, look: None }
+}
+
 fn events() -> Vec<Event> {
     let ended = |block, cell, status| Event::TrialEnded { block, cell, status, elapsed_ns: 2 * SECOND };
     let void = TrialStatus::Void { reasons: vec!["smaps changed".to_owned(), "a rank migrated".to_owned()] };
     let mut events = vec![
-        Event::Started { run: "a-1".to_owned(), title: "What?".to_owned(), trials_per_block: 2, blocks_done: 3 },
+        started("a-1", "What?", 2, 3),
         Event::Warning { text: "the governor is powersave".to_owned() },
         Event::TrialStarted { block: 3, cell: 0, treatments: vec![documents::arm("native", "4k")] },
         Event::Phase { position: 4, of: 8 },
@@ -60,7 +65,7 @@ fn long_trials_give_a_sign_of_life_and_an_unfinished_block_is_told_at_the_end() 
     let mut lines = Lines::default();
     let ended =
         |block, cell, seconds| Event::TrialEnded { block, cell, status: TrialStatus::Ok, elapsed_ns: seconds * SECOND };
-    lines.heard(&Event::Started { run: String::new(), title: String::new(), trials_per_block: 3, blocks_done: 0 });
+    lines.heard(&started("", "", 3, 0));
     let told: Vec<Vec<String>> = [(0, 0, 6), (0, 1, 6), (0, 2, 1), (1, 0, 1)]
         .into_iter()
         .map(|(block, cell, seconds)| lines.heard(&ended(block, cell, seconds)))
@@ -121,7 +126,7 @@ fn the_live_line_over_a_run() {
 fn time_to_go_follows_width_and_never_passes_the_budget() {
     let mut progress = Progress::new(&documents::head().design);
     assert_eq!(progress.to_go(Nanos(0)), None, "nothing is known before the first trial");
-    progress.heard(&Event::Started { run: String::new(), title: String::new(), trials_per_block: 1, blocks_done: 0 });
+    progress.heard(&started("", "", 1, 0));
     for block in 0..10 {
         progress.heard(&Event::TrialEnded { block, cell: 0, status: TrialStatus::Ok, elapsed_ns: SECOND });
     }
@@ -140,4 +145,35 @@ fn time_to_go_follows_width_and_never_passes_the_budget() {
     assert_eq!(at(&mut progress, 0.01), Some(4));
     assert_eq!(at(&mut progress, 0.5), Some(170), "what the budget leaves");
     assert_eq!(at(&mut progress, f64::INFINITY), Some(170));
+}
+
+/// A run that was extended by 40 s of its three minutes said that 170 s were to go; one that was resumed, that it was about to end.
+#[test]
+fn time_to_go_of_a_run_that_goes_on_is_within_what_earlier_processes_have_left() {
+    let look = LookRow {
+        blocks: 10,
+        half_width: Some(0.5),
+        correlated: false,
+        decision: "continue".to_owned(),
+        step: Some(Decision::Continue),
+    };
+    let to_go = |look: Option<LookRow>| {
+        let mut progress = Progress::new(&documents::head().design);
+        progress.heard(&Event::Started {
+            run: String::new(),
+            title: String::new(),
+            trials_per_block: 1,
+            blocks_done: 10,
+            spent_ns: 140 * SECOND,
+            look,
+        });
+        progress.heard(&Event::TrialEnded { block: 10, cell: 0, status: TrialStatus::Ok, elapsed_ns: SECOND });
+        progress.to_go(Nanos(SECOND)).map(|left| left.0 / SECOND)
+    };
+    assert_eq!(to_go(Some(look.clone())), Some(39), "what the budget leaves");
+    assert_eq!(
+        to_go(Some(LookRow { half_width: Some(0.012), ..look })),
+        Some(9),
+        "20 blocks by the width that was found"
+    );
 }

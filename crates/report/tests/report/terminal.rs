@@ -9,7 +9,7 @@ use baremark_model::environments::Capabilities;
 use baremark_model::plan::{Absent, PlannedWorkload, Treatment};
 use baremark_model::units::UnixTime;
 use baremark_report::history::{self, ChangeRow, HistoryRow, SeriesRow};
-use baremark_report::{Color, Style, json, summary, terminal};
+use baremark_report::{Color, Style, commands, json, summary, terminal};
 
 const STYLE: Style = Style { width: 80, color: Color::Never, unicode: true };
 
@@ -123,6 +123,26 @@ fn exits_are_no_cause_of_a_time_that_may_be_twice_as_long_as_they_take() {
     };
     assert!(is_named([1.045, 1.055]), "0.0305 s and more of 0.055 s");
     assert!(!is_named([1.01, 1.09]), "0.0305 s of 0.087 s is not most of it");
+}
+
+/// The exits of all CPUs were added and held against wall time: those of four CPUs "explain all" of what they explain a quarter of.
+#[test]
+fn exits_of_several_cpus_at_once_are_no_part_of_wall_time() {
+    let shown = |user_s: f64| {
+        let mut document = documents::left_often(90.0);
+        let (inside, cost) = (document.ratios[0].treatment.clone(), "exit_cost_ns");
+        document.estimates.push(documents::estimate("user_s", &inside, user_s, 0.01));
+        document.estimates.push(documents::estimate(cost, &inside, 2000.0, 1.0));
+        let whole = commands::render(&document, &[(String::new(), "work".to_owned())], &STYLE);
+        [summary::render(&document, &STYLE), whole].map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    let named = "Cause Exits from the microVM explain";
+    let [first, whole] = shown(0.9);
+    assert!(first.contains(named), "{first}");
+    assert!(whole.contains("exits explain 90.0 % (95 %: 88.0 - 92.0 %) of its time"), "{whole}");
+    let [first, whole] = shown(4.0);
+    assert!(!first.contains(named), "{first}");
+    assert!(whole.contains("exits explain 22.5 % (95 %: 22.0 - 23.0 %) of its CPU time"), "{whole}");
 }
 
 /// A part was the cause by estimates alone, although its interval left room for next to nothing of the difference.
@@ -547,6 +567,11 @@ fn whatever_lowers_the_reliability_is_shown_with_what_helps() {
     let of_program = "Reliability: fair: this. --by cpu_s compares CPU time, which others change less. --wait-quiet begins when \
                       other programs are idle.";
     assert_eq!(said("wall_s", &[Hindrance::OtherPrograms]), of_program);
+    assert_eq!(
+        said("wall_s", &[Hindrance::InvalidTrials]),
+        "Reliability: fair: this.",
+        "a program that fails uses less CPU time, too"
+    );
 }
 
 /// A study of page sizes alone: its ratios answer it, and the loss with small pages is that of page walks.

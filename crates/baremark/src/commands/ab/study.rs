@@ -13,6 +13,7 @@ use baremark_model::units::{Nanos, Share};
 use baremark_model::value::Finder;
 use baremark_sys::sandbox;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::num::ParseIntError;
 use std::path::Path;
 use toml::{Table, Value};
@@ -25,6 +26,22 @@ const METRIC: &str = "wall_s";
 const BUDGET: Nanos = Nanos(60_000_000_000);
 /// Metrics that get a ratio in addition to the headline's.
 const ALSO: [&str; 6] = ["wall_s", "cpu_s", "user_s", "system_s", "context_switches", "page_faults"];
+
+/// Variables that change how programs work: of the locale, and of libraries that divide work among threads or manage memory. They are nobody's secret.
+const PASSED: [&str; 10] = [
+    "GLIBC_TUNABLES",
+    "GOGC",
+    "GOMAXPROCS",
+    "GOMEMLIMIT",
+    "LANG",
+    "LANGUAGE",
+    "RAYON_NUM_THREADS",
+    "TOKIO_WORKER_THREADS",
+    "TZ",
+    "UV_THREADPOOL_SIZE",
+];
+/// How the names of others begin.
+const PASSED_PREFIXES: [&str; 8] = ["BLIS_", "GOMP_", "KMP_", "LC_", "MALLOC_", "MKL_", "OMP_", "OPENBLAS_"];
 
 /// Where a program runs when nothing is said: in every environment that has this machine's files, and so needs nothing of a user.
 fn usual_places() -> Vec<String> {
@@ -125,6 +142,7 @@ fn typed_words() -> Result<Vec<String>, Refusal> {
 
 fn written(request: Request<'_>, typed: Vec<String>) -> Result<Study, Refusal> {
     let Request { name, commands, parameters, places, usual, options, folder } = request;
+    let metric = compared_by(options)?;
     let several = commands.len() > 1;
     let title: Vec<&str> = commands.iter().map(|command| command.text.as_str()).collect();
     let mut study = Table::new();
@@ -150,6 +168,11 @@ fn written(request: Request<'_>, typed: Vec<String>) -> Result<Study, Refusal> {
     put(&mut own, "stdout", options.output.as_deref().unwrap_or(if kept { "keep" } else { "drop" }));
     if places.iter().any(Place::is_another_machine) {
         put(&mut own, "carry", elsewhere::files(&words(&commands, options), &options.with, folder)?);
+        // An agent there inherits none of this process's: the same program would be another work.
+        let passed = passed_elsewhere(std::env::vars_os());
+        if !passed.is_empty() {
+            put(&mut own, "environment", passed);
+        }
     }
     let steps = [("setup", &options.setup), ("prepare", &options.prepare), ("cleanup", &options.cleanup)];
     for (key, typed) in steps {
@@ -199,7 +222,7 @@ fn written(request: Request<'_>, typed: Vec<String>) -> Result<Study, Refusal> {
         put(&mut study, "environments", environments);
     }
     put(&mut study, "design", design(options));
-    put(&mut study, "report", report(options, &commands, &parameters, &places));
+    put(&mut study, "report", report((options, metric), &commands, &parameters, &places));
     let text = format!("# Written by `baremark {name}`.\n\n{study}");
     let commands = commands.into_iter().map(|command| (command.name, command.text)).collect();
     let typed: Vec<String> = typed.iter().map(|word| quote(word)).collect();
@@ -211,6 +234,15 @@ fn words(commands: &[Command], options: &Options) -> Vec<Vec<String>> {
     let mut words: Vec<Vec<String>> = commands.iter().map(|command| command.argv.clone()).collect();
     words.extend(options.stdin.iter().map(|file| vec![String::new(), file.clone()]));
     words
+}
+
+/// Those of these variables that programs get in environments that are not this machine, in the order of their names.
+fn passed_elsewhere(variables: impl Iterator<Item = (OsString, OsString)>) -> Table {
+    let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    let is_passed =
+        |name: &str| PASSED.contains(&name) || PASSED_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    let passed: BTreeMap<String, String> = variables.filter_map(text).filter(|(name, _)| is_passed(name)).collect();
+    passed.into_iter().map(|(name, value)| (name, command::escape(&value, &[]).into())).collect()
 }
 
 /// What a sandbox has to show of this machine: the folder in which the commands run, and their files in folders that it has of its own.
@@ -265,6 +297,11 @@ fn shelled(
     }
 }
 
+/// Of two the last would count.
+fn given_twice(option: &str, name: &str) -> Refusal {
+    Refusal::bad_input(format!("{option}: {name} is given twice; give each name once"))
+}
+
 /// Values by name: a list, or a range of whole numbers.
 fn parameters(typed: &[String]) -> Result<BTreeMap<String, Vec<String>>, Refusal> {
     let mut parameters = BTreeMap::new();
@@ -280,7 +317,9 @@ fn parameters(typed: &[String]) -> Result<BTreeMap<String, Vec<String>>, Refusal
             Some(numbers) => numbers.iter().map(u64::to_string).collect(),
             None => values.split(',').map(str::to_owned).collect(),
         };
-        parameters.insert(name.to_owned(), values);
+        if parameters.insert(name.to_owned(), values).is_some() {
+            return Err(given_twice("--parameter", name));
+        }
     }
     Ok(parameters)
 }
@@ -321,6 +360,9 @@ fn sections(own: &mut Table, arguments: &Options, parameters: &BTreeMap<String, 
             ("regex", pattern.into()),
             ("take", "last".into()),
         ];
+        if metrics.contains_key(name) {
+            return Err(given_twice("--metric", name));
+        }
         put(&mut metrics, name, section(row));
     }
     if !metrics.is_empty() {
@@ -368,14 +410,29 @@ fn design(arguments: &Options) -> Table {
     design
 }
 
+/// The metric by which is compared. A direction is that of a metric which --metric declares: of every other one it would be ignored.
+fn compared_by(options: &Options) -> Result<&str, Refusal> {
+    let by = options.spending.by.as_deref().unwrap_or(METRIC);
+    let Some((name, direction)) = by.split_once(':') else { return Ok(by) };
+    let is_declared = options.metric.iter().any(|typed| typed.split_once('=').is_some_and(|(of, _)| of == name));
+    match direction {
+        _ if !is_declared => Err(Refusal::bad_input(format!(
+            "--by {by}: a direction belongs to a metric of --metric; write --by {name}, or add -m '{name}=PATTERN'"
+        ))),
+        "higher" | "lower" => Ok(name),
+        _ => Err(Refusal::bad_input(format!(
+            "--by {by}: '{direction}' is not a direction; write {name}:higher or {name}:lower"
+        ))),
+    }
+}
+
 /// What is compared: commands where there are several, else places, else values of a parameter.
 fn report(
-    options: &Options,
+    (options, metric): (&Options, &str),
     commands: &[Command],
     parameters: &BTreeMap<String, Vec<String>>,
     places: &[Place],
 ) -> Table {
-    let metric = options.spending.by.as_deref().unwrap_or(METRIC).split(':').next().unwrap_or_default();
     // How long a program took next to the other is not compared.
     let compared = |key: &&str| *key != metric && !(options.duet && *key == METRIC);
     let also: Vec<&str> = ALSO.into_iter().filter(compared).collect();
@@ -470,6 +527,7 @@ mod tests {
         );
         assert_eq!(names(&["--shell", "a | b", "c"]), ["A: /bin/sh|-c|a | b", "B: /bin/sh|-c|c"]);
         assert_eq!(names(&["true"]), [": true"]);
+        assert_eq!(names(&["ls {d}", "-L", "d=../a,../b"]), [": ls|{d}"]);
     }
 
     #[test]
@@ -583,6 +641,18 @@ mod tests {
         assert_eq!(study.layout.ratio_to, [("environment".to_owned(), Value::Choice("native".to_owned()))].into());
     }
 
+    /// A container got none of the caller's: with OMP_NUM_THREADS=1 its program had all CPUs, and native one.
+    #[test]
+    fn variables_that_change_how_a_program_works_are_passed_elsewhere_and_no_others() {
+        let of = |name: &str, value: &str| (OsString::from(name), OsString::from(value));
+        let passed = passed_elsewhere(
+            [of("OMP_NUM_THREADS", "1"), of("LC_ALL", "C"), of("TZ", "{utc}"), of("HOME", "/root"), of("API_KEY", "x")]
+                .into_iter(),
+        );
+        assert_eq!(passed.keys().collect::<Vec<_>>(), ["LC_ALL", "OMP_NUM_THREADS", "TZ"]);
+        assert_eq!((passed["OMP_NUM_THREADS"].as_str(), passed["TZ"].as_str()), (Some("1"), Some("{{utc}")));
+    }
+
     #[test]
     fn pods_are_named_by_context_and_namespace() {
         let settings = |words: &[&str]| {
@@ -624,8 +694,13 @@ mod tests {
 
     #[test]
     fn mistakes_are_refused_with_what_would_be_right() {
-        let cases: [(&[&str], &str); 7] = [
+        let cases: [(&[&str], &str); 11] = [
+            (&["a {x}", "-L", "x=1..3", "-L", "x=4"], "--parameter: x is given twice"),
+            (&["a", "b", "-m", "rate=(1)", "-m", "rate=(2)"], "--metric: rate is given twice"),
             (&["a | b", "c"], "add --shell"),
+            // A gate on a rate would have failed whatever is better.
+            (&["a", "b", "-m", "rate=rate ([0-9]+)", "--by", "rate:high"], "'high' is not a direction"),
+            (&["a", "b", "--by", "wall_s:higher"], "write --by wall_s, or add -m 'wall_s=PATTERN'"),
             (&["-n", "x=a", "x=b"], "two commands have the name x"),
             (&["a", "b", "c", "-p", "x", "-p", "y"], "--prepare is given 2 times for 3 commands"),
             (&["a", "b", "-m", "rate=[0-9]+"], "put it in parentheses"),

@@ -17,20 +17,24 @@ const MOST_READ: usize = 1000;
 /// Prints them. A run that cannot be shown is named on standard error, and the one before it is shown.
 pub fn run(context: &Context) -> Result<(String, Exit), Refusal> {
     let store = record::open_existing(context)?;
+    let failed = |why: &str| say(format_args!("error: {why}"));
+    let list = store.list().map_err(Refusal::failure)?;
+    list.damaged.iter().for_each(|why| failed(&why.to_string()));
     let mut studies: BTreeMap<String, Vec<RunSummary>> = BTreeMap::new();
-    for run in store.runs().map_err(Refusal::failure)? {
+    for run in list.runs {
         if run.state == RunState::Finished {
             studies.entry(run.title.clone()).or_default().push(run);
         }
     }
     let mut results: Vec<(Document, f64)> = Vec::new();
-    let (mut refused, mut unshown) = (false, false);
+    let (mut refused, mut unshown) = (!list.damaged.is_empty(), false);
     for mut runs in studies.into_values() {
         order::by_key(&mut runs, |run| std::cmp::Reverse(run.started.0));
-        let failed = |why: &str| say(format_args!("error: {why}"));
-        // The head of a run says how it was made: of the others nothing more is read.
-        let mode = |run: &RunSummary| match store.load_head(&run.id) {
+        // The head of a run says how it was made: of the others nothing more is read. One that cannot be read, as of an earlier version, keeps nothing from
+        // being shown where a later run of the whole study is.
+        let mode = |run: &RunSummary, is_shown: bool| match store.load_head(&run.id) {
             Ok(head) => Some(head.plan.mode),
+            Err(_) if is_shown => None,
             Err(why) => {
                 failed(&why.to_string());
                 refused = true;
@@ -57,14 +61,14 @@ pub fn run(context: &Context) -> Result<(String, Exit), Refusal> {
 }
 
 /// Of runs, the latest first, shows the first of the whole study and the first of `--quick`; where one cannot be shown, the one before it. A comparison of
-/// a study with itself is not its result.
-fn first_of_each<R>(runs: &[R], mut mode: impl FnMut(&R) -> Option<Mode>, mut show: impl FnMut(&R) -> bool) {
+/// a study with itself is not its result. `mode` is called with whether the whole study has been shown.
+fn first_of_each<R>(runs: &[R], mut mode: impl FnMut(&R, bool) -> Option<Mode>, mut show: impl FnMut(&R) -> bool) {
     let mut seen = [false; 2];
     for run in runs {
         if seen == [true; 2] {
             break;
         }
-        let Some(Mode { quick, self_check: false }) = mode(run) else { continue };
+        let Some(Mode { quick, self_check: false }) = mode(run, seen[0]) else { continue };
         let seen = &mut seen[usize::from(quick)];
         *seen = *seen || show(run);
     }
@@ -84,7 +88,7 @@ mod tests {
             let mut shown = Vec::new();
             first_of_each(
                 &numbered,
-                |(_, mode)| Some(*mode),
+                |(_, mode), _| Some(*mode),
                 |(at, _)| {
                     if *at != broken {
                         shown.push(*at);
@@ -95,5 +99,17 @@ mod tests {
             shown
         };
         assert_eq!((shown(99), shown(0), shown(21)), (vec![0, 21], vec![1, 21], vec![0, 22]));
+    }
+
+    /// A store with a run of an earlier version, however old, had 4 as the exit code ever after where nobody ran `--quick`.
+    #[test]
+    fn an_earlier_run_than_the_one_that_is_shown_need_not_be_read() {
+        let mut asked = Vec::new();
+        let mode = |run: &u32, is_shown: bool| {
+            asked.push((*run, is_shown));
+            (*run != 2).then_some(Mode { quick: false, self_check: false })
+        };
+        first_of_each(&[0, 1, 2], mode, |run| *run == 1);
+        assert_eq!(asked, [(0, false), (1, false), (2, true)]);
     }
 }
