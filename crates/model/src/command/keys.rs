@@ -25,8 +25,8 @@ pub const COMMAND: &[Knob] = &[
     Knob::new("output_limit", Kind::Size { min: 4096, max: 16 << 20 }, Default::Typed("1 MiB"))
         .help("the most that is kept of each output stream; of a longer one the beginning and the end"),
     Knob::new("inherit", Kind::Words, Default::Derived("none")).help(
-        "environment variables that are passed on; PATH is always, and HOME is the folder; [\"*\"] for all as \
-         they are",
+        "environment variables that are passed on, as they are where the program runs (in a container, a guest or on another machine these are not this machine's: \
+         write values in environment); PATH is always, and HOME is the folder; [\"*\"] for all",
     ),
     Knob::new("carry", Kind::Words, Default::Derived("none")).help(
         "files of this machine that the program needs at their own absolute paths: put there in a container \
