@@ -144,10 +144,11 @@ impl Source {
 /// by the name of a shipped study.
 pub fn find(named: &str) -> Result<Source, Refusal> {
     let path = Path::new(named);
-    if path.is_dir() && !SHIPPED.iter().any(|study| study.name == named) {
-        return Err(Refusal::bad_input(format!("{named} is a folder; name a study file in it")));
-    }
-    if path.exists() && !path.is_dir() {
+    if path.is_dir() {
+        if !SHIPPED.iter().any(|study| study.name == named) {
+            return Err(Refusal::bad_input(format!("{named} is a folder; name a study file in it")));
+        }
+    } else if path.exists() {
         let bytes = read(path).map_err(|why| Refusal::bad_input(format!("reading {named}: {why}")))?;
         if bytes.len() > LONGEST_STUDY {
             let most = Bytes(LONGEST_STUDY as u64);

@@ -214,6 +214,8 @@ pub fn run(
     let mut outcome = Outcome::default();
     let mut failure = None;
     thread::scope(|scope| {
+        // However starting them ends, none waits for it for ever.
+        let started = Raised(&plan.started);
         let mut threads = Vec::with_capacity(clients.len());
         for client in clients.iter_mut() {
             let plan = &plan;
@@ -228,8 +230,7 @@ pub fn run(
                 }
             }
         }
-        // Where one is missing, none waits for the others.
-        drop(Raised(&plan.started));
+        drop(started);
         if failure.is_none() {
             // However the meter ends, no connection waits for it for ever.
             let metered = Raised(&plan.metered);

@@ -170,7 +170,7 @@ pub fn kept_file<'a>(writers: impl IntoIterator<Item = &'a Writer>) -> Option<Pa
         Ok(Settings { place: Place::File(file), verify: false, .. }) => Some(file),
         _ => None,
     };
-    writers.into_iter().filter(|writer| writer.is_here).find_map(of)
+    writers.into_iter().filter(|writer| writer.sees_files).find_map(of)
 }
 
 /// Refuses arms of this machine for whose file the folder that they name has no room, or that take none. Nothing is left there.
@@ -619,6 +619,12 @@ mod tests {
             assert_eq!(asked(environment, &["/srv/other".into()]), refused, "{environment} has this machine's files");
         }
         assert_eq!(asked("native", std::slice::from_ref(&file)), [Ok(()), Ok(())]);
+        let kept = |environment, more: &[_]| kept_file(&[writer(environment, &[&[("file", name)], more].concat())]);
+        assert_eq!(
+            ["native", "sandbox", "ssh"].map(|at| kept(at, &[])),
+            [Some(file.clone()), Some(file.clone()), None]
+        );
+        assert_eq!(kept("native", &[("verify", "true")]), None, "its ledger says so");
         assert_eq!(asked("ssh", &[]), [Ok(()), Ok(())], "that machine has files of its own");
         fs::write(ledger_of(&file), "").unwrap();
         assert_eq!(asked("native", &[]), [Ok(()), Ok(())], "a run with verify has written it");

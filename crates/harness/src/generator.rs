@@ -6,7 +6,7 @@ use baremark_lab::search::SubjectError;
 use baremark_load::document::Document;
 use baremark_load::load::{Load, Progress};
 use baremark_load::order::Order;
-use baremark_load::rate_control::{Asked, RateControl};
+use baremark_load::rate_control::{Asked, MOST_LOOKS, RateControl};
 use baremark_load::record::{MergedSeconds, Part, SecondPart};
 use baremark_model::environments;
 use baremark_model::site::Environment;
@@ -24,8 +24,6 @@ use std::time::Duration;
 const GLANCE: Duration = Duration::from_millis(20);
 /// How long after its end a window may take to come from all sites.
 const HOMEWARD_NS: u64 = 20_000_000_000;
-/// So often somebody looks for it, [`GLANCE`] each time, when it should have come: what came while this process was stopped has not been heard.
-const MOST_LOOKS: u32 = 500;
 
 /// Makes the environment of a load generator's site: `native`, `container` or `ssh:HOST[:PORT]`, with the settings of
 /// environments that the topology has; else why it cannot be, with the remedy.
@@ -282,7 +280,8 @@ impl Sites {
     }
 }
 
-/// What `look` says; `None` when it has said nothing until a moment of this machine's monotonic clock and [`MOST_LOOKS`] times after that.
+/// What `look` says; `None` when it has said nothing until a moment of this machine's monotonic clock and [`MOST_LOOKS`] times after that: what came
+/// while this process was stopped has not been heard.
 fn looked_for<T>(
     until_ns: u64,
     mut look: impl FnMut() -> Result<Option<T>, SubjectError>,

@@ -51,9 +51,9 @@ const NOTICE_NS: u64 = 120_000_000;
 const LEAST_NOTICE_NS: u64 = LOOK_NS;
 /// How often somebody who waits looks up.
 const GLANCE: Duration = Duration::from_millis(20);
-/// So often, [`GLANCE`] each time, somebody looks for a window that should have come. Looks are counted and not time: of a process that was stopped, or on
+/// So often, each time for 20 ms, somebody looks for a window that should have come. Looks are counted and not time: of a process that was stopped, or on
 /// a machine that stood still, the threads of the load have not run either.
-const MOST_LOOKS: u32 = 500;
+pub const MOST_LOOKS: u32 = 500;
 
 impl RateControl {
     /// Starts a load of a rate or of users at level 0. Its profile says how high the level may go; its end does not count.

@@ -142,7 +142,7 @@ impl Interrupts {
         loop {
             match self.sender.run() {
                 Ok(VcpuExit::IoOut(PORT_SENT, _)) => break,
-                // A signal, such as that of a process that was stopped and goes on: the sender has not sent yet.
+                // A signal, such as that of a process that was stopped and goes on: the sender goes on where it was.
                 Ok(VcpuExit::Intr) => {}
                 Err(why) if matches!(why.errno(), libc::EINTR | libc::EAGAIN) => {}
                 Ok(other) => return Err(broken(format!("the sender left by {other:?}"))),
@@ -269,14 +269,15 @@ mod tests {
         }
     }
 
+    /// With a sender that sends; `None`, said, where there is none.
+    fn sending() -> Option<Interrupts> {
+        // A back end that has no interrupts says so.
+        started(&SEND, Duration::from_secs(60))?.map_err(|why| skipped(&why)).ok()
+    }
+
     #[test]
     fn each_interrupt_arrives_after_it_was_sent() {
-        let Some(made) = started(&SEND, Duration::from_secs(60)) else { return };
-        let mut interrupts = match made {
-            Ok(interrupts) => interrupts,
-            // A back end that has none says so.
-            Err(why) => return skipped(&why),
-        };
+        let Some(mut interrupts) = sending() else { return };
         for _ in 0..50 {
             let before = baremark_sys::clock::ticks();
             let ticks = interrupts.round().expect("it arrives");
@@ -288,11 +289,7 @@ mod tests {
     /// A signal during a round was taken for a machine that is broken: a process that was stopped and went on lost its trial.
     #[test]
     fn a_signal_to_the_sender_breaks_no_round() {
-        let Some(made) = started(&SEND, Duration::from_secs(60)) else { return };
-        let mut interrupts = match made {
-            Ok(interrupts) => interrupts,
-            Err(why) => return skipped(&why),
-        };
+        let Some(mut interrupts) = sending() else { return };
         let signal = kick::signal().expect("a handler");
         kick::unblock(signal);
         // SAFETY: no preconditions.

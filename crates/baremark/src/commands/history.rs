@@ -41,7 +41,7 @@ pub fn run(context: &Context, changes: bool) -> Result<(String, Exit), Refusal> 
         ),
         false => table(&runs, &loads),
     };
-    Ok((text, named(&damaged)))
+    Ok((text, say_left_out(&damaged)))
 }
 
 /// From which run on the quantities of each study are different. Of runs that cannot be shown the reasons are printed on standard error, and the exit
@@ -62,11 +62,11 @@ fn of_changes(context: &Context) -> Result<(String, Exit), Refusal> {
         true => format!("{:#}\n", json!({ "format": "baremark-changes/1", "series": found })),
         false => history::changes(&found.iter().map(changed).collect::<Vec<_>>(), &crate::watch::style()),
     };
-    Ok((text, named(&left_out)))
+    Ok((text, say_left_out(&left_out)))
 }
 
-/// The exit code of a list from which something is left out, which is named on standard error.
-fn named(left_out: &[impl std::fmt::Display]) -> Exit {
+/// Names what is left out of a list on standard error; gives the exit code.
+fn say_left_out(left_out: &[impl std::fmt::Display]) -> Exit {
     left_out.iter().for_each(|why| say(format_args!("error: {why}")));
     if left_out.is_empty() { Exit::Success } else { Exit::Failure }
 }

@@ -140,9 +140,10 @@ fn extended(stored: &StoredRun, more: &More) -> Result<(String, Plan), Refusal> 
     Ok((String::from_utf8_lossy(&source.bytes).into_owned(), plan))
 }
 
+const MINUTE: u64 = 60_000_000_000;
+
 /// Why a budget of so many nanoseconds has no room for another block, and what has; `None` where it has.
 fn too_short(budget: u64, spent: u64, block: u64) -> Option<String> {
-    const MINUTE: u64 = 60_000_000_000;
     let minutes = block.div_ceil(MINUTE).max(2);
     (budget < spent.saturating_add(block)).then(|| {
         format!(
@@ -166,8 +167,6 @@ fn most_blocks() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const MINUTE: u64 = 60_000_000_000;
 
     /// A run whose first block had loaded a database for ten minutes was told to be resumed with +1min, which was refused with +2min, which was refused.
     #[test]

@@ -78,7 +78,7 @@ fn a_study_that_is_not_there_names_what_is() {
     assert!(message.contains("is a folder"), "{message}");
     fs::create_dir(bench.path("standard")).unwrap();
     let printed = bench.run(&["run", "standard", "--print-study"]);
-    assert_eq!(printed.status.code(), Some(0), "a folder of that name is no study: {}", text(&printed.stderr));
+    assert_eq!(printed.status.code(), Some(0), "a folder of that name is not a study: {}", text(&printed.stderr));
     for nothing in [&["run"][..], &["run", "--in", "native"]] {
         let message = refused(&bench, nothing, 2);
         assert!(message.contains("neither a study nor a program is named; write run STUDY"), "{nothing:?}: {message}");
